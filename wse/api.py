@@ -149,18 +149,12 @@ def sweep(
         on_progress: Called with (settings done, settings in total, a text on settings without an
             answer).
     """
-    from wse.studies.sweep.request import grid_of, read_grid, sweep_picture
+    from wse.studies.sweep.request import grid_of_source, sweep_picture
     from wse.studies.sweep.shown import sweep_view
     from wse.studies.sweep.study import sweep as study
     from wse.studies.sweep.study import without_answer
 
-    if isinstance(source, Mapping):
-        if sets:
-            message = f"sets={sets!r}: settings are given as a mapping; put these values into it"
-            raise BadInput(message)
-        grid = grid_of(source)
-    else:
-        grid = read_grid(str(source), [sets] if isinstance(sets, str) else sets)
+    grid = grid_of_source(source, sets)
 
     def on_row(rows_done: int, failed: int) -> None:
         (on_progress or ignore)(rows_done, len(grid), without_answer(failed))

@@ -57,6 +57,7 @@ class UnknownName(BadInput):
         place: str = "",
         listed_by: str = "",
         suggested_name: str = "",
+        remedy: str = "",
     ) -> None:
         """Build the message from the unknown name and the known names.
 
@@ -70,12 +71,14 @@ class UnknownName(BadInput):
             place: File, option or key that contains the name, for the start of the message.
             listed_by: Command that lists the known names, if there are too many for one line.
             suggested_name: Known name of the same thing, such as ``wse3`` for ``cs3``.
+            remedy: What the message says instead of a suggestion and the known names.
         """
         self.kind, self.name, self.known = kind, name, _group_members(name, sorted(known_names))
         suggested_name = suggested_name or _nearest_name(name, self.known)
-        hint = f"did you mean {suggested_name!r}? " if suggested_name else ""
+        hint = f"did you mean {suggested_name!r}? " if suggested_name and not remedy else ""
         prefix = f"{place}: " if place else ""
         rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
+        rest = remedy or rest
         super().__init__(f"{prefix}unknown {kind} {name!r}: {hint}{rest}")
 
 

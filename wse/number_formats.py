@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from wse_mappings.rounding import ceil_div
+
 DTYPES: Final = ("float32", "float16", "bfloat16")
 """Element types of activations, accumulators and unquantised weights."""
 
@@ -81,14 +83,14 @@ class Coding:
 
     def groups(self, inputs: int) -> int:
         """Return the number of scales per output of a matrix with the given number of inputs."""
-        return -(-inputs // self.group) if self.group else 1
+        return ceil_div(inputs, self.group) if self.group else 1
 
     def code_bytes(self, rows: int, columns: int) -> int:
         """Return the size in bytes of the codes for a part ``[rows, columns]`` of a matrix.
 
         Codes that share a byte are adjacent in a column, so each column starts with a new byte.
         """
-        return -(-rows * self.bits // 8) * columns
+        return ceil_div(rows * self.bits, 8) * columns
 
     def scale_bytes(self, float_bytes: int) -> int:
         """Return the size of one scale in bytes, given the size of one activation in bytes."""

@@ -6,13 +6,13 @@ Goal: the kernel of a decode GEMV reads its weights at 0.8 of the machine's read
 
 from __future__ import annotations
 
+import timeit
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.benchmarks.conftest import BySize, Say
-from tests.benchmarks.peers import seconds
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 from wse.program.isa.instructions import kernel_named
@@ -23,7 +23,7 @@ from wse_kernels.library import compiled_kernel
 def best_s(call: Callable[[], object], repeats: int) -> float:
     """Return the seconds of the fastest of several calls, after a first call that compiles."""
     call()
-    return min(seconds(call) for _ in range(repeats))
+    return min(timeit.repeat(call, number=1, repeat=repeats))
 
 
 @pytest.mark.parametrize(

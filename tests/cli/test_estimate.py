@@ -153,15 +153,6 @@ def test_keys_of_the_contract(wse: Wse) -> None:
     assert got["grades"]["cost.usd_per_million_tokens"]["grade"] == "D"
 
 
-def test_published_rates_of_70b_in_fp8(wse: Wse) -> None:
-    """Anchors: 1,024 tokens in and out on eight H200 with TensorRT-LLM, 4 to 128 users; within 15 %."""
-    anchors = {4: 160, 8: 149, 16: 130, 32: 107, 64: 74, 128: 46}
-    machine = ("--gpu", "h200", "--gpus", 8, "--stack", "trtllm", "--dtype", "fp8")
-    points = {row["users"]: row for row in result(wse, "llama-3.1-70b", *machine)["serving"]["points"]}
-    for users, measured in anchors.items():
-        assert points[users]["tokens_per_s_per_user"] == pytest.approx(measured, rel=0.15), users
-
-
 def test_as_few_gpus_as_hold_the_model(wse: Wse) -> None:
     assert result(wse, "llama-3.1-70b", *H100)["system"]["gpus"] == 2
     assert result(wse, "deepseek-r1", "--gpu", "b200")["system"]["gpus"] == 4

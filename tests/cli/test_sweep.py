@@ -1,7 +1,6 @@
 """``wse sweep`` on the command line: a table, and what a killed sweep leaves."""
 
 import csv
-import io
 import json
 import os
 import re
@@ -17,11 +16,9 @@ import pytest
 from tests.cli.conftest import Wse, files_below
 from tests.cli.test_process import start
 from tests.models.helpers import write_config
-from wse.reports.progress import EVERY_S
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.request import read_grid
-from wse.studies.sweep.study import sweep_progress
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=baseline")
 
@@ -118,19 +115,3 @@ def read_text(text: str) -> Grid:
     """The grid of a file with this text."""
     Path("grid.toml").write_text(text)
     return read_grid("grid.toml", [])
-
-
-def test_progress_tells_the_time_left_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    stream = io.StringIO()
-    with sweep_progress(stream, 100) as heard:
-        heard(20, 0)
-        for done in range(21, 101):
-            now[0] += EVERY_S / 10
-            heard(done, done // 50)
-    lines = stream.getvalue().splitlines()
-    assert lines[0] == "sweep: going on after 20 of 100 settings"
-    assert lines[1] == "sweep: 30 of 100 settings, 0:01:10 left"
-    assert lines[4] == "sweep: 60 of 100 settings, 1 without an answer, 0:00:40 left"
-    assert len(lines) == 8

@@ -12,7 +12,7 @@ from tiny_model import tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
-from wse.backends.fabric.expert_costs import EVEN
+from wse.backends.fabric.expert_columns import EVEN
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phases.mesh_state import check_size
@@ -156,14 +156,6 @@ def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(mixture: 
     run = wafer_run(
         mixture_spec(MIXTURES[mixture], layers=2), (3, 4), 2, [EXPERTS_APART_PROMPT], mapping="expert", experts=experts
     )
-    run.check()
-
-
-@pytest.mark.parametrize(
-    "prompts", [[EXPERTS_APART_PROMPT], [EXPERTS_APART_PROMPT, (3, 8)]], ids=["one user", "two users"]
-)
-def test_three_wafers_agree_as_well(prompts: list[tuple[int, ...]]) -> None:
-    run = wafer_run(SPEC, (4, 3), 3, prompts, mapping="expert", experts=DEDICATED)
     run.check()
 
 

@@ -29,7 +29,7 @@ from wse.models.spec import Experts, Layer, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 from wse.number_formats import CODINGS
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 F32 = npt.NDArray[np.float32]
 TYPES = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

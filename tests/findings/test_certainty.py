@@ -1,5 +1,6 @@
 """The certainty of verdicts: rules in each sample, their shares, and the constant that would change a verdict."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,9 +8,13 @@ import numpy as np
 import pytest
 
 from wse.hardware.number import SourcedNumber
-from wse.studies.claims.certainty import by_rule, certainty_of
+from wse.studies.claims.certainty import by_rule, certainty_at_ends, certainty_of
+from wse.studies.claims.estimates_at_ends import estimates_at_ends
 from wse.studies.claims.laboratory import Laboratory
-from wse.studies.claims.topics import chains, memory, residency
+from wse.studies.claims.layers_that_fit import LayersThatFit
+from wse.studies.claims.sampled_sram import parameters_that_fit
+from wse.studies.claims.serving import Serving
+from wse.studies.claims.topics import chains, gpus, links, memory, residency
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of
 from wse.studies.estimate.ranges.study import SEED
 
@@ -30,9 +35,7 @@ def test_a_rule_is_applied_to_each_case() -> None:
 
 def test_the_constant_that_decides_a_verdict_is_found_with_its_direction() -> None:
     is_slow = ranks(NAMES[1]) > 0.75
-    certainty = certainty_of(
-        by_rule(holds=np.append(False, is_slow), never=np.append(True, ~is_slow)), NAMES, is_counted=False
-    )
+    certainty = certainty_of(by_rule(holds=np.append(False, is_slow), never=np.append(True, ~is_slow)), NAMES)
     assert (certainty.verdict, certainty.share, certainty.samples) == ("false", 0.75, SAMPLES)
     assert certainty.decisive == "wafer.wafer_link_latency_s"
     assert certainty.text == (
@@ -43,27 +46,26 @@ def test_the_constant_that_decides_a_verdict_is_found_with_its_direction() -> No
 
 def test_chance_decides_nothing() -> None:
     is_true = np.random.default_rng(7).random(SAMPLES) < 0.6
-    certainty = certainty_of(
-        by_rule(holds=np.append(True, is_true), never=np.append(False, ~is_true)), NAMES, is_counted=False
-    )
+    certainty = certainty_of(by_rule(holds=np.append(True, is_true), never=np.append(False, ~is_true)), NAMES)
     assert certainty.decisive is None
     assert certainty.text.endswith("no single constant decides.")
 
 
 def test_most_samples_outvote_the_stated_constants() -> None:
     is_true = ranks(NAMES[0]) > 0.25
-    certainty = certainty_of(
-        by_rule(holds=np.append(False, is_true), never=np.append(True, ~is_true)), NAMES, is_counted=False
-    )
+    certainty = certainty_of(by_rule(holds=np.append(False, is_true), never=np.append(True, ~is_true)), NAMES)
     assert certainty.verdict == "true"
     assert certainty.text.endswith("With the stated constants it is false.")
 
 
-def test_verdicts_without_samples_say_why() -> None:
-    assert "counts" in certainty_of(("true",), (), is_counted=True).text
-    unknown = certainty_of(("true",), (), is_counted=False)
-    assert "not sampled" in unknown.text
-    assert unknown.share is unknown.samples is None
+def test_a_verdict_that_is_the_same_at_both_ends_does_not_depend_on_constants() -> None:
+    certainty = certainty_at_ends(("true", "true", "true"))
+    assert certainty.text.startswith("The verdict does not depend on the uncertain constants")
+    assert certainty.share is certainty.samples is None
+    assert certainty_at_ends(("true", "false", "true")).text == (
+        "The verdict is true with the stated constants, false with all uncertain constants at the low ends of their "
+        "ranges and true with all uncertain constants at the high ends of their ranges."
+    )
 
 
 class OfWafers(Laboratory):
@@ -93,7 +95,7 @@ def number(value: float, low: float, high: float) -> SourcedNumber:
 def test_slower_links_change_the_verdict_on_chains(link_ratio: float, verdict: str, decisive: str | None) -> None:
     lab = OfWafers()
     lab.link_ratio = link_ratio
-    certainty = certainty_of(chains.longer_pipeline(lab).verdicts, lab.uncertain_names, is_counted=False)
+    certainty = certainty_of(chains.longer_pipeline(lab).verdicts, lab.uncertain_names)
     assert certainty.verdict == verdict
     assert (certainty.share == 1.0) == (decisive is None)
     assert certainty.decisive == decisive
@@ -122,7 +124,7 @@ def test_another_power_of_a_wafer_changes_the_verdict_on_large_models(
 
     monkeypatch.setattr(residency, "load_economics", lambda wafer: SimpleNamespace(power_w=number(*power_w)))
     lab = OfTwelveWafers()
-    certainty = certainty_of(residency.dense_400b(lab).verdicts, lab.uncertain_names, is_counted=False)
+    certainty = certainty_of(residency.dense_400b(lab).verdicts, lab.uncertain_names)
     assert certainty.verdict == verdict
     assert certainty.share == pytest.approx(share, abs=0.01)
     assert certainty.decisive == decisive
@@ -142,5 +144,133 @@ def test_a_faster_host_link_changes_the_verdict_on_streamed_weights(
 
     bandwidth = number(bytes_per_s, 0.9 * bytes_per_s, bytes_per_s)
     monkeypatch.setattr(memory, "provenance", lambda wafer: {"host_bytes_per_s": bandwidth})
-    certainty = certainty_of(memory.weights_from_outside(OfOneSpeed()).verdicts, NAMES, is_counted=False)
+    certainty = certainty_of(memory.weights_from_outside(OfOneSpeed()).verdicts, NAMES)
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
+
+
+@pytest.mark.slow
+def test_words_between_wafers_do_not_depend_on_the_constants() -> None:
+    stated, low, high = estimates_at_ends("smollm2-135m")
+    speeds = [result.decode.tokens_per_s_per_user for result in (stated, low, high) if result.decode]
+    assert len({*speeds}) == 3
+    assert stated.crossing == replace(low.crossing, s_per_token=stated.crossing.s_per_token)
+    assert stated.fabric.wavelet_hops_per_token == high.fabric.wavelet_hops_per_token
+
+
+@pytest.mark.parametrize(("values", "verdict"), [((7168, 7168), "true"), ((7168, 26416), "conditional")])
+def test_more_values_between_wafers_change_the_verdict_on_the_residual_stream(
+    values: tuple[int, int], verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts = [SimpleNamespace(from_wafer=i, to_wafer=i + 1, bytes_per_token=2 * n) for i, n in enumerate(values)]
+    result = SimpleNamespace(crossing=SimpleNamespace(cuts=cuts))
+    monkeypatch.setattr(links, "estimates_at_ends", lambda model: (result,) * 3)
+    assert links.residual_stream(Laboratory()).verdicts == (verdict,) * 3
+
+
+@pytest.mark.parametrize(
+    ("rates", "verdict", "share"), [((250.0, 300.0), "conditional", 0.61), ((40.0, 60.0), "false", 1.0)]
+)
+def test_slower_small_chips_change_the_verdict_on_them(
+    rates: tuple[float, float], verdict: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rates of 70B below 95 tokens/s, a model of 61 of its 80 layers is slower than 125 tokens/s."""
+    monkeypatch.setattr(memory, "RATE", number(float(np.sqrt(rates[0] * rates[1])), *rates))
+    lab = Laboratory()
+    certainty = certainty_of(memory.many_small_chips(lab).verdicts, lab.uncertain_names)
+    assert (certainty.verdict, certainty.share) == (verdict, pytest.approx(share, abs=0.01))
+    assert certainty.decisive == (memory.LAYER_TIME if share < 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("cost_ratio", "verdict", "share"), [(7.5, "true", 0.957), (2.0, "false", 0.652), (0.3, "false", 1.0)]
+)
+def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float, verdict: str, share: float) -> None:
+    class OfTwoBatches(Laboratory):
+        def gpu(self, model: str, gpu: str, chips: int, stack: str, dtype: str, users: int, *lengths: int) -> Any:
+            tokens_per_s = 100.0 if users < gpus.LARGE else 100.0 * cost_ratio
+            return Serving(
+                machines=8,
+                users=users,
+                rate_of_user=1.0,
+                tokens_per_s=tokens_per_s,
+                usd_per_million_tokens=1.0,
+                usd_per_million_tokens_ends=(1.0, 1.0),
+            )
+
+    lab = OfTwoBatches()
+    certainty = certainty_of(gpus.mixtures_want_users(lab).verdicts, lab.uncertain_names)
+    assert (certainty.verdict, certainty.share) == (verdict, pytest.approx(share, abs=0.01))
+
+
+@pytest.mark.parametrize(("stage_ratio", "verdict"), [(0.07, "true"), (0.6, "false")])
+def test_a_slower_stage_changes_the_verdict_on_idle_stages(stage_ratio: float, verdict: str) -> None:
+    class OfOneStream(Laboratory):
+        def estimate(self, model: str, link: object = None, **options: Any) -> Any:
+            row = SimpleNamespace(bubble_fraction=0.9, streams=1, fill_and_drain_bubble_fraction=0.9)
+            schedule = SimpleNamespace(stages=16, streams_to_saturate=14, rows=[row], kv_limited_streams=1)
+            return SimpleNamespace(schedule=schedule, system=SimpleNamespace(wafers=4))
+
+        def speeds(self, model: str, link: object = None, **options: Any) -> Any:
+            return np.full(1 + SAMPLES, 950.0)
+
+        def saturated_speeds(self, model: str, link: object = None, **options: Any) -> Any:
+            return np.full(1 + SAMPLES, 950.0 / stage_ratio)
+
+    certainty = certainty_of(chains.bubbles(OfOneStream()).verdicts, NAMES)
+    assert (certainty.verdict, certainty.share) == (verdict, 1.0)
+
+
+def test_parameters_that_fit_fall_with_the_bytes_of_software() -> None:
+    class OfTenLayers(Laboratory):
+        def layers_that_fit(self, model: str, wafers: int, dtype: str) -> Any:
+            return LayersThatFit(layers=10, parameters=10**10)
+
+    lab, pes = OfTenLayers(), 1_170 * 755
+    for wafers, dtype, parameter_bytes in ((1, "bfloat16", 2), (2, "int8", 1)):
+        parameters = parameters_that_fit(lab, "llama-3.1-70b", wafers, dtype)
+        assert parameters[0] == 10**10
+        more_bytes = (parameters - 10**10) * parameter_bytes / (wafers * pes)
+        assert more_bytes.max() < 1664 * 1.02  # 512 + 512 + 384 + 256 bytes a PE, and the scales of int8
+        assert more_bytes.min() > -1536  # 512 + 512 + 0 + 512
+        assert np.std(more_bytes) > 100
+    assert "software.stack_bytes_per_pe" in lab.uncertain_names
+
+
+@pytest.mark.parametrize(
+    ("speed", "billions", "verdict"), [(950.0, 17.5, "conditional"), (90.0, 17.5, "true"), (950.0, 10.0, "false")]
+)
+def test_sizes_and_speed_decide_whether_a_fast_model_is_small(
+    speed: float, billions: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OfOneSize(Laboratory):
+        def layers_that_fit(self, model: str, wafers: int, dtype: str) -> Any:
+            return LayersThatFit(layers=10, parameters=int(billions * 1e9) * (1 if dtype == "bfloat16" else 2))
+
+        def estimate(self, model: str, link: object = None, **options: Any) -> Any:
+            return SimpleNamespace(
+                decode=SimpleNamespace(tokens_per_s_per_user=speed), system=SimpleNamespace(wafers=4)
+            )
+
+        def speeds(self, model: str, link: object = None, **options: Any) -> Any:
+            return np.full(1 + SAMPLES, speed)
+
+    lab = OfOneSize()
+    certainty = certainty_of(residency.size_of_one_wafer(lab).verdicts, lab.uncertain_names)
+    assert (certainty.verdict, certainty.share) == (verdict, 1.0)
+
+
+def test_faster_gpus_change_the_verdict_on_fast_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = []
+    for gain in (1.0, 1.5, 6.0):
+
+        class OfTwoGpus(Laboratory):
+            def drafts(self, *options: Any, **more: Any) -> Any:
+                return SimpleNamespace(speed_up=1.9, draft_tokens=3)
+
+            def gpu(self, model: str, gpu: str, *options: Any, gain: float = gain) -> Any:
+                return SimpleNamespace(rate_of_user=100.0 * (gain if gpu == "b200" else 1.0))
+
+        lab = OfTwoGpus()
+        certainty = certainty_of(gpus.drafts_or_hardware(lab).verdicts, lab.uncertain_names)
+        verdicts.append(certainty.verdict)
+    assert verdicts == ["false", "conditional", "true"]

@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from wse.hardware.load import (
 from wse.hardware.number import numeric_fields
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.estimate.grades import Grades
+from wse.studies.options.placement import MachineOptions
 
 PRESET_FILES = Path(spec_module.__file__).parent
 PRESETS: list[tuple[str, type[Any]]] = [
@@ -131,8 +133,9 @@ def test_they_count_as_the_users_own() -> None:
         assert (after[key].value, after[key].grade) == (3, "U")
         assert {k: v for k, v in before.items() if k.partition(".")[0] != key}.items() <= after.items()
         assert not [k for k in after if k.startswith(f"{key}.")]
-    assert Grades("wse2", "tuned", "wse2").bound_grade("hops") != "U"
-    assert Grades("wse2", "tuned", "wse2", wafer_values=(("hop_cycles", 3),)).bound_grade("hops") == "U"
+    machine = MachineOptions(wafer="wse2", software="tuned")
+    assert Grades(machine, "wse2").bound_grade("hops") != "U"
+    assert Grades(replace(machine, wafer_values=(("hop_cycles", 3),)), "wse2").bound_grade("hops") == "U"
 
 
 def test_what_cannot_be_is_one_line() -> None:

@@ -12,7 +12,7 @@ from wse.hardware.load import load_wafer
 from wse.hardware.wafer_links import link_numbers
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
-from wse.studies.options.settings import with_settings
+from wse.studies.options.settings import WAFER, sourced_numbers, with_settings
 
 
 def test_vendor_is_the_link_of_every_wafer() -> None:
@@ -22,8 +22,8 @@ def test_vendor_is_the_link_of_every_wafer() -> None:
 @pytest.mark.parametrize("wafer", ["wse2", "wse3", "cs4"])
 def test_sdk_host_is_slower_than_every_vendor_link(wafer: str) -> None:
     own, link = load_wafer(wafer), link_numbers("sdk-host")
-    assert link["wafer_link_latency_s"] > 10 * own.wafer_link_latency_s
-    assert link["wafer_link_bytes_per_s"] < own.wafer_link_bytes_per_s / 10
+    assert link["wafer_link_latency_s"].value > 10 * own.wafer_link_latency_s
+    assert link["wafer_link_bytes_per_s"].value < own.wafer_link_bytes_per_s / 10
 
 
 def test_setting_takes_precedence_over_link() -> None:
@@ -31,7 +31,31 @@ def test_setting_takes_precedence_over_link() -> None:
     request = with_settings(make_request(EstimateRequest, model="story", link="sdk-host", settings=settings))
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
     assert wafer.wafer_link_latency_s == 1e-3
-    assert wafer.wafer_link_bytes_per_s == link_numbers("sdk-host")["wafer_link_bytes_per_s"]
+    bandwidth = link_numbers("sdk-host")["wafer_link_bytes_per_s"]
+    assert wafer.wafer_link_bytes_per_s == bandwidth.value
+    assert with_settings(request) == request
+    numbers = sourced_numbers(request.machine)[WAFER]
+    assert numbers["wafer_link_bytes_per_s"] == bandwidth
+    assert (numbers["wafer_link_latency_s"].grade, numbers["wafer_link_latency_s"].range) == ("U", None)
+
+
+def test_constants_of_a_link_are_sampled_within_their_ranges(tmp_path: Path) -> None:
+    file = tmp_path / "exact.toml"
+    file.write_text("wafer_link_latency_s = 165.5e-6\nwafer_link_bytes_per_s = 540e6\n", encoding="utf-8")
+    options = {"mesh": "20x20", "wafers": 2, "prompt_len": 8, "new_tokens": 8}
+    bundled, exact = (
+        {
+            row.name: row
+            for row in wse.estimate("story", link=link, uncertainty=True, **options).uncertainty.contributions
+        }
+        for link in ("sdk-host", file)
+    )
+    latency = bundled["wafer.wafer_link_latency_s"]
+    assert (latency.low, latency.value, latency.high, latency.grade) == (140.5e-6, 165.5e-6, 182e-6, "D")
+    extra_s = latency.tpot_s_at_high - latency.tpot_s_at_low
+    assert extra_s == pytest.approx(2 * (182e-6 - 140.5e-6), rel=0.01)  # to the second wafer and back
+    assert bundled["wafer.wafer_link_bytes_per_s"].high == 1.08e9
+    assert not {name for name in exact if "wafer_link" in name}
 
 
 def test_link_of_a_file_changes_the_crossings_alone(tmp_path: Path) -> None:

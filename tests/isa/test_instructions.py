@@ -86,7 +86,8 @@ def test_every_activation_function_costs_its_function_and_more_where_it_gates() 
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
     for function in range(len(ACTIVATIONS)):
         alone, gated = (kernel_cycles("activate", costs, n=64, function=function, gated=g) for g in (0, 1))
-        assert gated > alone > 64 * SOFTWARE.function_cycles
+        least = 0 if ACTIVATIONS[function] in ("relu", "relu2") else 64 * SOFTWARE.function_cycles
+        assert gated > alone > least
 
 
 @pytest.mark.parametrize(

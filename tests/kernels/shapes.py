@@ -82,6 +82,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "function": int(rng.integers(0, 2 if kernel == "apply_gate" else len(ACTIVATIONS))),
         "gates": int(rng.choice([1, s.get("n", 1)])),
         "gated": int(rng.integers(0, 2)),
+        "biased": int(rng.integers(0, 2)),
         "row": int(rng.integers(0, rows)),
         "coefficient_pico": SCALE_PICO,
         "turned": int(rng.integers(0, 2)),

@@ -78,7 +78,8 @@ def llama2c_bytes(pieces: Sequence[bytes], scores: Sequence[float], longest: int
 
 
 def older_rope(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of transformers 4 for what is in a table of transformers 5."""
+    """The keys of transformers 4 for what is in a table of transformers 5, which may be one of full attention."""
+    table = table.get("full_attention", table)
     outside = {key: table[key] for key in ("rope_theta", "partial_rotary_factor") if key in table}
     scaling = {key: value for key, value in table.items() if key not in (*outside, "rope_type")}
     return outside | ({"rope_scaling": {"type": table["rope_type"], **scaling}} if scaling else {})

@@ -11,11 +11,11 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, DECODE, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.fitting.attention_columns import column_counts
+from wse.compiler.search.layer_cycles import layers_on
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import layers_on
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec

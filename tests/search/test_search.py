@@ -14,9 +14,11 @@ from tiny_model import tiny_spec
 
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
+from wse.compiler.search.fallback_layouts import with_cut_blocks
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.remedies import remedies, smallest_square
+from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import fits, search
+from wse.compiler.search.smallest_mesh import smallest_square
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout
@@ -83,7 +85,7 @@ def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.Mon
         tried.append(options.batch)
         return options.batch <= 7 and options.wafers == 1 and options.dtype == OPTIONS.dtype
 
-    monkeypatch.setattr("wse.compiler.search.remedies.fits", at_most_seven)
+    monkeypatch.setattr("wse.compiler.search.smallest_mesh.fits", at_most_seven)
     crowd = replace(OPTIONS, prompt_tokens=OPTIONS.prompt_tokens * 4096)
     found = remedies(SPEC, wafer(9, 9), wafer(9, 9), SOFTWARE, crowd, lambda users: f"--batch {users}")
     assert found == ["--batch 7"]
@@ -240,5 +242,5 @@ def test_a_block_that_is_normalised_as_a_whole_is_never_cut() -> None:
     setup = TrialSetup(
         spec=replace(SPEC, post_norms=True), wafer=wafer(4, 4), software=SOFTWARE, options=options, rewrites=()
     )
-    assert setup.with_cut_blocks(setup.layouts()) == []
-    assert replace(setup, spec=SPEC).with_cut_blocks(setup.layouts())
+    assert with_cut_blocks(setup, setup.layouts()) == []
+    assert with_cut_blocks(replace(setup, spec=SPEC), setup.layouts())

@@ -13,8 +13,9 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, DECODE, FITTED_TREES, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
+from wse.compiler.search.fitting.tree_groups import FEWER_GROUPS, cheapest_groups, min_cycles
 from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trees import FEWER_GROUPS, cheapest_groups, fit_trees, min_cycles, with_group_count
+from wse.compiler.search.trees import fit_trees, with_group_count
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec

@@ -19,8 +19,8 @@ class PlainRounds:
     decode_s: float
     prompt: PromptRounds
 
-    def wait_s(self, others: float) -> float:
-        return min(1.0, others) * self.decode_s / 2
+    def wait_s(self, others: float, prompts: float) -> float:
+        return min(1.0, others) * (self.prompt.round_s if prompts else self.decode_s) / 2
 
     def is_busy(self, decoding: float) -> bool:
         return False

@@ -64,6 +64,8 @@ def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -
         {"model": "story", "mesh": "32x32", "wafers": 1, "prompt_len": 300, "new_tokens": 300, "users": 27},
         {"model": "llama-3-8b", "mapping": "pipeline", "users": 29},
         {"model": "llama-3-8b", "gpu": "h100", "users": 100},
+        {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 2000, "new_tokens": 100, "users": 60},
+        {"model": "llama-3.1-70b", "gpu": "h200", "gpus": 8, "prompt_len": 4000, "new_tokens": 300, "users": 400},
     ],
     ids=name_of,
 )

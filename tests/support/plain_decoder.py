@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from plain_router import one_expert, routes
 
-from wse.models.spec import Layer, ModelSpec
+from wse.models.spec import Layer, ModelSpec, Rope
 
 F64 = npt.NDArray[np.float64]
 
@@ -70,16 +70,18 @@ def plain_logits(
         def made(name: str, values: F64, index: int = index) -> None:
             tell(f"layers.{index}.{name}", values)
 
-        normed = _norm(spec, of, "attention_norm", x)
+        source = x
+        normed = _norm(spec, of, "attention_norm", x) if spec.pre_norms else x
         made("attention_norm", normed)
         if layer.linear:
             added = _linear_attention(spec, of, normed, made)
         elif spec.latent is None:
             added = _attention(spec, layer, of, normed, made)
         else:
-            added = latent_attention(spec, of, partial(_rotated, spec), normed)
+            added = latent_attention(spec, of, partial(_rotated, spec.rope_of(layer)), normed)
         x = _joined(spec, of, ("delta_output" if layer.linear else "output", "post_attention_norm"), x, added, made)
-        normed = _norm(spec, of, "mlp_norm", x)
+        source = source if spec.parallel_blocks else x
+        normed = _norm(spec, of, "mlp_norm", source) if spec.pre_norms else source
         made("mlp_norm", normed)
         feed_forward, back = (_mixture, "experts_down") if layer.experts else (_feed_forward, "down")
         if layer.experts and spec.experts is not None and spec.experts.shared_size:
@@ -88,7 +90,7 @@ def plain_logits(
         x = _joined(spec, of, (back, "post_mlp_norm"), x, added, made)
     normed = _norm(spec, w, "final_norm", x)
     tell("final_norm", normed)
-    logits = _capped(normed @ w("embedding" if spec.tied_embedding else "head").T, spec.logit_cap)
+    logits = _capped(spec.logit_scale * normed @ w("embedding" if spec.tied_embedding else "head").T, spec.logit_cap)
     tell("head", logits)
     return logits
 
@@ -97,8 +99,8 @@ def _joined(spec: ModelSpec, w: Callable[[str], F64], ops: tuple[str, str], x: F
     """What a block makes, added to the residual stream, by the ops of those names."""
     projected, post = ops
     if not spec.post_norms:
-        made(projected, x + added)
-        return x + added
+        made(projected, x + spec.residual_scale * added)
+        return x + spec.residual_scale * added
     made(projected, added)
     x = x + _norm(spec, w, post, added)
     made(post, x)
@@ -109,7 +111,7 @@ def _norm(spec: ModelSpec, w: Callable[[str], F64], name: str, x: F64) -> F64:
     gain = w(name) + float(spec.norm_unit_offset)
     if spec.norm == "layer":
         centred = x - x.mean(axis=-1, keepdims=True)
-        return _rms(centred, spec.norm_eps) * gain + w(f"{name}_bias")
+        return _rms(centred, spec.norm_eps) * gain + (w(f"{name}_bias") if spec.norm_bias else 0.0)
     return _rms(x, spec.norm_eps) * gain
 
 
@@ -126,23 +128,27 @@ def _linear(w: Callable[[str], F64], name: str, x: F64, *, bias: bool) -> F64:
     return out + w(f"{name}_bias") if bias else out
 
 
-def _rotated(spec: ModelSpec, x: F64) -> F64:
+def _rotated(rope: Rope, x: F64) -> F64:
     """x ``[tokens, heads, features]``."""
-    half = len(spec.rope.frequencies)
-    angle = np.arange(len(x))[:, None, None] * np.array(spec.rope.frequencies)
-    cosine, sine = spec.rope.multiplier * np.cos(angle), spec.rope.multiplier * np.sin(angle)
+    half = len(rope.frequencies)
+    angle = np.arange(len(x))[:, None, None] * np.array(rope.frequencies)
+    cosine, sine = rope.multiplier * np.cos(angle), rope.multiplier * np.sin(angle)
     first, second, rest = np.split(x, [half, 2 * half], axis=-1)
     return np.concatenate([first * cosine - second * sine, second * cosine + first * sine, rest], axis=-1)
 
 
 def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
-    tokens, rotary = len(x), layer.rotary and spec.rope is not None
-    q, k, v = (_linear(w, name, x, bias=spec.qkv_bias).reshape(tokens, -1, spec.head_size) for name in "qkv")
+    tokens, rope = len(x), spec.rope_of(layer)
+    q, k, v = (_linear(w, name, x, bias=spec.qkv_bias) for name in "qkv")
+    if spec.head_norm == "rms_all":
+        offset = float(spec.norm_unit_offset)
+        q, k = (_rms(heads, spec.norm_eps) * (w(f"{name}_norm") + offset) for name, heads in (("q", q), ("k", k)))
+    q, k, v = (heads.reshape(tokens, -1, spec.head_size) for heads in (q, k, v))
     if spec.head_norm == "rms":
         offset = float(spec.norm_unit_offset)
         q, k = (_rms(heads, spec.norm_eps) * (w(f"{name}_norm") + offset) for name, heads in (("q", q), ("k", k)))
-    if rotary:
-        q, k = _rotated(spec, q), _rotated(spec, k)
+    if rope is not None:
+        q, k = _rotated(rope, q), _rotated(rope, k)
         if spec.head_norm == "l2":
             q, k = _rms(q, spec.norm_eps), _rms(k, spec.norm_eps)
     elif spec.position_scale is not None:
@@ -234,6 +240,8 @@ def activated(activation: str, x: F64, limit: float = 0.0) -> F64:
             return np.asarray(capped / (1 + np.exp(-1.702 * capped)))
         case "gelu_tanh":
             return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+        case "relu" | "relu2":
+            return np.maximum(x, 0.0) ** (1 if activation == "relu" else 2)
         case "gelu":
             return np.asarray(0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))))
     raise ValueError(activation)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.serving.simulation.workload import NO_PREFIX, NORMAL, Workload
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree
+from wse.serving.simulation.workload import NORMAL, Workload
 
 
 def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workload:
@@ -20,5 +21,5 @@ def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workl
         new_tokens=new_tokens,
         tier=np.full(count, NORMAL),
         prefix=np.full(count, NO_PREFIX),
-        prefix_tokens=np.zeros(count, np.int64),
+        prefix_tree=PrefixTree.single_blocks([]),
     )

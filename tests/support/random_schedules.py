@@ -122,14 +122,22 @@ def random_spec(draw: Random) -> ModelSpec:
     norm = "layer" if maybe() else "rms"
     traits: dict[str, Any] = {
         "norm": norm,
+        "norm_bias": maybe(0.6),
         "qkv_bias": maybe(),
         "output_bias": maybe(),
         "ffn_bias": maybe(),
         "gated": maybe(0.8),
         "post_norms": maybe(0.2),
-        "norm_unit_offset": norm == "rms" and maybe(),
+        "norm_unit_offset": maybe(),
         "logit_cap": 3.0 if maybe() else None,
+        "logit_scale": 0.5 if maybe() else 1.0,
+        "activation": str(draw.choice(["silu", "silu", "gelu_tanh", "relu", "relu2"])),
     }
+    if traits["post_norms"]:
+        traits["pre_norms"] = maybe(0.5)
+    else:
+        traits["residual_scale"] = 0.3 if maybe() else 1.0
+        traits["parallel_blocks"] = maybe()
     windows = [int(n) for n in draw.choice([0, 0, 3, 5], 2)]
     rotary = maybe(0.85)
     layers = [Layer(rotary=rotary) for _ in spec.layers]
@@ -149,10 +157,11 @@ def random_spec(draw: Random) -> ModelSpec:
     else:
         rotated = 2 * int(draw.integers(1, head_size // 2 + 1)) if maybe() else head_size
         traits |= {
-            "head_norm": str(draw.choice(["", "", "rms", "l2"])),
+            "head_norm": str(draw.choice(["", "", "rms", "rms_all", "l2"])),
             "sinks": maybe(),
             "score_cap": 0.5 if maybe() else None,
             "rope": plain_rope(rotated, 1e4) if rotary else None,
+            "window_rope": plain_rope(rotated, 1e2) if rotary and maybe() else None,
         }
         layers = [replace(layer, window=windows[i % 2] or None) for i, layer in enumerate(layers)]
         if maybe() and rotary:
@@ -163,6 +172,8 @@ def random_spec(draw: Random) -> ModelSpec:
         layers = [replace(layer, experts=i == len(layers) - 1 or maybe(0.5)) for i, layer in enumerate(layers)]
         if traits["ffn_bias"]:
             traits |= {"activation": "clamped_silu", "activation_limit": 1.5}
+    if not traits["post_norms"]:
+        traits["pre_norms"] = True
     return replace(spec, layers=tuple(layers), **traits)
 
 

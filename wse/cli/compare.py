@@ -29,33 +29,36 @@ OF_TRACES: Final = frozenset(("model", "economics", "price", "csv", "png", "html
 """Options that apply to a comparison of traces. All others apply to models only."""
 
 
+Models = Annotated[
+    list[str],
+    Option(
+        doc="A model as for wse run, or two files that wse run wrote.",
+        metavar="MODEL|TRACE TRACE",
+        known_values=known_names.models,
+        positional=True,
+        repeats=True,
+    ),
+]
+Question = Annotated[
+    str | None,
+    Option(
+        doc="one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: its verdict.",
+        panel="Output",
+        metavar="NAME",
+        known_values=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),
+    ),
+]
+Html = Annotated[str | None, Option(doc="Write one page with tables and plot.", panel="Output", metavar="FILE")]
+
+
 def compare(
     invocation: typer.Context,
-    model: Annotated[
-        list[str],
-        Option(
-            doc="A model as for wse run, or two files that wse run wrote.",
-            metavar="MODEL|TRACE TRACE",
-            known_values=known_names.models,
-            positional=True,
-            repeats=True,
-        ),
-    ],
+    model: Models,
     request: CompareRequest,
-    question: Annotated[
-        str | None,
-        Option(
-            doc="one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: its verdict.",
-            panel="Output",
-            metavar="NAME",
-            known_values=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),
-        ),
-    ] = None,
+    question: Question = None,
     csv: Annotated[str | None, Option(doc="Write the rows as CSV too.", panel="Output", metavar="FILE")] = None,
     png: Annotated[str | None, Option(doc="Write a plot of the rows.", panel="Output", metavar="FILE")] = None,
-    html: Annotated[
-        str | None, Option(doc="Write one page with tables and plot.", panel="Output", metavar="FILE")
-    ] = None,
+    html: Html = None,
     engine: EngineName = LOCAL,
     ray_address: RayAddress = None,
     detail: Annotated[  # noqa: FBT002

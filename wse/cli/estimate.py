@@ -17,27 +17,31 @@ if TYPE_CHECKING:
     from wse.studies.what_if.result import WhatIfResult
 
 
+WhatIf = Annotated[
+    str | None,
+    Option(
+        doc="Instead of one estimate, show the effect of each change on its own, the largest first: "
+        "clock, sram, hop, arithmetic, dispatch, latency, bandwidth, host, or a number as for --set; default: all "
+        "of these.",
+        panel="Output",
+        metavar="CHANGE=xFACTOR,...|default",
+        known_values=known_names.changes,
+    ),
+]
+Png = Annotated[
+    str | None,
+    Option(doc="Draw --what-if or --uncertainty as a tornado chart.", panel="Output", metavar="FILE.png"),
+]
+
+
 def estimate(
     request: EstimateRequest,
     command_line: typer.Context,
     detail: Annotated[  # noqa: FBT002
         bool, Option(doc="Also show results by kind of layer and stage, and the placement.", panel="Output")
     ] = False,
-    what_if: Annotated[
-        str | None,
-        Option(
-            doc="Instead of one estimate, show the effect of each change on its own, the largest first: "
-            "clock, sram, hop, arithmetic, dispatch, latency, bandwidth, host, or a number as for --set; default: all "
-            "of these.",
-            panel="Output",
-            metavar="CHANGE=xFACTOR,...|default",
-            known_values=known_names.changes,
-        ),
-    ] = None,
-    png: Annotated[
-        str | None,
-        Option(doc="Draw --what-if or --uncertainty as a tornado chart.", panel="Output", metavar="FILE.png"),
-    ] = None,
+    what_if: WhatIf = None,
+    png: Png = None,
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:

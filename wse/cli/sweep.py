@@ -11,67 +11,73 @@ from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
 from wse.studies.options.option import Option
 
+GridSource = Annotated[
+    str | None,
+    Option(
+        positional=True,
+        metavar="[FILE.toml|MODEL]",
+        doc="A grid of settings, or the model that all settings share.",
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    Option(
+        flag="--set",
+        repeats=True,
+        metavar="FIELD=A,B,...",
+        doc="Values of a field, replacing those of the file: an option of `wse estimate` with underscores, or a "
+        "number of a wafer or of software, such as wafer.hop_cycles. Repeatable; the last varies fastest.",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    Option(metavar="N", doc="Number of processes. Default: all cores, or a cluster's CPUs.", panel="Machines"),
+]
+Columns = Annotated[
+    str | None,
+    Option(
+        doc=f"Columns to print next to the axes: of {', '.join(known_names.sweep_columns())}, or of the table. "
+        "Default: these without replicas.",
+        panel="Output",
+        metavar="NAME,...",
+    ),
+]
+Sort = Annotated[
+    str | None,
+    Option(
+        doc="Sort by a column: best first, or smallest first; largest first with NAME:down.",
+        panel="Output",
+        metavar="NAME",
+        known_values=known_names.sweep_columns,
+    ),
+]
+Top = Annotated[int | None, Option(doc="Maximum number of rows to print. Default: 20.", panel="Output", metavar="N")]
+Png = Annotated[str | None, Option(doc="Plot the printed columns over an axis.", panel="Output", metavar="FILE.png")]
+PlotAxis = Annotated[
+    str | None,
+    Option(doc="Horizontal axis of --png. Default: the axis with the most values.", panel="Output", metavar="AXIS"),
+]
+EveryColumn = Annotated[
+    bool, Option(flag="--all", doc="Also write grades and sources of the numbers to the table.", panel="Output")
+]
+
 
 def sweep(
-    source: Annotated[
-        str | None,
-        Option(
-            positional=True,
-            metavar="[FILE.toml|MODEL]",
-            doc="A grid of settings, or the model that all settings share.",
-        ),
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        Option(
-            flag="--set",
-            repeats=True,
-            metavar="FIELD=A,B,...",
-            doc="Values of a field, replacing those of the file: an option of `wse estimate` with underscores, or a "
-            "number of a wafer or of software, such as wafer.hop_cycles. Repeatable; the last varies fastest.",
-        ),
-    ] = None,
+    source: GridSource = None,
+    sets: Sets = None,
     output: Annotated[str, Option(short="-o", metavar="FILE.csv|FILE.parquet", doc="The table.")] = "wse-sweep.csv",
-    jobs: Annotated[
-        int | None,
-        Option(metavar="N", doc="Number of processes. Default: all cores, or a cluster's CPUs.", panel="Machines"),
-    ] = None,
+    jobs: Jobs = None,
     engine: EngineName = LOCAL,
     ray_address: RayAddress = None,
     restart: Annotated[  # noqa: FBT002
         bool, Option(doc="Discard the results of an earlier sweep of this table.")
     ] = False,
-    columns: Annotated[
-        str | None,
-        Option(
-            doc=f"Columns to print next to the axes: of {', '.join(known_names.sweep_columns())}, or of the table. "
-            "Default: these without replicas.",
-            panel="Output",
-            metavar="NAME,...",
-        ),
-    ] = None,
-    sort: Annotated[
-        str | None,
-        Option(
-            doc="Sort by a column: best first, or smallest first; largest first with NAME:down.",
-            panel="Output",
-            metavar="NAME",
-            known_values=known_names.sweep_columns,
-        ),
-    ] = None,
-    top: Annotated[
-        int | None, Option(doc="Maximum number of rows to print. Default: 20.", panel="Output", metavar="N")
-    ] = None,
-    png: Annotated[
-        str | None, Option(doc="Plot the printed columns over an axis.", panel="Output", metavar="FILE.png")
-    ] = None,
-    x: Annotated[
-        str | None,
-        Option(doc="Horizontal axis of --png. Default: the axis with the most values.", panel="Output", metavar="AXIS"),
-    ] = None,
-    every_column: Annotated[  # noqa: FBT002
-        bool, Option(flag="--all", doc="Also write grades and sources of the numbers to the table.", panel="Output")
-    ] = False,
+    columns: Columns = None,
+    sort: Sort = None,
+    top: Top = None,
+    png: Png = None,
+    x: PlotAxis = None,
+    every_column: EveryColumn = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate every combination of some settings, as one table.

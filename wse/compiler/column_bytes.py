@@ -14,14 +14,14 @@ from typing import NamedTuple
 from wse.compiler.options import Options
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN_IN, SHARED
+from wse.compiler.score_bytes import fullest_head_places
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, layer_user_bytes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
-from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.layer_parts import LayerRange, Parts, unit_bytes
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
+from wse_mappings.rounding import ceil_div
 
 _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
 """Ways to divide bytes over the columns of a region.
@@ -161,61 +161,6 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
     return lambda cols: float(size * ceil_div(features, cols))
 
 
-def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function that computes how much memory a token's attention scores need.
-
-    There is one score per query head and KV-cache entry. The cache entries are divided over the
-    rows of a region (a rectangle of PEs); the result is the total of all rows.
-
-    Args:
-        spec: Model.
-        options: The request, with the context and the element type of sums.
-
-    Returns:
-        A function that maps the column count of a region to the bytes on its fullest column.
-    """
-    return options.cache.of(_score_bytes, 16)(
-        replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
-    )
-
-
-def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
-    """Build the function that maps a column count to the bytes of attention scores (`score_bytes`).
-
-    Args:
-        spec: Model. Its layers are not used; callers omit them so that the cache finds equal
-            models.
-        entry_bytes: Total size in bytes of one head's scores for all cache entries.
-    """
-
-    @cache
-    def bytes_of_columns(cols: int) -> float:
-        """Return the bytes of attention scores on the column of PEs that has the most scores.
-
-        Args:
-            cols: Number of columns of the region.
-        """
-        if spec.latent is not None:
-            return float(entry_bytes * spec.head_count)  # all heads share all columns
-        return float(entry_bytes * _head_places(spec, cols)[0] * spec.queries_per_kv)
-
-    return bytes_of_columns
-
-
-def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Return how many KV heads, and how many features of each, the fullest column of PEs stores.
-
-    Args:
-        spec: Model.
-        cols: Number of columns.
-
-    Returns:
-        Number of KV heads of which the column stores features, and number of features per head.
-    """
-    sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
-    return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
-
-
 def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
     """Return the fraction of a tensor's bytes on the fullest column, for each way to divide it.
 
@@ -233,7 +178,7 @@ def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str
         of quantised weights, are not fractions: they count the quantisation groups of which the
         column stores weights.
     """
-    heads, features = _head_places(spec, cols)
+    heads, features = fullest_head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:
         shared_size = mixture.shared_size

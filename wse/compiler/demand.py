@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
+from wse.compiler.column_bytes import block_bytes, column_bytes
 from wse.compiler.options import BASELINE, MODEL, PRODUCT, Options
 from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.score_bytes import score_bytes
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, layer_user_bytes, tensor_bytes

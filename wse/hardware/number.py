@@ -41,6 +41,9 @@ _UNITS: Final = {
     "flops": "flop",
     "gpus": "GPU",
     "sequences": "sequence",
+    "tokens": "token",
+    "cv": "1",
+    "share": "1",
 }
 
 _NAMES_BY_BOUNDS: Final[dict[tuple[float, float], tuple[str, ...]]] = {
@@ -84,6 +87,10 @@ _NAMES_BY_BOUNDS: Final[dict[tuple[float, float], tuple[str, ...]]] = {
         *("link_ratio", "memory_ratio"),
     ),
     (0, 2**40): ("one_shot_bytes", "workspace_bytes"),
+    (1, 2**31): ("prompt_tokens", "new_tokens"),
+    (0, 10): ("prompt_cv", "new_cv"),
+    (0, 86_400): ("think_s",),
+    (0, 1): ("prefix_share",),
 }
 """Fields by their minimum and maximum.
 

@@ -14,6 +14,7 @@ from typing import Final
 from wse.errors import UnknownName
 from wse.files import names_toml_file
 from wse.hardware.generations import VENDOR_LINK
+from wse.hardware.number import SourcedNumber
 from wse.hardware.preset_reader import PresetKind
 from wse.known_names import known_name
 from wse.plugins import LINKS
@@ -54,7 +55,7 @@ def known_links() -> tuple[str, ...]:
     return (VENDOR_LINK, *_LINK.names())
 
 
-def link_numbers(name_or_path: str | Path) -> dict[str, float]:
+def link_numbers(name_or_path: str | Path) -> dict[str, SourcedNumber]:
     """Return the bandwidth and latency of a link between wafers, keyed by field of `WaferSpec`.
 
     They replace the numbers in a wafer's file. The result is empty for the link ``vendor``, which
@@ -74,4 +75,4 @@ def link_numbers(name_or_path: str | Path) -> dict[str, float]:
     is_name = _LINK.bundled_name(link) is None and not names_toml_file(link)
     if is_name and known_name(link, known_links()) is None:
         raise UnknownName("link", link, known_links(), place="--link")
-    return _LINK.values(_LINK.read(link).numbers)
+    return _LINK.read(link).numbers

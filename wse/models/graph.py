@@ -167,7 +167,7 @@ class _GraphBuilder:
         if parts.block is None:
             return
         self.parts = parts.block
-        if parts.block.first == BLOCK.first:
+        if parts.block.first == BLOCK.first and not self.spec.parallel_blocks:
             self.before_block = self.stream
         if layer.experts and self.spec.experts is not None:
             self.add_experts()
@@ -175,23 +175,36 @@ class _GraphBuilder:
             self.add_feed_forward()
         self.parts = ATTENTION
 
+    def add_input(self, block: str, *inputs: str) -> str:
+        """Add the op that provides the input of a block, and return its full name.
+
+        This is a norm of the residual stream, or a copy if the model does not normalise the input.
+
+        Args:
+            block: Name of the block: ``attention`` or ``mlp``.
+            inputs: Full names of the ops that wrote the residual stream.
+        """
+        if self.spec.pre_norms:
+            return self.add_norm(f"{block}_norm", *inputs)
+        return self.add(f"{block}_input", "block_input", (), *inputs)
+
     def add_norm(self, name: str, *inputs: str, kind: str = "norm") -> str:
         """Add a norm and return its full name. The norm's gain has the same name."""
-        return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.norm == "layer"))
+        return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.has_norm_bias))
 
     def add_attention(self) -> None:
         """Add standard attention, whose cache stores keys and values for each KV head."""
         spec = self.spec
         projections = ("q", "k", "v", "q_gate") if spec.attention_gate else ("q", "k", "v")
-        norm = self.add_norm("attention_norm", *self.stream)
-        gains = (("q_norm",), ("k_norm",)) if spec.head_norm == "rms" else ()
+        norm = self.add_input("attention", *self.stream)
+        gains = (("q_norm",), ("k_norm",)) if spec.has_head_gains else ()
         qkv = self.add("qkv", "qkv", projections, norm, vectors=_biases(projections, present=spec.qkv_bias) + gains)
         attention = self.add("attention", "attention", (), qkv, vectors=(("sinks",),) if spec.sinks else ())
         self._add_back("output", "output", ("o",), attention, "post_attention_norm", biased=spec.output_bias)
 
     def add_linear_attention(self) -> None:
         """Add linear attention, which has a state of constant size instead of a cache."""
-        norm = self.add_norm("attention_norm", *self.stream)
+        norm = self.add_input("attention", *self.stream)
         inputs = tuple(f"delta.{name}" for name in ("q", "k", "v", "z", "b", "a"))
         projected = self.add("delta_inputs", "delta_inputs", inputs, norm)
         convolutions = tuple(f"delta.conv_{name}" for name in "qkv")
@@ -204,7 +217,7 @@ class _GraphBuilder:
         """Add latent attention, whose cache stores a latent vector and a rotated key per token."""
         spec = self.spec
         has_query_latent = spec.latent is not None and spec.latent.q_rank > 0
-        norm = self.add_norm("attention_norm", *self.stream)
+        norm = self.add_input("attention", *self.stream)
         down_projections = ("q_a", "k_rope", "kv_a") if has_query_latent else ("k_rope", "kv_a")
         gains = ("q_a_norm", "kv_a_norm") if has_query_latent else ("kv_a_norm",)
         compress = self.add(
@@ -224,7 +237,7 @@ class _GraphBuilder:
     def add_feed_forward(self) -> None:
         """Add a dense feed-forward block, which every token uses in full."""
         spec = self.spec
-        norm = self.add_norm("mlp_norm", *self.before_block)
+        norm = self.add_input("mlp", *self.before_block)
         projections = ("gate", "up") if spec.gated else ("up",)
         gate_up = self.add("gate_up", "gate_up", projections, norm, vectors=_biases(projections, present=spec.ffn_bias))
         self._add_back("down", "down", ("down",), gate_up, "post_mlp_norm", biased=spec.ffn_bias)
@@ -244,7 +257,7 @@ class _GraphBuilder:
         inputs = ("experts.gate", "experts.up")
         shared_inputs = ("shared.gate", "shared.up")
         shared_gate = ("shared.scale",) if spec.experts.shared_gate else ()
-        norm = self.add_norm("mlp_norm", *self.before_block)
+        norm = self.add_input("mlp", *self.before_block)
         correction = (("router_correction",),) if spec.experts.correction else ()
         vectors = _biases(("router",), present=spec.experts.router_bias) + correction
         router = self.add("router", "router", ("router",), norm, vectors=vectors)
@@ -279,9 +292,14 @@ class _GraphBuilder:
 
         Raises:
             BadInput: The block is split although its output is normalised as a whole.
+            WseBug: The output of the block is normalised, and is also scaled or that of a parallel
+                block.
         """
         vectors = _biases(weights[-1:], present=biased and self.parts.first <= BLOCK.first)
         if self.spec.post_norms:
+            if self.spec.residual_scale != 1.0 or self.spec.parallel_blocks:
+                message = f"{self.spec.name}: no op scales normalised outputs of blocks, or adds those of parallel ones"
+                raise WseBug(message)
             if self.parts.cuts_block:
                 message = f"{self.spec.name}: layer {self.layer}: a block that is normalised as a whole stays whole"
                 raise BadInput(message)

@@ -213,6 +213,8 @@ class ModelSpec:
         head_size: Features per head. With latent attention, the features of a key in the cache.
         attention_scale: Factor applied to the attention scores.
         rope: Rotary position embeddings; None if no layer rotates.
+        window_rope: Rotary position embeddings of layers with a sliding window, if they differ from
+            ``rope``. Both rotate the same number of features.
         ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
         vocab_size: Number of tokens in the vocabulary.
         context_limit: Maximum number of tokens in a text.
@@ -224,8 +226,8 @@ class ModelSpec:
         eos_token_ids: Tokens that end a text.
         qkv_bias, output_bias: Whether these attention projections add a trained vector.
         head_norm: Norm of each head's queries and keys. ``rms``: root mean square with a trained
-            gain, before rotation. ``l2``: without a gain, after rotation, only in layers that
-            rotate. "": none.
+            gain, before rotation. ``rms_all``: the same over the features of all heads together.
+            ``l2``: without a gain, after rotation, only in layers that rotate. "": none.
         score_cap: With a cap c, a score becomes c * tanh(score / c) before masking. None: no cap.
         sinks: Whether each head has a trained score that takes part in the softmax without a value.
         position_scale: Position-dependent factor applied to queries; None if there is none.
@@ -235,21 +237,29 @@ class ModelSpec:
         latent: Sizes of latent attention; None for other attention. With latent attention,
             ``head_size`` is kv_rank + rope_size, rotated features come first, and ``kv_head_count``
             is 1.
-        activation: ``silu``, ``gelu``, ``gelu_tanh`` (the tanh approximation), or ``clamped_silu``
-            of gpt-oss: x * sigmoid(1.702 x) with x limited from above, times one more than the up
-            projection, which is limited from both sides.
+        activation: ``silu``, ``gelu``, ``gelu_tanh`` (the tanh approximation), ``relu``, ``relu2``
+            (the square of ``relu``), or ``clamped_silu`` of gpt-oss: x * sigmoid(1.702 x) with x
+            limited from above, times one more than the up projection, which is limited from both
+            sides.
         activation_limit: Limit of ``clamped_silu``; 0 for other activations.
         gated: Whether the activated gate projection multiplies the up projection.
         ffn_bias: Whether the feed-forward projections, including those of experts, add a trained
             vector.
         experts: Mixture of experts; None if no layer has one.
-        norm: ``rms``, or ``layer``, which also subtracts the mean and adds a trained vector.
+        norm: ``rms``, or ``layer``, which also subtracts the mean.
+        norm_bias: Whether layer norms add a trained vector.
         norm_unit_offset: Whether gains are stored minus one.
+        pre_norms: Whether the input of a block is normalised.
         post_norms: Whether the output of a block is normalised before it is added to the residual
             stream.
+        residual_scale: Factor applied to the output of a block before it is added to the residual
+            stream.
+        parallel_blocks: Whether attention and feed-forward block of a layer read the same residual
+            stream, to which both outputs are added.
         learned_positions: Number of rows in the position table that is added to the embedding; 0
             without such a table.
         embedding_scale: Factor applied to embeddings, rounded to the element type before use.
+        logit_scale: Factor applied to the logits, before the cap.
         logit_cap: Cap of the logits, applied like ``score_cap``. None: no cap.
         packing: Storage format of quantised matrices in the checkpoint.
     """
@@ -271,6 +281,7 @@ class ModelSpec:
     dtype: str
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
+    window_rope: Rope | None = None
     qkv_bias: bool = False
     output_bias: bool = False
     head_norm: str = ""
@@ -286,10 +297,15 @@ class ModelSpec:
     ffn_bias: bool = False
     experts: Experts | None = None
     norm: str = "rms"
+    norm_bias: bool = True
     norm_unit_offset: bool = False
+    pre_norms: bool = True
     post_norms: bool = False
+    residual_scale: float = 1.0
+    parallel_blocks: bool = False
     learned_positions: int = 0
     embedding_scale: float = 1.0
+    logit_scale: float = 1.0
     logit_cap: float | None = None
     packing: Packing = Packing()
 
@@ -311,6 +327,12 @@ class ModelSpec:
         """Number of query heads per KV head."""
         return self.head_count // self.kv_head_count
 
+    def rope_of(self, layer: Layer) -> Rope | None:
+        """Return the rotary position embeddings of a layer, or None if it does not rotate."""
+        if not layer.rotary:
+            return None
+        return self.rope if layer.window is None or self.window_rope is None else self.window_rope
+
     @property
     def rotary_size(self) -> int:
         """Number of rotated features per head; 0 if no layer uses rotation."""
@@ -322,7 +344,17 @@ class ModelSpec:
 
         Kernels can then process features without rotary positions as pairs with the angle 0.
         """
-        return self.rope is None or self.rope.multiplier == 1.0
+        return all(rope is None or rope.multiplier == 1.0 for rope in (self.rope, self.window_rope))
+
+    @property
+    def has_norm_bias(self) -> bool:
+        """True if norms add a trained vector."""
+        return self.norm == "layer" and self.norm_bias
+
+    @property
+    def has_head_gains(self) -> bool:
+        """True if queries and keys are normalised with trained gains, before they are rotated."""
+        return self.head_norm in ("rms", "rms_all")
 
     @property
     def cached_layer_count(self) -> int:

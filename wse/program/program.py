@@ -7,13 +7,11 @@ of tiles count elements, as operands of steps do (`wse.program.steps`).
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from wse.arrays import I32, I64
+from wse.program.digest import digest_of
 from wse.program.isa.operands import VIEWS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase
@@ -29,6 +27,9 @@ ORDINALS = "ordinals"
 
 From a tile of this tensor, a kernel reads which indices a PE stores.
 """
+
+FREQUENCIES, WINDOW_FREQUENCIES = "rotary_frequencies", "window_rotary_frequencies"
+"""Names of the tables of rotary frequencies: of `ModelSpec.rope`, and of ``window_rope``."""
 
 TIMES = "@"
 """Separator in tensor names ``MATRIX@VECTOR``: their product, which is computed before a run."""
@@ -309,27 +310,4 @@ class Program:
 
     def digest(self) -> str:
         """Return a SHA-256 hash of the whole Program in hex: all arrays, numbers and names."""
-        digest = hashlib.sha256()
-        _feed(digest, self)
-        return digest.hexdigest()
-
-
-def _feed(digest: hashlib._Hash, value: Any) -> None:
-    """Add a value, and all values that it contains, to a hash.
-
-    The type and size of each item are also added, so that different Programs yield different hash
-    input.
-    """
-    if isinstance(value, np.ndarray):
-        digest.update(f"{value.dtype}{value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).tobytes())
-    elif is_dataclass(value) and not isinstance(value, type):
-        digest.update(type(value).__name__.encode())
-        for item in fields(value):
-            _feed(digest, getattr(value, item.name))
-    elif isinstance(value, tuple):
-        digest.update(f"({len(value)}".encode())
-        for item in value:
-            _feed(digest, item)
-    else:
-        digest.update(f"{value!r};".encode())
+        return digest_of(self)

@@ -8,6 +8,7 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.number_formats import CODINGS
+from wse_mappings.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +49,7 @@ class TilePart:
     def width(self) -> int:
         """Number of elements per row that this tensor contributes to the weight block of a PE."""
         index_count = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
-        return -(-index_count // self.sharers)
+        return ceil_div(index_count, self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
         """Return how many elements of this tensor all PEs of a region store, excluding padding.

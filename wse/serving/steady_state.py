@@ -53,6 +53,22 @@ class PromptRounds(NamedTuple):
     fill: float = 1.0
 
 
+class _RequestTimes(NamedTuple):
+    """Duration of the parts of a request in the steady state.
+
+    Attributes:
+        reading_s: Seconds in which the prompt is read.
+        answer_s: Seconds from the first to the last token.
+        prompts_at_arrival: Number of prompts that are read in the round in which the request
+            arrives. It is 0 if some rounds read no prompt: if requests start at equal intervals,
+            each one then arrives after the prompt of the previous one has been read.
+    """
+
+    reading_s: float
+    answer_s: float
+    prompts_at_arrival: float
+
+
 class RoundCosts(Protocol):
     """Duration of rounds on a machine, for requests of equal length.
 
@@ -60,12 +76,14 @@ class RoundCosts(Protocol):
     averages and therefore need not be whole.
     """
 
-    def wait_s(self, other_requests: float) -> float:
+    def wait_s(self, other_requests: float, prompts: float) -> float:
         """Return how many seconds a request waits for its first token without using the machine.
 
         Args:
             other_requests: Number of other requests whose prompts are read or whose tokens are
                 decoded.
+            prompts: Number of prompts that are read in the round that is running when the request
+                arrives; 0 or at least 1.
         """
 
     def is_busy(self, decoding: float) -> bool:
@@ -145,20 +163,17 @@ class ClosedLoop:
             """
             if not in_rounds:
                 return 0.0
-            return in_rounds + self._in_rounds(in_rounds, others_fraction).requests_per_s * self.costs.wait_s(
-                others_fraction * in_rounds
-            )
+            state, wait_s = self._in_rounds(in_rounds, others_fraction)
+            return in_rounds + state.requests_per_s * wait_s
 
         others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that belong to other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
-        state = self._in_rounds(in_rounds, others_fraction)
-        if state.requests_per_s < self._rate_alone:
-            ttft_s = concurrency / self._rate_alone - state.answer_s
-            return replace(state, ttft_s=ttft_s, requests_per_s=self._rate_alone)
-        return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(others_fraction * in_rounds))
+        state, _ = self._in_rounds(in_rounds, others_fraction)
+        rate = max(state.requests_per_s, self._rate_alone)
+        return replace(state, ttft_s=concurrency / rate - state.answer_s, requests_per_s=rate)
 
-    def _in_rounds(self, requests: float, others_fraction: float) -> SteadyState:
-        """Return the steady state of a number of requests, ignoring all waits outside of rounds.
+    def _in_rounds(self, requests: float, others_fraction: float) -> tuple[SteadyState, float]:
+        """Return the steady state of the requests in rounds, and the seconds for which others wait.
 
         A round is the time in which every decoding request gets one token. A request takes part in
         rounds while its prompt is read and its answer is decoded. Before that, it may have to wait
@@ -170,19 +185,18 @@ class ClosedLoop:
                 1 - 1 / concurrency.
         """
         in_rounds = min(requests, self._requests_when_saturated)
-        reading_s, answer_s = self._round_times(
-            in_rounds, min(others_fraction * in_rounds, self._requests_when_saturated - 1)
-        )
-        rate = min(in_rounds / (reading_s + answer_s), self._rate_when_saturated)
-        return SteadyState(
-            ttft_s=max(reading_s, requests / rate - answer_s),
-            answer_s=answer_s,
+        times = self._request_times(in_rounds, min(others_fraction * in_rounds, self._requests_when_saturated - 1))
+        rate = min(in_rounds / (times.reading_s + times.answer_s), self._rate_when_saturated)
+        state = SteadyState(
+            ttft_s=max(times.reading_s, requests / rate - times.answer_s),
+            answer_s=times.answer_s,
             requests_per_s=rate,
             saturated=rate == self._rate_when_saturated or self.costs.is_busy(in_rounds),
         )
+        return state, self.costs.wait_s(others_fraction * requests, times.prompts_at_arrival)
 
-    def _round_times(self, in_rounds: float, other_requests: float) -> tuple[float, float]:
-        """Return how long it takes to read a prompt and then to decode the answer, in seconds.
+    def _request_times(self, in_rounds: float, other_requests: float) -> _RequestTimes:
+        """Return how long it takes to read a prompt and then to decode the answer.
 
         A round takes D seconds without a part of a prompt and P seconds with it. With R rounds per
         prompt, T tokens after the first and n other requests, the prompt takes R P seconds and the
@@ -201,18 +215,20 @@ class ClosedLoop:
         answer_s = further_tokens * decode_s + min(other_requests * rounds, further_tokens) * (
             prompt.round_s - decode_s
         )
-        return rounds * prompt.round_s, answer_s
+        return _RequestTimes(rounds * prompt.round_s, answer_s, prompts_per_round if prompts_per_round > 1 else 0.0)
 
     @cached_property
     def _rate_alone(self) -> float:
         """Requests per second with a single request in flight."""
-        return 1 / (self.costs.wait_s(0.0) + sum(self._round_times(1.0, 0.0)))
+        times = self._request_times(1.0, 0.0)
+        return 1 / (self.costs.wait_s(0.0, 0.0) + times.reading_s + times.answer_s)
 
     @cached_property
     def _rate_when_saturated(self) -> float:
         """Maximum requests per second: the rate when every round is filled with prompt tokens."""
         requests = self._requests_when_saturated
-        return requests / sum(self._round_times(requests, requests - 1))
+        times = self._request_times(requests, requests - 1)
+        return requests / (times.reading_s + times.answer_s)
 
     @cached_property
     def _requests_when_saturated(self) -> float:

@@ -14,11 +14,11 @@ from wse_kernels.compute._slices import slice_of_place
 from wse_kernels.operands.group import Place
 from wse_kernels.operands.layers import ActivationFunction, FeatureGroups
 
-ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu")
+ACTIVATIONS = ("silu", "gelu_tanh", "gelu", "clamped_silu", "relu", "relu2")
 """Activation functions in the order of their numbers; `activate` gives their sources."""
 
-SILU, GELU_TANH, GELU = range(3)
-ONE, HALF, ROOT_HALF = np.float32(1.0), np.float32(0.5), np.float32(math.sqrt(0.5))
+SILU, GELU_TANH, GELU, CLAMPED_SILU, RELU, RELU2 = range(6)
+ZERO, ONE, HALF, ROOT_HALF = np.float32(0.0), np.float32(1.0), np.float32(0.5), np.float32(math.sqrt(0.5))
 ROOT_8_BY_PI, CUBIC = np.float32(math.sqrt(8.0 / math.pi)), np.float32(0.044715)  # of gelu_tanh
 STEEPNESS = np.float32(1.702)  # of clamped_silu
 
@@ -34,6 +34,7 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
       (arXiv 1606.08415)
     - clamped_silu: x * sigmoid(1.702 x), where x is at most the limit. The factor is 1 + up, with
       up clamped to [-limit, limit] (github.com/openai/gpt-oss, swiglu).
+    - relu, relu2: the positive part of x, and its square (arXiv 2109.08668)
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -102,7 +103,8 @@ def apply_gate(block, act, acc, x, gate, M, n, stride, gates, function):
 def _activate(block, act, acc, gate, up, out, first, last, activation):
     """Apply the activation function to features ``first`` to ``last`` - 1 of one token.
 
-    All functions except gelu have the form x * sigmoid(argument), so they share one loop.
+    The functions other than gelu, relu and relu2 have the form x * sigmoid(argument), so they share
+    one loop.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -120,6 +122,10 @@ def _activate(block, act, acc, gate, up, out, first, last, activation):
         if function == GELU:
             for lane in range(lanes):
                 values[lane] = HALF * values[lane] * (ONE + error_function(values[lane] * ROOT_HALF))
+        elif function >= RELU:
+            for lane in range(lanes):
+                value = max(values[lane], ZERO)
+                values[lane] = value * value if function == RELU2 else value
         else:
             for lane in range(lanes):
                 value = values[lane]
@@ -134,7 +140,7 @@ def _activate(block, act, acc, gate, up, out, first, last, activation):
         if gated == 1:
             for lane in range(lanes):
                 factor = widen(narrow(widen(acc[block, up + e, lane]), act[block, out, lane]))
-                if function > GELU:
+                if function == CLAMPED_SILU:
                     factor = -limit if factor < -limit else factor
                     factor = (limit if factor > limit else factor) + ONE
                 values[lane] *= factor

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ActivationFunction", "FeatureGroups", "LayerNormTensors", "LayerSumsTensors", "NormTensors", "RowGroups"]
+__all__ = [
+    "ActivationFunction",
+    "FeatureGroups",
+    "GainAndBias",
+    "LayerNormTensors",
+    "LayerSumsTensors",
+    "NormTensors",
+    "RowGroups",
+]
 
 
 class NormTensors(NamedTuple):
@@ -32,7 +40,7 @@ class LayerNormTensors(NamedTuple):
     Attributes:
         x: Input activations [M, K].
         sums: float32 [M, 2], the sums of the values and their squares.
-        gain, bias: Trained gain and bias [K] in the weight type.
+        gain, bias: Trained gain and bias [K] in the weight type. Without a bias, any address.
         out: Normalised activations [M, K].
     """
 
@@ -52,12 +60,25 @@ class LayerSumsTensors(NamedTuple):
         x: Sums of the product [M, N] in the accumulator type.
         sums: [M, 2] in the accumulator type, the sums of the inputs and their squares.
         of_gain, of_bias: float32 [N], products of the norm's gain and bias with the weights.
+            Without a bias, any address.
     """
 
     x: int
     sums: int
     of_gain: int
     of_bias: int
+
+
+class GainAndBias(NamedTuple):
+    """How a layer norm applies its gain, and whether it has a bias.
+
+    Attributes:
+        offset: Integer added to the gain.
+        biased: 1 if the bias is added, else 0.
+    """
+
+    offset: int
+    biased: int
 
 
 class RowGroups(NamedTuple):

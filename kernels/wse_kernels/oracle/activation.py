@@ -9,7 +9,7 @@ import numpy as np
 from wse_kernels.operands.layers import ActivationFunction, FeatureGroups
 from wse_kernels.oracle.memory import F32, owners
 
-GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
+GELU_TANH, GELU, CLAMPED_SILU, RELU, RELU2 = range(1, 6)
 
 
 def activate(pe, x, out, M, n, activation: ActivationFunction):
@@ -93,6 +93,9 @@ def _activation(x: F32, function: int, limit: np.float32) -> F32:
     if function == GELU:
         erf = [math.erf(value * math.sqrt(0.5)) for value in x.reshape(-1).tolist()]
         return np.float32(0.5) * x * (1.0 + np.array(erf).reshape(x.shape)).astype(np.float32)
+    if function in (RELU, RELU2):
+        positive = np.maximum(x, np.float32(0.0))
+        return positive * positive if function == RELU2 else positive
     clamped = function == CLAMPED_SILU
     bounded, steepness = (np.minimum(x, limit), 1.702) if clamped else (x, 1.0)
     with np.errstate(over="ignore"):

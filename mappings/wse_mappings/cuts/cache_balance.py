@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wse_mappings.cuts.split import balanced_counts, ceil_div
+from wse_mappings.cuts.split import balanced_counts
+from wse_mappings.rounding import ceil_div
 
 HEADER_WORDS = 8
 POSITION, TOKENS, APPEND_FROM, APPEND_COUNT, APPEND_SLOT, PASSED_SLOT, RECEIVED_SLOT, OLDEST = range(8)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wse_mappings.cuts.split import I32, balanced_segments, blocks, ceil_div
+from wse_mappings.cuts.split import I32, balanced_segments, blocks
+from wse_mappings.rounding import ceil_div
 
 DISTRIBUTED, DEDICATED, GROUPED, AUTO = "distributed", "dedicated", "grouped", "auto"
 EXPERT_PLACEMENTS = (DISTRIBUTED, DEDICATED)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_mappings.cuts.split import I32, ceil_div
+from wse_mappings.cuts.split import I32
+from wse_mappings.rounding import ceil_div
 
 
 def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> int:

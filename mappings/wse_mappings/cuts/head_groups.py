@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wse_mappings.cuts.head_features import even_features, features_per_column, paired_features
-from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, middle_segment, on_the_middle, padded_blocks
+from wse_mappings.cuts.split import I32, balanced_segments, middle_segment, on_the_middle, padded_blocks
+from wse_mappings.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,9 +2,9 @@
 
 Part 0 is attention; the other parts are eighths of the feed-forward block (here called the block).
 
-Attention and the block each add to the residual stream, so nothing else has to be sent between
-them. A part of a block has some of its features, or some features of each expert in a mixture. The
-outputs of the parts add up to the output of the block.
+Attention and the block each add to the residual stream. Nothing else has to be sent between them,
+except the input of the layer if both read it. A part of a block has some of its features, or some
+features of each expert in a mixture. The outputs of the parts add up to the output of the block.
 """
 
 from __future__ import annotations

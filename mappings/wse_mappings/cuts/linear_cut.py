@@ -16,7 +16,8 @@ import numpy as np
 
 from wse_mappings.cuts.head_features import even_features
 from wse_mappings.cuts.head_groups import HeadGroups, head_groups
-from wse_mappings.cuts.split import I32, ceil_div, on_the_middle
+from wse_mappings.cuts.split import I32, on_the_middle
+from wse_mappings.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_mappings.cuts.split import I32, blocks_in_the_middle, ceil_div
+from wse_mappings.cuts.split import I32, blocks_in_the_middle
+from wse_mappings.rounding import ceil_div
 
 
 def most_copies(extent: int, parts: int, max_count: int) -> int:

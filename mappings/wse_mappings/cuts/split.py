@@ -8,16 +8,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from wse_mappings.rounding import ceil_div
+
 I32 = npt.NDArray[np.int32]
-
-
-def ceil_div(a: int, b: int) -> int:
-    """Return a / b, rounded up to an integer.
-
-    >>> ceil_div(7, 3)
-    3
-    """
-    return -(-a // b)
 
 
 @lru_cache(maxsize=128)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from wse_mappings.rounding import ceil_div
+
 
 class Rect(NamedTuple):
     """A rectangle of PEs on a mesh.
@@ -77,7 +79,7 @@ def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
     """
     best = (0, 0.0, 0, 0)
     for bands in range(1, min(count, mesh_rows) + 1):
-        per_band = -(-count // bands)
+        per_band = ceil_div(count, bands)
         if per_band > mesh_cols:
             continue
         rows, cols = mesh_rows // bands, mesh_cols // per_band

@@ -15,9 +15,10 @@ import math
 from functools import lru_cache, partial
 from itertools import pairwise
 
-from wse_mappings.cuts.split import balanced_segments, ceil_div
+from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.patterns.pattern import LineCollective, Pattern
 from wse_mappings.patterns.sampling import Case, Sizes, line_case
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival, LineSchedule, outward_multicasts, uniform_schedule
 
 Message = tuple[int, int, Arrival]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout
+from wse_mappings.rounding import ceil_div
 from wse_mappings.strategies.strategy import Strategy
 
 MAX_BANDS = 12

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.mesh.placement import even_bands
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout, RegionLayers
+from wse_mappings.rounding import ceil_div
 from wse_mappings.strategies.strategy import Strategy
 
 MAX_STAGES = 16

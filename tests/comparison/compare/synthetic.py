@@ -7,8 +7,12 @@ With N users, a prompt takes as long as a token, so that a request of T tokens t
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from wse.arrays import F64
 from wse.hardware.number import SourcedNumber
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape
@@ -72,14 +76,27 @@ def deployment(
     )
 
 
-def wafer(base_s: float, per_user_s: float = 0.0, **settings: float | tuple[float, float] | None) -> Machine:
-    """Return a wafer; settings as of `deployment`."""
-    return _machine(WAFER, "wse3", "bands", base_s, per_user_s, settings)
+EXACT: Sequence[float] = (1.0,) * 4
 
 
-def gpu(base_s: float, per_user_s: float = 0.0, **settings: float | tuple[float, float] | None) -> Machine:
-    """Return a GPU; settings as of `deployment`."""
-    return _machine(GPU, "h200", "vllm", base_s, per_user_s, settings)
+def wafer(
+    base_s: float,
+    per_user_s: float = 0.0,
+    time_ratios: Sequence[float] = EXACT,
+    **settings: float | tuple[float, float] | None,
+) -> Machine:
+    """Return a wafer whose samples have times multiplied by ``time_ratios``; settings as of `deployment`."""
+    return _machine(WAFER, "wse3", "bands", base_s, per_user_s, np.array(time_ratios), settings)
+
+
+def gpu(
+    base_s: float,
+    per_user_s: float = 0.0,
+    time_ratios: Sequence[float] = EXACT,
+    **settings: float | tuple[float, float] | None,
+) -> Machine:
+    """Return a GPU; arguments as of `wafer`."""
+    return _machine(GPU, "h200", "vllm", base_s, per_user_s, np.array(time_ratios), settings)
 
 
 def _machine(
@@ -88,10 +105,11 @@ def _machine(
     software: str,
     base_s: float,
     per_user_s: float,
+    time_ratios: F64,
     settings: dict[str, float | tuple[float, float] | None],
 ) -> Machine:
     made = deployment(base_s, per_user_s, kind=kind, **settings)  # type: ignore[arg-type]
-    return Machine(kind=kind, name=name, software=software, dtype="fp8", deployment=made)
+    return Machine(kind=kind, name=name, software=software, dtype="fp8", deployment=made, time_ratios=time_ratios)
 
 
 def usd(base_s: float, per_user_s: float, users: float, usd_per_hour: float = 1.0) -> float:

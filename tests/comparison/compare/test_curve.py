@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +10,11 @@ from hypothesis import strategies as st
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.errors import DoesNotFit
 from wse.models.load import load_model
+from wse.studies.compare.curve.certainty import certainty_of, crossover_of
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
-from wse.studies.compare.curve.frontier import frontier, with_best
 from wse.studies.compare.curve.points import curve_rows
-from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
+from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow, frontier, with_best
+from wse.studies.compare.curve.samples import sampled_machines
 from wse.studies.compare.curve.study import curve
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine, prepared_gpus
@@ -53,12 +55,16 @@ def row(kind: Kind, users: int, speed: float, usd_per_million: float, tier: str 
     )
 
 
+def rows_of(machine: Machine, plain_speed: float) -> tuple[CurveRow, ...]:
+    return curve_rows(machine, sampled_machines(machine), plain_speed)
+
+
 WAFER_ROWS = (row(WAFER, 1, 1000, 50), row(WAFER, 20, 900, 4))
 GPU_ROWS = (row(GPU, 1, 120, 100), row(GPU, 16, 90, 8), row(GPU, 64, 50, 3), row(GPU, 512, 10, 1))
 
 
 def test_rows_have_the_operating_points_of_their_machine() -> None:
-    rows = curve_rows(gpu(0.004, 0.0001, room=150, usd_per_hour=2, ends=(1, 5)), 50)
+    rows = rows_of(gpu(0.004, 0.0001, room=150, usd_per_hour=2, ends=(1, 5)), 50)
     assert [one.users for one in rows] == [1, 2, 4, 8, 16, 32, 40, 64, 128, 150]
     for one in rows:
         tpot_s = 0.004 + one.users * 0.0001
@@ -73,7 +79,7 @@ def test_rows_have_the_operating_points_of_their_machine() -> None:
 
 
 def test_rows_end_where_more_users_only_wait() -> None:
-    assert [one.users for one in curve_rows(gpu(0.004, room=150, saturated_from=21), 50)] == [1, 2, 4, 8, 16, 21]
+    assert [one.users for one in rows_of(gpu(0.004, room=150, saturated_from=21), 50)] == [1, 2, 4, 8, 16, 21]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,7 @@ def test_rows_end_where_more_users_only_wait() -> None:
     ],
 )
 def test_tiers_are_the_most_users_that_get_a_speed(plain_speed: float, room: int, tiers: dict[str, int]) -> None:
-    rows = curve_rows(gpu(0.004, 0.0001 * (1 - 1e-9), room=room), plain_speed)
+    rows = rows_of(gpu(0.004, 0.0001 * (1 - 1e-9), room=room), plain_speed)
     assert {tier: one.users for one in rows for tier in one.tiers} == tiers
 
 
@@ -99,10 +105,8 @@ def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
 
 
 def test_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> None:
-    slow, quick = gpu(0.01, 0.001, room=100, ends=(0.5, 3)), gpu(0.002, 0.001, room=5, usd_per_hour=1)
+    slow, quick = gpu(0.01, 0.001, room=100), gpu(0.002, 0.001, room=5, usd_per_hour=1)
     assert cheapest_token([slow, quick], 21) == pytest.approx(usd(0.01, 0.001, 37))  # 1/21 = 10 ms + 37.6 ms
-    assert cheapest_token([slow, quick], 21, "low") == pytest.approx(usd(0.01, 0.001, 37, 0.5))
-    assert cheapest_token([slow], 21, "high") == pytest.approx(usd(0.01, 0.001, 37, 3))
     assert cheapest_token([slow, quick], 95) == pytest.approx(usd(0.002, 0.001, 5))
     assert cheapest_token([slow, quick], 500) == math.inf
 
@@ -113,13 +117,6 @@ def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:
     first, second = cheaper_speeds(machines, [gpu(0.01, room=5)])
     assert first.to_speed == pytest.approx(10, rel=1e-5)
     assert second == Interval(pytest.approx(100, rel=1e-5), math.inf)
-
-
-def test_speeds_at_the_ends_of_prices() -> None:
-    one, other = wafer(0.001, usd_per_hour=2, ends=(1, 4)), gpu(0.001, usd_per_hour=3, ends=(2.5, 3.5))
-    assert cheaper_speeds([one], [other]) == (Interval(1.0, math.inf),)
-    assert cheaper_speeds([one], [other], ("high", "low")) == ()
-    assert cheaper_speeds([one], [other], ("low", "high")) == (Interval(1.0, math.inf),)
 
 
 @given(st.lists(MACHINES, min_size=1, max_size=3), st.lists(MACHINES, min_size=1, max_size=3))
@@ -137,30 +134,58 @@ def test_at_each_end_of_an_interval_the_cheaper_group_changes(ones: list[Machine
             assert is_cheaper(high * (1 - 1e-5))
 
 
+def verdict_of(*machines: Machine) -> tuple[str, ...]:
+    samples = {machine: sampled_machines(machine) for machine in machines}
+    return curve_verdict(samples, certainty_of(samples, machines))
+
+
 def test_verdict_has_the_figures_of_the_machines() -> None:
-    wafers, gpus = wafer(0.001, usd_per_hour=10, ends=(5, 20)), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
-    assert curve_verdict([wafers, gpus]) == (
+    wafers, gpus = wafer(0.001, usd_per_hour=10), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
+    assert verdict_of(wafers, gpus) == (
         "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
         "Of the numbers of wafers and GPUs compared, a token is cheapest on 1 h200, vllm, 0.0448 USD per million with "
-        "31 users of 20 tokens/s, against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
+        "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3, bands.",
         "With the users that each machine serves at a speed, wafers have the cheaper token only where GPUs are too "
-        "slow, at all prices within the ranges. Above 50 tokens/s per user only wafers are fast enough.",
+        "slow. Above 50 tokens/s per user only wafers are fast enough.",
+        "Of 4 samples of prices, constants and model errors, one user is faster on 1 wse3, bands than on 1 h200, vllm "
+        "in 100 %, and a token is cheaper on 1 h200, vllm than on 1 wse3, bands in 100 %; wafers have the cheaper "
+        "token only where GPUs are too slow in 100 %.",
     )
 
 
-def test_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
-    """At 10 USD/h a GPU's token is more expensive below 5 users, 1 / (9 ms + 5 ms); at 20 below 3; at 5 below 18."""
-    wafers = wafer(0.001, usd_per_hour=10, ends=(5, 20))
+def test_verdict_is_decided_for_each_sample() -> None:
+    """A wafer that is twice as fast costs as much a token as one of half the price."""
+    ratios = (0.5, 1.0, 2.0, 100.0)  # the wafer is slower than the GPU in the last sample
+    wafers = wafer(0.001, usd_per_hour=10, time_ratios=ratios)
     gpus = gpu(0.009, 0.001, room=31, usd_per_hour=3.6)
-    *_, crossover = curve_verdict([wafers, gpus])
-    speeds = {price: _first_cheaper(price) for price in (5, 10, 20)}
-    assert crossover == (
-        "With the users that each machine serves at a speed, at central prices wafers have the cheaper token above "
-        f"{speeds[10]:.3g} tokens/s per user; at the lowest price of wafers and the highest of GPUs above "
-        f"{speeds[5]:.3g} tokens/s per user; at the highest of wafers "
-        f"and the lowest of GPUs above {speeds[20]:.3g} tokens/s per user. Above 100 tokens/s per user only wafers are "
-        "fast enough."
-    )
+    samples = {machine: sampled_machines(machine) for machine in (wafers, gpus)}
+    certainty = certainty_of(samples, [wafers, gpus])
+    assert (certainty.faster, certainty.cheaper, certainty.samples) == (0.75, 1.0, 4)
+    assert certainty.crossovers == {"above": 0.75, "never": 0.25}
+    assert certainty.crossover == "above"
+    low, stated, high = (_first_cheaper(usd_per_hour) for usd_per_hour in (5, 10, 20))
+    assert certainty.tokens_per_s is not None
+    assert certainty.tokens_per_s.value == pytest.approx(stated, rel=1e-5)
+    assert certainty.tokens_per_s.low == pytest.approx(low + 0.1 * (stated - low), rel=1e-4)  # 5 % of three samples
+    assert certainty.tokens_per_s.high == pytest.approx(high - 0.1 * (high - stated), rel=1e-4)
+    interval = curve_rows(wafers, samples[wafers], 50)[0].ranges["tokens_per_s_per_user"]  # type: ignore[index]
+    assert (interval.value, interval.samples) == (pytest.approx(1_000), 4)
+    assert (interval.low, interval.high) == pytest.approx(np.quantile(1_000 / np.array(ratios), (0.05, 0.95)))
+
+
+@pytest.mark.parametrize(
+    ("intervals", "crossover"),
+    [
+        ((), "never"),
+        ((Interval(1.0, math.inf),), "always"),
+        ((Interval(20.0, math.inf),), "above"),
+        ((Interval(100.0, math.inf),), "alone"),
+        ((Interval(1.0, 20.0),), "other"),
+        ((Interval(1.0, 20.0), Interval(50.0, math.inf)), "other"),
+    ],
+)
+def test_kinds_of_crossover(intervals: tuple[Interval, ...], crossover: str) -> None:
+    assert crossover_of(intervals, fastest_gpu_speed=100.0) == crossover
 
 
 def _first_cheaper(usd_per_hour: float) -> float:

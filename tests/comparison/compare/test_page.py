@@ -9,9 +9,10 @@ import pytest
 from tests.comparison.compare.test_curve import GPU_ROWS, row
 from tests.comparison.compare.test_traces import LESS, RESULT, ROW
 from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
-from wse.studies.compare.curve.frontier import with_best
+from wse.studies.compare.curve.certainty import CurveCertainty
 from wse.studies.compare.curve.page import curve_as_html
 from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.row import with_best
 from wse.studies.compare.machine import WAFER
 from wse.studies.compare.page.page import as_html
 from wse.studies.results.published import PublicPoint
@@ -78,6 +79,7 @@ def test_curves_of_wafers_and_gpus_tell_their_numbers(browser: Any, tmp_path: Pa
         economics={},
         rows=rows,
         public=(public, replace(public, usd_per_million_tokens=2.0, tokens_per_s_per_user=80.0)),
+        certainty=CurveCertainty(faster=1.0, cheaper=0.5, crossover="never", crossovers={"never": 1.0}, samples=4),
         verdict=("One.", "Two."),
     )
     file = tmp_path / "curve.html"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wse
-from tests.comparison.compare.synthetic import deployment, usd
+from tests.comparison.compare.synthetic import deployment
 from wse.errors import DoesNotFit
 from wse.serving.goal import COST, Goal
 from wse.serving.plan import plan
@@ -133,18 +133,6 @@ def test_links_that_are_given_have_a_row_each() -> None:
     assert (slow.link_bytes_per_s, fast.link_bytes_per_s) == (1e9, 100e9)
     assert slow.tokens_per_s < fast.tokens_per_s
     assert "1 GB/s" in slow.machine
-
-
-def test_verdict_says_of_wafers_and_gpus_which_keep_the_limits() -> None:
-    goal = Goal(users=1, tpot_s=0.03, objective=COST)
-    rows = [made_row(GPU, 0.02, goal), made_row(WAFER, 0.04, goal)]
-    cost = usd(0.02, 0.0, 1)
-    assert plan_verdict(rows, goal, [(8, 100)], ()) == (
-        "8 + 100 tokens: 1 of 2 machines serves 1 user within TPOT 30 ms; the cheapest per token is 1 gpu, s (50 "
-        f"tokens/s per user, TTFT 20 ms, {cost:.2f} USD per million tokens, 1.00 USD/h).",
-        "None of the wafers that were tried do so; "
-        "the nearest is 1 wafer, s with TPOT 40 ms, 1.33 times the limit, for 1 user.",
-    )
 
 
 def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:

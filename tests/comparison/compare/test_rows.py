@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tiers import slow_but
 
-from wse.backends.fabric.causes import CAUSES
 from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_wafer
@@ -27,7 +26,7 @@ from wse.studies.estimate.study import TimedEstimate, estimate, timed_estimate
 from wse.studies.options.option import replace_options
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
-from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER, limits_of
+from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER
 
 
 @pytest.fixture(scope="module")
@@ -130,27 +129,6 @@ def test_users_of_a_row_are_no_more_than_have_room(base: EstimateRequest) -> Non
             )
 
 
-SAYS = {
-    "hops": "hops: 75 % of a token's cycles are words on their way over lines of 1,170 PEs",
-    "relays": "relays: 75 % of a token's cycles are PEs that pass words on in code, along lines of 1,170 PEs",
-    "compute": "compute: 75 % of a token's cycles are vector operations in the PEs, 3.0 times what the arithmetic",
-    "launch": "launch: 75 % of a token's cycles are the start of steps and messages, 10 for each of 3 layers",
-    "crossing": "crossing: 75 % of a token's cycles are streams between wafers: 81.9 kB over links of 8 GB/s",
-    "host": "host: 75 % of a token's cycles are waiting for the host",
-}
-
-
-@pytest.mark.parametrize("cause", CAUSES)
-def test_sentence_for_each_cause(cause: str) -> None:
-    by = {name: 30.0 if name == cause else 2.0 for name in CAUSES}
-    limits = limits_of(
-        by, longest_line=1170, layers=3, crossing_bytes=81_924.0, link=(8e9, 5e-7), arithmetic_cycles=10.0
-    )
-    assert limits.limited_by == cause
-    assert limits.limit.startswith(SAYS[cause])
-    assert limits.users_limited_by is None
-
-
 def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateRequest) -> None:
     rows = here(CompareRequest(base=base, candidates=("region",), link_latency_us=(5.0,)))["rows"]
     assert [row["wafers"] for row in rows] == [1, 2, 4]
@@ -179,15 +157,6 @@ def test_best_of_each_machine_is_marked(compared: Report) -> None:
         for what, key in ((ONE_USER, "tokens_per_s_per_user"), (ALL_USERS, "tokens_per_s")):
             (best,) = (row for row in rows if what in row.get("best", ()))
             assert best[key] == max(row[key] for row in rows)
-
-
-@pytest.mark.slow
-def test_rows_are_the_same_from_several_processes(base: EstimateRequest) -> None:
-    request = CompareRequest(base=base, wafers=(1, 5), candidates=("region", "pipeline"))
-    heard: list[tuple[int, int]] = []
-    result = compare(request, lambda done, total, name: heard.append((done, total)), jobs=2)
-    assert result.to_dict() == here(request)
-    assert heard[1:] == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Executed runs compared by their traces, and what a comparison prints."""
 
-import io
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,7 @@ from tests.inspect.runs import traced_run
 from wse.backends.fabric.causes import CAUSES
 from wse.errors import BadTrace
 from wse.reports.result import Report
-from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.result import CompareResult
-from wse.studies.compare.summary import print_comparison
 from wse.studies.compare.tables import reasons
 from wse.studies.results.placement import ModelResult
 from wse.tracing.query.two_traces.compare import compare_traces
@@ -99,18 +95,6 @@ def test_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
         compare_traces(path, one)
 
 
-@pytest.mark.slow
-def test_another_clock_is_the_cause(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Of the same cycles at twice the clock no cause has a part; where cycles change too, that is said of them."""
-    settings = ((), ("wafer.clock_hz=x2",), ("wafer.clock_hz=x2", "wafer.hop_cycles=x4"))
-    paths = [traced_run(tmp_path_factory.mktemp("run"), **ASKED, settings=each).path for each in settings]
-    same, faster, longer = (change_of_runs(*compare_traces(paths[0], path).rows) for path in paths)
-    assert same.startswith("One user gets ")
-    assert faster.endswith("tokens/s, at 1.75 GHz in place of 875 MHz.")
-    assert "of a token's time" not in faster
-    assert re.search(r"; a token takes [\d.]+ % more cycles: of a token's time, hops between PEs \+", longer)
-
-
 def test_trace_of_an_unknown_wafer_has_no_power(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
     (tmp_path / "mine.toml").write_text('base = "wse3"\n')
@@ -160,27 +144,6 @@ RESULT = CompareResult(
     rows=(ROW, LESS, *[replace(ROW, best=None)] * 108, REASON),
     verdict=("Streaming <loses>.",),
 )
-
-
-def printed(
-    monkeypatch: pytest.MonkeyPatch, width: int, *, result: CompareResult = RESULT, detail: bool = False
-) -> list[str]:
-    monkeypatch.setenv("COLUMNS", str(width))
-    stream = io.StringIO()
-    print_comparison(result, stream, detail=detail)
-    lines = stream.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
-    assert "…" not in stream.getvalue()
-    assert "\x1b" not in stream.getvalue()
-    return [line.strip() for line in lines]
-
-
-def test_verdict_comes_first_and_what_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = printed(monkeypatch, 80)
-    assert lines[1:3] == ["big as bfloat16 on wse3, 1170x755 PEs; 1,024 + 1,024 tokens", "Streaming <loses>."]
-    assert "tensor on 7  --wafers 7: too many \\x1b[31m" in lines
-    assert "108 more rows with --detail." in lines
-    assert len(lines) <= 20
 
 
 def test_equal_reasons_are_told_once() -> None:

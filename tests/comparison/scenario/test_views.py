@@ -111,19 +111,6 @@ TIERS = TiersResult(
 )
 
 
-def test_verdict_counts_what_agrees_and_names_the_nearest() -> None:
-    assert result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,)).verdict == (
-        "1 of 3 combinations agree with what is published, 0 more within the tolerance; 2 are ruled out (1 "
-        "impossible).",
-        "Nearest is small as int8 on wafers, 2 wafers: 1,100 tokens/s predicted against at least 1,000 tokens/s "
-        "(+10 %).",
-    )
-    assert result(SMALL, LARGE, CANNOT, figures=()).verdict == (
-        "2 of 3 combinations are possible.",
-        "Fastest for a user is small as int8 on wafers, 2 wafers: 1,100 tokens/s.",
-    )
-
-
 def test_combination_is_as_near_as_its_worst_figure_that_decides() -> None:
     figures = (
         published(figure="speed_up", value=2.5, relation="at_least"),

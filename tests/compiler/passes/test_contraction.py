@@ -22,8 +22,9 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import DISTRIBUTED, GROUPED
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange
-from wse_mappings.cuts.split import ceil_div, grouped_blocks, padded_blocks
+from wse_mappings.cuts.split import grouped_blocks, padded_blocks
 from wse_mappings.result_cache import ResultCache
+from wse_mappings.rounding import ceil_div
 
 KINDS = (HIDDEN, FFN, SHARED, EXPERTS)
 OPTIONS = region_options(dtype="bfloat16", activations="bfloat16", context=3, prompt_tokens=(2,))

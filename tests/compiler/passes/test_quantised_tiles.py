@@ -26,7 +26,7 @@ from wse.program.steps import COLUMNS, ROWS, StepKind
 from wse.program.tiles import Tile, TilePart
 from wse.studies.results.placement import model_result
 from wse_mappings.cuts.layer_parts import Parts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
 SCALE_BYTES = {"int4": 2, "mxfp4": 1}

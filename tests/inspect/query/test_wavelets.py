@@ -1,6 +1,5 @@
 """The log of wavelets in a trace, and traces with impossible values."""
 
-import io
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -15,13 +14,10 @@ from tiers import slow_but
 from tests.inspect.runs import TracedRun, inspect, traced_run
 from tests.traces.conftest import HEADER, write
 from wse.cli import main
-from wse.errors import BadInput, BadTrace
-from wse.tracing.print.views import print_view
-from wse.tracing.query.inspect_request import InspectRequest
+from wse.errors import BadInput
 from wse.tracing.query.places import wavelets
-from wse.tracing.query.request import inspect_trace
 from wse_traces import TraceWriter
-from wse_traces.schema import BY_PATH, MOVES
+from wse_traces.schema import MOVES
 
 COLUMNS = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 Move = tuple[int, ...]
@@ -135,60 +131,9 @@ def test_of_several_passes_the_last_is_told(tmp_path: Path) -> None:
     assert [move["cycle"] for move in found["replayed"]] == [11]
 
 
-VIEWS: list[dict[str, Any]] = [
-    {},
-    {"steps": True, "sort": "start"},
-    *({"by": by} for by in ("op", "cause", "token", "wafer")),
-    {"links": True},
-    {"pe": "0:2,2"},
-    {"tokens": True},
-    {"tree": True},
-    {"tensors": True},
-]
-
-
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("good") / "t.h5")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("path", "large"),
-    [
-        ("placement/stages/cols", True),
-        ("schedules/first_step", True),
-        ("steps/layer", False),
-        ("steps/cycles", True),
-        ("sram/buffers/bytes", True),
-        ("routes/rows", False),
-        ("steps/layer", True),
-        ("steps/cycles", False),
-        ("passes/start_cycle", False),
-        ("tokens/pass", False),
-        ("steps/op", True),
-        ("steps/name", False),
-        ("schedules/phase", True),
-        ("steps/kind", True),
-        ("tokens/is_prompt", True),
-        ("links/layers/pattern", True),
-        ("links/layers/pattern", False),
-        ("links/layers/layer", False),
-    ],
-)
-def test_every_view_tells_or_refuses(good: Path, tmp_path: Path, path: str, large: bool) -> None:  # noqa: FBT001
-    odd = tmp_path / "t.h5"
-    shutil.copy(good, odd)
-    with h5py.File(odd, "r+") as file:
-        file[path][...] = np.iinfo(BY_PATH[path].dtype).max if large else -7
-    refusals = []
-    for view in [*VIEWS, {"diff": good}]:
-        try:
-            print_view(inspect_trace(InspectRequest(trace=odd, **view)), io.StringIO(), top=None)
-        except BadTrace as error:
-            refusals.append(str(error))
-    assert all("t.h5: " in refusal for refusal in refusals)
-    assert len(refusals) <= len(VIEWS)
 
 
 @pytest.mark.parametrize("path", ["schedules/first_step", "schedules/steps"])

@@ -16,7 +16,7 @@ from wse_mappings.cuts.cache_balance import (
     TOKENS,
     CacheBalance,
 )
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 class Rows:

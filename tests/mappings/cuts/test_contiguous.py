@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from wse_mappings.cuts.contiguous import apportion, even_runs, runs_with_fewest_cuts
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups
 from wse_mappings.cuts.recut import cut_anew, whole_tiles
-from wse_mappings.cuts.split import balanced_counts, balanced_segments, blocks, ceil_div, grouped_blocks, padded_blocks
+from wse_mappings.cuts.split import balanced_counts, balanced_segments, blocks, grouped_blocks, padded_blocks
+from wse_mappings.rounding import ceil_div
 
 SHARES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse_mappings.cuts.head_groups import HeadGroups, head_groups, head_places
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 Sizes = tuple[int, int, int, int]
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
-from wse_mappings.cuts.split import blocks, ceil_div
+from wse_mappings.cuts.split import blocks
 from wse_mappings.cuts.widths import PRECISION, band_heights, region_widths
 from wse_mappings.result_cache import ResultCache
+from wse_mappings.rounding import ceil_div
 
 
 @settings(max_examples=25, deadline=None)

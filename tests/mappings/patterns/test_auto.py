@@ -14,7 +14,7 @@ from tests.wavelet.lay import WSE2, cycles
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.program.steps import ROWS
-from wse_mappings.patterns.auto import Operation, cheapest_pattern, pattern_families, schedule_bound_cycles
+from wse_mappings.patterns.auto import cheapest_pattern, schedule_bound_cycles
 from wse_mappings.patterns.auto_gen import UNREACHED, auto_gen, best_depth, least_energy
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.both_sides import both_sides
@@ -22,6 +22,7 @@ from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.pattern import Reduce
+from wse_mappings.patterns.pattern_families import Operation, pattern_families
 from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.star import star

@@ -47,12 +47,76 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
         {"scoring_func": "sigmoid", "topk_method": "noaux_tc", "moe_layer_freq": 1, "aux_loss_alpha": 0.001}
         | {"seq_aux": True, "ep_size": 1, "auto_map": {"AutoConfig": "a.B"}},
     ),
+    "gemma": ("gemma", {}, {"use_bidirectional_attention"}, {"hidden_act": "gelu", "hidden_activation": None}),
+    "smollm3": ("smollm3", {}, {"mlp_bias"}, {"max_window_layers": 28}),
+    "smollm3 without windows": (
+        "smollm3",
+        {"use_sliding_window": False, "sliding_window": None, "layer_types": [FULL] * 2},
+        {"no_rope_layers"},
+        {"no_rope_layer_interval": 2},
+    ),
+    "seed_oss": ("seed_oss", {"mlp_bias": False}, {"mlp_bias"}, {}),
+    "glm": ("glm", {}, {"head_dim"}, {"head_dim": 16}),
+    "glm4": ("glm4", {}, {"attention_bias"}, {}),
+    "ernie4_5": ("ernie4_5", {}, {"tie_word_embeddings"}, {}),
+    "ernie4_5_moe": (
+        "ernie4_5_moe",
+        {},
+        {"use_bias", "moe_layer_end_index"},
+        {"moe_layer_end_index": -1, "moe_capacity": [64, 64, 64], "moe_gate": "topk", "moe_use_aux_free": True},
+    ),
+    "stablelm": ("stablelm", {}, {"qk_layernorm", "use_parallel_residual"}, {"rotary_scaling_factor": None}),
+    "starcoder2": ("starcoder2", {}, {"use_bias"}, {"mlp_type": "default", "norm_type": "layer_norm"}),
     "gemma2": (
         "gemma2",
         {},
         {"use_bidirectional_attention"},
         {"hidden_act": "gelu_pytorch_tanh", "cache_implementation": "hybrid"},
     ),
+    "olmo2": ("olmo2", {}, {"attention_bias"}, {}),
+    "olmo3": ("olmo3", {}, set(), {"layer_types": [SLIDING, FULL]}),
+    "olmo3 without layer types": (
+        "olmo3",
+        {"num_hidden_layers": 4, "layer_types": [SLIDING] * 3 + [FULL]},
+        {"sliding_window"},
+        {"sliding_window": 6},
+    ),
+    "exaone4": ("exaone4", {}, set(), {"layer_types": [SLIDING, FULL], "sliding_window_pattern": "LG"}),
+    "exaone4 without windows": (
+        "exaone4",
+        {"sliding_window": None, "sliding_window_pattern": 0, "layer_types": [FULL] * 2},
+        {"sliding_window_pattern"},
+        {},
+    ),
+    "olmoe": ("olmoe", {}, {"clip_qkv"}, {"num_local_experts": 5}),
+    "minimax_m2": (
+        "minimax_m2",
+        {},
+        {"partial_rotary_factor"},
+        {"rotary_dim": 8, "use_qk_norm": True, "qk_norm_type": "per_layer", "scoring_func": "sigmoid", "use_mtp": True}
+        | {"use_routing_bias": True, "shared_intermediate_size": 0, "attn_type_list": [1, 1]},
+    ),
+    "gemma3": (
+        "gemma3",
+        {},
+        {"_sliding_window_pattern"},
+        {"rope_local_base_freq": 1e4, "sliding_window_pattern": 2, "hidden_act": "gelu_pytorch_tanh"},
+    ),
+    "granite": ("granite", {}, {"mlp_bias"}, {}),
+    "granitemoe": ("granitemoe", {}, set(), {}),
+    "opt": ("opt", {}, {"enable_bias", "layer_norm_elementwise_affine"}, {"activation_dropout": 0.0}),
+    "nemotron": ("nemotron", {}, {"mlp_bias"}, {}),
+    "cohere": ("cohere", {}, {"use_qk_norm"}, {}),
+    "cohere2": (
+        "cohere2",
+        {},
+        {"head_dim"},
+        {"sliding_window_pattern": 2, "layer_switch": 4, "position_embedding_type": "rope_gptj", "rotary_pct": 1.0}
+        | {"order_of_interleaved_layers": "local_attn_first", "use_gated_activation": True, "use_parallel_block": True},
+    ),
+    "gpt_neox": ("gpt_neox", {}, {"partial_rotary_factor"}, {"rotary_pct": 0.25, "rotary_emb_base": 10000}),
+    "falcon": ("falcon", {}, {"num_ln_in_parallel_attn"}, {"apply_residual_connection_post_layernorm": False}),
+    "falcon_7b": ("falcon_7b", {}, {"num_kv_heads", "ffn_hidden_size"}, {"num_kv_heads": 71}),
     "gpt2": ("gpt2", {}, set(), {"n_ctx": 64}),
     "phi3": (
         "phi3",
@@ -79,6 +143,17 @@ def older(new: Config, dropped: set[str]) -> Config:
     kept = {key: value for key, value in new.items() if key not in NEWER | dropped}
     return kept | {"torch_dtype": new["dtype"]} | older_rope(new.get("rope_parameters", {}))
 
+
+GEMMA3: Config = {
+    "model_type": "gemma3",
+    "architectures": ["Gemma3ForConditionalGeneration"],
+    "torch_dtype": "float32",
+    "vision_config": {"hidden_size": 3},
+    "mm_tokens_per_image": 256,
+    "text_config": both("gemma3")[0],
+}
+del GEMMA3["text_config"]["torch_dtype"]
+"""Gemma 3 beside its vision model, as transformers 4 writes it."""
 
 LLAMA4: Config = {
     "model_type": "llama4",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.families.configs import CONFIGS, LLAMA4, SPELLINGS, Config, both
+from tests.models.families.configs import CONFIGS, GEMMA3, LLAMA4, SPELLINGS, Config, both
 from wse.models.configs.config import FAMILIES, read_config
 from wse.models.spec import ModelSpec
 
@@ -22,8 +22,9 @@ def test_both_spellings_give_one_spec(tmp_path: Path, name: str) -> None:
     assert read(tmp_path, old) == read(tmp_path, new)
 
 
-def test_llama4_beside_its_vision_model_is_llama4(tmp_path: Path) -> None:
-    assert read(tmp_path, LLAMA4) == read(tmp_path, CONFIGS["llama4"])
+@pytest.mark.parametrize(("name", "multimodal"), [("llama4", LLAMA4), ("gemma3", GEMMA3)])
+def test_a_text_model_beside_its_vision_model_is_the_same(tmp_path: Path, name: str, multimodal: Config) -> None:
+    assert read(tmp_path, multimodal) == read(tmp_path, CONFIGS[name])
 
 
 def test_what_gpt2_does_not_say(tmp_path: Path) -> None:
@@ -35,8 +36,10 @@ def test_what_gpt2_does_not_say(tmp_path: Path) -> None:
 
 def test_every_family_is_spelt_here() -> None:
     """A family that is added has a golden and shows both spellings of its configs."""
-    shown = {golden for golden, *_ in SPELLINGS.values()} | {"llama4"}
-    assert shown == {family.model_types[0] for family in FAMILIES.values()}
+    shown = {CONFIGS[golden]["model_type"] for golden, *_ in SPELLINGS.values()} | {"llama4"}
+    assert {FAMILIES[model_type].model_types[0] for model_type in shown} == {
+        family.model_types[0] for family in FAMILIES.values()
+    }
 
 
 def test_caps_of_null_are_none(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload
 from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import Arrivals
-from wse.serving.simulation.capacity import capacity_requests_per_s
+from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
 from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.outcome import SimulationOutcome
@@ -119,7 +119,9 @@ class _ConstantBus(PlainCosts):
         return 0.0 if users else 1.0
 
 
-OPTIONS = WorkloadOptions(requests=20_000, prompt_tokens=100, new_tokens=50, length_cv=0.8, context=1000, seed=4)
+OPTIONS = WorkloadOptions(
+    requests=20_000, prompt_tokens=100, new_tokens=50, prompt_cv=0.8, answer_cv=0.8, context=1000, seed=4
+)
 
 
 def drawn(**changes: object) -> WorkloadOptions:
@@ -146,7 +148,7 @@ def test_rate_and_lengths_are_those_asked_for(arrivals: Arrivals) -> None:
 @pytest.mark.parametrize("users", [1, 7, 218, 1500])
 def test_capacity_is_the_rate_of_a_server_that_never_waits(users: int) -> None:
     """Services of 2 s on average. Equal requests are admitted in bursts, as many at a time as are served."""
-    work = draw_workload(drawn(requests=500, prompt_tokens=1, new_tokens=11, length_cv=0.0))
+    work = draw_workload(drawn(requests=500, prompt_tokens=1, new_tokens=11, prompt_cv=0.0, answer_cv=0.0))
     policy = ContinuousPolicy(max_users=users, prompt_tokens=users)
     costs = PlainCosts(pass_s=0.2)
     rate = capacity_requests_per_s(work, users, lambda held: simulate_continuous(held, costs, policy))
@@ -168,3 +170,21 @@ def test_capacity_counts_whole_bursts(users: int, spread_s: float) -> None:
         )
 
     assert capacity_requests_per_s(draw_workload(drawn(requests=500)), users, serve) == pytest.approx(users / 2)
+
+
+@pytest.mark.parametrize(
+    ("users", "slots", "rate"), [(20, 40, 20 / (990 + 10)), (7, 40, 7 / (990 + 10)), (400, 2, 2 / (10 + 1))]
+)
+def test_users_who_pause_send_a_request_per_pause_and_answer(users: int, slots: int, rate: float) -> None:
+    """An answer takes 10 passes of a second, and a pause 990 s. With 2 slots only the machine limits the rate:
+
+    the prompts of two requests are read in a round of their own, or in one of the other's passes.
+    """
+    work = draw_workload(drawn(requests=500, prompt_tokens=1, new_tokens=11, prompt_cv=0.0, answer_cv=0.0))
+    policy = ContinuousPolicy(max_users=slots, prompt_tokens=slots)
+
+    def serve(requests: Workload) -> SimulationOutcome:
+        return simulate_continuous(requests, PlainCosts(pass_s=1.0), policy)
+
+    work = replace(work, think_s=990.0)
+    assert closed_loop_requests_per_s(work, users, users / 990, serve) == pytest.approx(rate, rel=0.003)

@@ -15,6 +15,7 @@ from wse.serving.simulation.continuous.machine import ContinuousMachine, simulat
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 
@@ -34,7 +35,14 @@ GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens i
 
 def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 1.0) -> Workload:
     options = WorkloadOptions(
-        requests=requests, prompt_tokens=20, new_tokens=30, length_cv=cv, context=400, fast_share=0.2, seed=seed
+        requests=requests,
+        prompt_tokens=20,
+        new_tokens=30,
+        prompt_cv=cv,
+        answer_cv=cv,
+        context=400,
+        fast_share=0.2,
+        seed=seed,
     )
     return draw_workload(options).at_rate(rate)
 
@@ -119,8 +127,8 @@ class WindowedCosts(PlainCosts):
 
 def workload_kv_room(prompts: list[int], new: int, prefix_tokens: int = 0) -> Workload:
     plain = plain_workload(np.zeros(len(prompts)), np.array(prompts), np.full(len(prompts), new))
-    shared = np.full(len(prompts), prefix_tokens)
-    return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else -1), prefix_tokens=shared)
+    tree = PrefixTree.single_blocks([prefix_tokens])
+    return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else NO_PREFIX), prefix_tree=tree)
 
 
 def test_request_takes_what_windows_keep() -> None:
@@ -151,8 +159,8 @@ def test_who_shares_a_prefix_takes_room_for_the_tokens_behind_it_and_windows_of_
     assert (room.hits, room.saved_tokens) == (1, 48)
 
 
-def test_room_of_the_prefix_that_a_request_has_is_not_free_for_it() -> None:
-    """Behind its 48 cached tokens, which hold 40 tokens of the 70, it needs 24 + 16."""
+def test_prefix_is_removed_if_its_own_request_fits_only_without_it() -> None:
+    """Behind its 48 cached tokens, which hold 40 tokens of the 70, it needs 24 + 16; without them, 64."""
     room = KvRoom(
         workload_kv_room([90, 90], 6, prefix_tokens=50), WindowedCosts(kv_capacity_tokens=70), prefix_cache=True
     )
@@ -160,7 +168,9 @@ def test_room_of_the_prefix_that_a_request_has_is_not_free_for_it() -> None:
     room.keep_prefix(0)
     room.give_back(0)
     assert room.free == 30
-    assert not room.fits(1)
+    assert room.fits(1)
+    assert room.take(1) == 0
+    assert room.free == 70 - 64
 
 
 @given(st.lists(st.integers(40, 200), min_size=1, max_size=12), st.integers(1, 60), st.sampled_from([0, 24, 40]))

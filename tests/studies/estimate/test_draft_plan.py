@@ -16,7 +16,6 @@ from wse.studies.estimate.drafts.draft_machine import decode_s, head_token_parts
 from wse.studies.estimate.drafts.placement import place_draft, place_head
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles, verify_passes
-from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
@@ -122,18 +121,6 @@ def test_acceptance_file_without_shares_is_refused(text: str, says: str, tmp_pat
     assert str(caught.value).startswith(f"--draft {path}: {says}")
 
 
-@pytest.mark.slow
-def test_drafts_gain_more_on_gpus_than_on_wafers() -> None:
-    """Few users of a GPU wait for weights, for any number of tokens."""
-    on_gpus = make_request(EstimateRequest, model="llama-3-8b", gpu="h100", gpus=1, draft="typical")
-    one, many = (estimate_on_gpus(replace_options(on_gpus, users=users)).drafts for users in (1, 200))
-    wafer = estimate(make_request(EstimateRequest, model="llama-3-8b", schedule="baseline", draft="typical")).drafts
-    assert one.speed_up > 2 > wafer.speed_up > 1
-    assert one.draft_tokens > wafer.draft_tokens
-    assert one.tree.speed_up > one.speed_up, "a second guess is nearly free there"
-    assert many.speed_up < one.speed_up
-
-
 DRAFTING_REQUEST = make_request(
     EstimateRequest, model="story", mesh="12x12", mapping="region", prompt_len=8, new_tokens=8, software="tuned"
 )
@@ -168,7 +155,6 @@ def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
 
 
 LARGE = make_request(EstimateRequest, model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
-STORY = replace_options(REQUEST, draft_model="story-draft")
 
 
 def answer(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, DraftPlanResult]:
@@ -217,15 +203,3 @@ def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
             or rect.col >= col + cols
             or col >= rect.col + rect.cols
         )
-
-
-@pytest.mark.slow
-def test_acceptance_is_reported_by_position_with_the_draft_that_it_was_measured_with() -> None:
-    _, drafts = answer(STORY, draft="deepseek-r1")
-    assert drafts.acceptance_by_position == pytest.approx((0.92, 0.66 / 0.92, 0.24 / 0.66, 0.17 / 0.24, 0.02 / 0.17))
-    assert (drafts.acceptance_kind, drafts.acceptance_grade) == ("head", "I")
-    assert drafts.acceptance_measured_with == "a draft head (MTP) of DeepSeek-R1"
-    assert dict(draft_table(drafts).footer)["source"] == drafts.source
-    _, given = answer(STORY, draft="0.8,0.5")
-    assert given.acceptance_by_position == (0.8, 0.5)
-    assert (given.acceptance_kind, given.acceptance_grade, given.acceptance_note) == ("any", "U", None)

@@ -12,7 +12,7 @@ from session import SOFTWARE, region_options
 from tiny_model import tensors
 
 from tests.models.helpers import write_config, write_model
-from wse.backends.fabric.expert_costs import Pairs
+from wse.backends.fabric.expert_columns import Pairs
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.hardware.load import load_software, load_wafer

@@ -16,7 +16,8 @@ from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.mapping_file import check_listed, load_mapping
+from wse.studies.options.listed_regions import check_listed
+from wse.studies.options.mapping_file import load_mapping
 from wse.studies.options.option import make_request
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest

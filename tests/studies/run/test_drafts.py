@@ -14,7 +14,6 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from tests.models.helpers import tiny_tensors, write_model
-from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler, Sampling, draw, probabilities
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.model import Fabric
@@ -23,8 +22,8 @@ from wse.hardware.load import load_software, load_wafer
 from wse.models.catalogue import BUNDLED
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.draft_times import DraftTimes, Region
-from wse.studies.options.option import make_request, replace_options
-from wse.studies.run.drafts import Draft, DraftModel, make_drafter
+from wse.studies.options.option import make_request
+from wse.studies.run.drafts import DraftModel, make_drafter
 from wse.studies.run.prepare import prepare
 from wse.studies.run.prepare_draft import prepare_draft
 from wse.studies.run.request import RunRequest
@@ -227,53 +226,6 @@ def test_no_draw_accepts_what_the_model_cannot_say_and_none_rejects_what_both_sa
     shares = [np.full(3, 1 / 3)] * 3
     for _ in range(50):
         assert sampler.accept(even, [0, 1, 2], shares)[:3] == [0, 1, 2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("draft", ["near", "ngram"])
-def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> None:
-    """200 runs of one Program with a draft of 2 against the exact shares of all texts of 3 ids that top-k leaves."""
-    wanted = {"temperature": 1.0, "top_k": 3, "new_tokens": 4, "prompt_ids": (3, 4, 3, 4, 3), "draft_tokens": 2}
-    base = prepare(request(models, **wanted, draft=models.get(draft, draft)))
-    program = compile_program(base)
-    prepared = prepare_draft(base)
-    draft_program = None if prepared is None else (prepared, compile_program(prepared.run))
-    sampling = base.request.sampling
-    counts, tensor = Counter[tuple[int, ...]](), base.loaded.checkpoint.rows
-    for seed in range(200):
-        target = replace(base, request=replace_options(base.request, seed=seed))
-        own = None
-        if prepared is not None and draft_program is not None:
-            of_draft = replace(prepared.run, request=replace_options(prepared.run.request, seed=seed))
-            own = replace(prepared, run=of_draft), draft_program[1]
-        sampler = Sampler(replace(sampling, seed=seed), base.prompts[0])
-        engine, drafter = Engine(program, base.spec, tensor, [sampler.draw]), make_drafter(target, program, own)
-        drafter.read(base.prompts[0])
-        list(engine.prefill(*base.prompts))
-        text = engine.tokens
-        proposed: Draft = drafter.propose((*base.prompts[0], *text), 2)
-        if proposed.tokens:
-            engine.verify([text[-1], *proposed.tokens])
-            ids = sampler.accept(engine.verified_logits, proposed.tokens, proposed.probabilities)
-            engine.keep(len(ids), next_id=ids[-1])
-            text += ids
-        while len(text) < 3:
-            text += engine.decode()
-        counts[tuple(text[:3])] += 1
-    expected: dict[tuple[int, ...], float] = {(): 1.0}
-    for _ in range(3):
-        longer: dict[tuple[int, ...], float] = {}
-        for ids, share in expected.items():
-            engine = Engine(program, base.spec, tensor, [lambda logits: 0])
-            list(engine.prefill(*base.prompts))
-            for token in ids:
-                engine.decode([token])
-            for token, more in enumerate(probabilities(engine.logits[0], [], sampling)):
-                if more > 0:
-                    longer[*ids, token] = share * float(more)
-        expected = longer
-    assert len(expected) == 27
-    assert abs(distance(counts, expected)) < 4
 
 
 def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[str, Path], tmp_path: Path) -> None:

@@ -232,6 +232,28 @@ def test_a_file_of_arrivals_is_served_whatever_its_load(tmp_path: Path) -> None:
     assert result.inputs["context"] == 26 + 13
 
 
+def test_a_trace_is_cut_and_stretched(tmp_path: Path) -> None:
+    """Prompts of two blocks share the first; requests 2 and 4 of each 4 are too long or have no answer."""
+    lines = [
+        {"timestamp": 100 * at, "input_length": (600, 3_000, 700, 700)[at % 4], "output_length": (9, 9, 5, 0)[at % 4]}
+        for at in range(160)
+    ]
+    blocks = {600: [0, 1], 700: [0, 2], 3_000: [0, 3, 4, 5, 6, 7]}
+    path = tmp_path / "trace.txt"
+    path.write_text("".join(json.dumps(line | {"hash_ids": blocks[line["input_length"]]}) + "\n" for line in lines))
+    options: dict[str, Any] = {"model": "gpt2", "gpu": "h100", "arrivals": path}
+    options |= {"too_long": "skip", "prefix_cache": True}
+    whole = wse.serve_sim(**options)
+    assert (whole.requests.count, whole.requests.too_long, whole.requests.without_answer) == (80, 40, 40)
+    assert whole.requests.trace_format == "Mooncake JSONL"
+    assert whole.requests.rate_per_s == pytest.approx(79 / 15.8)
+    assert (whole.served.prefix_cache.hits, whole.served.prefix_cache.saved_tokens) == (79, 79 * 512)
+    assert whole.served.prefix_cache.saved_share == pytest.approx(79 * 512 / (40 * 1_300))
+    fast, cut = wse.serve_sim(**options, time_scale=0.5), wse.serve_sim(**options, rate=40, requests=11)
+    assert fast.requests.rate_per_s == pytest.approx(2 * 79 / 15.8)
+    assert (cut.requests.count, cut.requests.rate_per_s) == (11, pytest.approx(40))
+
+
 @pytest.mark.parametrize("changes", [{"requests": 1}, {"requests": 5, "arrivals": "bursts"}])
 def test_requests_without_a_rate_are_served(changes: dict[str, Any]) -> None:
     result = wse.serve_sim(**STORY | changes)

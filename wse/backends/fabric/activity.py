@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.backends.fabric.expert_costs import EVEN, kernel_calls, pairs_by_column
+from wse.backends.fabric.expert_columns import EVEN, kernel_calls, pairs_by_column
 from wse.backends.fabric.step_classes import by_slots
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES

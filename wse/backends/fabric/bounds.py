@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.backends.fabric.expert_costs import EVEN, kernel_calls, pairs_by_column
+from wse.backends.fabric.expert_columns import EVEN, kernel_calls, pairs_by_column
 from wse.backends.fabric.group_cost import first_steps
 from wse.backends.fabric.step_classes import by_slots
 from wse.backends.fabric.transfer_cost import max_peers

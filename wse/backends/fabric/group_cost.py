@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -15,36 +15,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wse.arrays import F64, I64
-from wse.backends.fabric.causes import CAUSES
+from wse.arrays import I64
+from wse.backends.fabric.group_time import GroupCost, group_time, zero_cost
 from wse.backends.fabric.step_classes import by_slots, contents_of
 from wse.backends.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.steps import Slots, Steps
 from wse.program.transfers.transfer_types import transfer_steps
-
-
-class GroupCost(NamedTuple):
-    """Cycles that one or more overlap groups add to their phase, with one row per step.
-
-    The steps of an overlap group run concurrently.
-
-    Attributes:
-        by_cause: float64 ``[steps, causes]``, cycles that each step adds to the phase, over all
-            iterations of its loop.
-        contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
-            message.
-        streams: int64 ``[steps]``, maximum number of messages that shared a link or ramp.
-        first_iteration: float64 ``[steps]``, cycles of a group's first iteration in the row of its
-            first step; 0 in its other rows.
-    """
-
-    by_cause: F64
-    contention: F64
-    streams: I64
-    first_iteration: F64
-
 
 MAX_GROUPS: Final = 4096
 """Maximum number of cached group costs for a wafer, software profile and element types.
@@ -200,7 +178,7 @@ class GroupCosts:
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         """
         if group_class.depends_on_experts:
-            return _no_cost(len(group_class.group))
+            return zero_cost(len(group_class.group))
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)
         key = (group_class, phase.begins, in_use)
         if key not in self._known_costs:
@@ -223,13 +201,13 @@ class GroupCosts:
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
         """
         if group_class.content is None:
-            return _cost(self._costs, phase, group_class.group, slots)
+            return group_time(self._costs, phase, group_class.group, slots)
         key = (group_class.content, in_use)
         cost = self._costs_by_content.get(key)
         if cost is None:
             if len(self._costs_by_content) >= MAX_GROUPS:
                 self._costs_by_content.clear()
-            cost = self._costs_by_content[key] = _cost(self._costs, phase, group_class.group, slots)
+            cost = self._costs_by_content[key] = group_time(self._costs, phase, group_class.group, slots)
         return cost
 
     def _depends_on_position(self, steps: Steps) -> npt.NDArray[np.bool_]:
@@ -277,60 +255,3 @@ def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
     The steps of an overlap group run concurrently.
     """
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
-
-
-def _no_cost(steps: int) -> GroupCost:
-    """Return a cost of zero cycles for an overlap group with the given number of steps."""
-    return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
-
-
-def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
-    """Compute the cost of one overlap group, over all iterations of its loop.
-
-    The steps of an overlap group run concurrently, except for a chain of steps that run one after
-    another.
-
-    1. The transfers outside the chain start together and take as long as the slowest one.
-    2. The kernels and transfers of the chain run sequentially, alongside the other transfers.
-    3. The slower of these two activities is critical. Its cycles are assigned to its steps; the
-       other steps cost nothing.
-    4. The first critical step also gets the cycles of starting and awaiting the group.
-
-    Args:
-        costs: Cycles of single steps.
-        phase: Prefill chunk, decode pass or verification pass of the Program.
-        group: Indices of the steps of the group.
-        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-    """
-    cost = _no_cost(len(group))
-    chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]
-    transfers = [i for i in range(len(group)) if i not in chain]
-    moving = [i for i in transfers if costs.moves(phase, group[i])] if len(group) > 1 else []
-    for iteration, repeat in costs.distinct_iterations(phase, group, phase.steps.iterations(group[0])):
-        times = [costs.time(phase, step, slots, iteration) for step in group]
-        critical_times = {}
-        if transfers:  # 1
-            slowest_transfer = max(transfers, key=lambda i: times[i].cycles)
-            time = times[slowest_transfer]
-            if moving:
-                overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, iteration)
-                if overlap.cycles > time.cycles:
-                    slowest_transfer, time = max(moving, key=lambda i: times[i].cycles), overlap
-                elif slowest_transfer in moving:
-                    time = replace(overlap, cycles=time.cycles)
-            critical_times = {slowest_transfer: time}
-        cycles_of_chain = sum(times[i].cycles.total for i in chain)  # 2
-        if chain and cycles_of_chain >= sum(time.cycles.total for time in critical_times.values()):  # 3
-            critical_times = {i: times[i] for i in chain}
-        first = min(critical_times)
-        if phase.steps.overlap[group[0]] >= 0:  # 4
-            critical_times[first] = replace(
-                critical_times[first], cycles=critical_times[first].cycles.plus(launch=costs.sync)
-            )
-        for i, time in critical_times.items():
-            cost.contention[i] += time.contention_cycles * repeat
-            cost.streams[i] = max(cost.streams[i], time.streams)
-            cost.by_cause[i] += time.cycles.times(repeat)[1:]
-        if iteration == 0:
-            cost.first_iteration[0] = sum(time.cycles.total for time in critical_times.values())
-    return cost

@@ -10,18 +10,20 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from wse.arrays import F64, I64
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.expert_costs import EVEN, Pairs, RoutedCosts
-from wse.backends.fabric.group_cost import GroupCost, GroupCosts, first_steps
+from wse.backends.fabric.expert_columns import EVEN, Pairs
+from wse.backends.fabric.expert_costs import RoutedCosts
+from wse.backends.fabric.group_cost import GroupCosts, first_steps
+from wse.backends.fabric.group_time import GroupCost
 from wse.backends.fabric.links.routes import Routes
 from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.backends.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
 from wse.backends.fabric.step_cost import StepCosts
+from wse.backends.fabric.token_class import CacheUse, TokenClass
 from wse.backends.fabric.traffic_counts import TrafficCounts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
@@ -29,26 +31,6 @@ from wse.program.program import Program
 from wse.program.steps import Slots
 from wse.program.transfers.transfer_types import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
-
-CacheUse = tuple[Slots, tuple[int, ...]]
-"""Cache slots in use, and tokens in each user's cache before a decode pass (empty in prefill)."""
-
-
-class TokenClass(NamedTuple):
-    """Decode passes of equal cost, because the fullest PEs store equal numbers of cached tokens.
-
-    Attributes:
-        tokens: Number of decode passes in the class.
-        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-        cost: Cost of one pass, without the traffic of cache shifts.
-        shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves a
-            user's cache entries to the row of PEs above.
-    """
-
-    tokens: int
-    slots: Slots
-    cost: PhaseCost
-    shift_traffic: StepTraffic
 
 
 class Fabric:

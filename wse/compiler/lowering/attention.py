@@ -16,19 +16,20 @@ from typing import Any, Final
 from wse.compiler.lowering.feed_forward import apply_gate
 from wse.compiler.lowering.linear import project, project_to_stream
 from wse.compiler.lowering.mesh_gemm import align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
-from wse.compiler.lowering.norm import normalise_heads
+from wse.compiler.lowering.norm import normalise_all_heads, normalise_heads
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.softmax import attend, divide_by_sums, softmax_operands
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
+from wse.compiler.passes.tiling.tiles import frequencies_name
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.models.graph import Op
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import CacheShift
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 
@@ -38,7 +39,7 @@ def qkv(c: Context, op: Op) -> None:
     The input is the normalised hidden vector; the outputs are queries, new keys and new values.
 
     1. Project to queries, keys and values side by side, and to gates if the model has them.
-    2. Split the result into heads. Rotate queries and keys unless an RMS norm comes first.
+    2. Split the result into heads. Rotate queries and keys unless a norm with gains comes first.
     3. Normalise the query and key heads if the model does so. After an RMS norm, rotate them.
     4. Scale queries by their position if the model does so in layers without rotation.
     """
@@ -51,7 +52,7 @@ def qkv(c: Context, op: Op) -> None:
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
     rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
-    rotates_first = rotary and c.spec.head_norm != "rms" and not c.spec.attention_gate
+    rotates_first = rotary and not c.spec.has_head_gains and not c.spec.attention_gate
     # 2. Split into heads, and rotate.
     if c.spec.attention_gate:
         for x, first in ((q, 0), (k, H * F), (v, (H + Hk) * F)):
@@ -60,15 +61,16 @@ def qkv(c: Context, op: Op) -> None:
     elif rotates_first:
         with over_users(c) as user:
             heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
-            b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c))
+            b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c, op.layer))
     else:
         b.compute("split_heads", x=projected, q=q, k=k, v=v, M=M, **sizes)
     # 3. Normalise. An L2 norm has no gain per feature, so it may follow the rotation.
-    if c.spec.head_norm == "rms":
-        normalise_heads(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
+    if c.spec.has_head_gains:
+        normalise = normalise_heads if c.spec.head_norm == "rms" else normalise_all_heads
+        normalise(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
     for x, count in queries_and_keys if rotary and not rotates_first else []:
         with over_users(c) as user:
-            b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c))
+            b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c, op.layer))
     if c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, queries_and_keys, [])
     # 4. Scale by position.
@@ -79,18 +81,23 @@ def qkv(c: Context, op: Op) -> None:
             b.compute("scale_queries", x=user.at(q, H * F), M=user.tokens, n=H * F, **scale)
 
 
-def rotation(c: Context) -> dict[str, Any]:
+def rotation(c: Context, layer: int) -> dict[str, Any]:
     """Return the operands that kernels need to rotate a head's features (rotary embedding).
 
     The kernels rotate the first ``c.rotated_size`` features of each head on a column.
 
+    Args:
+        c: Context of the phase being lowered.
+        layer: Index of the layer, which rotates.
+
     Returns:
         Keyword arguments for `PhaseBuilder.compute`: kernel operands by name.
     """
-    assert c.spec.rope is not None
-    multiplier_pico = round(PICO * c.spec.rope.multiplier)
+    rope = c.spec.rope_of(c.spec.layers[layer])
+    assert rope is not None
+    multiplier_pico = round(PICO * rope.multiplier)
     numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
-    return {"frequency": c.tile("rotary_frequencies"), **numbers}
+    return {"frequency": c.tile(frequencies_name(c.spec, rope)), **numbers}
 
 
 def attention(c: Context, op: Op) -> None:

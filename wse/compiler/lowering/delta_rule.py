@@ -25,7 +25,7 @@ from wse.models.graph import Op
 from wse.program.isa.delta_rule import sum_elements
 from wse.program.steps import COLUMNS
 from wse_mappings.cuts.linear_cut import LinearCut
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 BLOCK_TOKENS: Final = 8
 """Maximum number of tokens per all-reduce. More tokens share its latency, but each token of a block

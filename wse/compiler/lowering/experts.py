@@ -31,7 +31,8 @@ from wse.program.isa.router import blocks_of_outputs
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.layer_parts import BLOCK
-from wse_mappings.cuts.split import ceil_div, first_in_the_middle
+from wse_mappings.cuts.split import first_in_the_middle
+from wse_mappings.rounding import ceil_div
 
 SIGMOID = "sigmoid"
 
@@ -59,8 +60,9 @@ def _store_choice(c: Context) -> None:
     next stages load the selection.
     """
     d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
-    for out, x in ((stream_before_block(c), c.normed_hidden), (stream_of_parts(c), c.stream)):
-        c.builder.compute("copy", out=out, x=x, n=d)
+    c.builder.compute("copy", out=stream_before_block(c), x=c.normed_hidden, n=d)
+    if c.stream != stream_of_parts(c):
+        c.builder.compute("copy", out=stream_of_parts(c), x=c.stream, n=d)
     c.stream = stream_of_parts(c)
     for out, x in zip(choice_of_parts(c), _choice_buffers(c, _experts(c)), strict=True):
         c.builder.compute("store_statistics", out=out, x=x, n=choice_elements)

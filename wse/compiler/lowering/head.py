@@ -15,15 +15,16 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_tokens
 from wse.compiler.lowering.sums import all_reduce_of_wafers
 from wse.compiler.options import PREFILL
-from wse.compiler.symbolic import SymAddress
+from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut
-from wse_mappings.cuts.split import balanced_counts, ceil_div
+from wse_mappings.cuts.split import balanced_counts
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import diagonal_multicast, multicast
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 
@@ -73,9 +74,7 @@ def head(c: Context, op: Op) -> None:
         weights = SymAddress(buffer=table, offset=first * d)
         local_product(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
         b.line(reduce_pattern, COLUMNS, logits, M * n)
-        if c.spec.logit_cap is not None:
-            cap_pico = round(PICO * c.spec.logit_cap)
-            b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
+        _scale_and_cap(c, logits, M * n, root)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and c.name == PREFILL):
             _send_logits(c, SymAddress(buffer=logits), M * n, first, n)  # 2
         if not by_host:
@@ -109,6 +108,23 @@ def head(c: Context, op: Op) -> None:
         b.compute("pair_indices", only_row=root, pairs=pairs, out=winners, n=M)
     b.line(multicast_pattern, COLUMNS, winners, M, target=ids)  # 4
     b.transfer(TokenOut, ids, elements=M, wafer=c.plans[b.stage].wafer, bytes=M * ID_BYTES)
+
+
+def _scale_and_cap(c: Context, logits: SymBuffer, elements: int, row: int) -> None:
+    """Scale and cap logits, if the model does so.
+
+    Args:
+        c: Context of the phase being lowered.
+        logits: Complete logits.
+        elements: Number of logits per PE.
+        row: Row of PEs that has the logits.
+    """
+    scale_pico = round(PICO * c.spec.logit_scale)
+    if c.spec.logit_cap is not None:
+        cap_pico = round(PICO * c.spec.logit_cap)
+        c.builder.compute("soft_cap", only_row=row, x=logits, n=elements, scale_pico=scale_pico, cap_pico=cap_pico)
+    elif scale_pico != PICO:
+        c.builder.compute("scale", only_row=row, x=logits, n=elements, factor_pico=scale_pico)
 
 
 def _send_logits(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:

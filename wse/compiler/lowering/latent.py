@@ -36,7 +36,7 @@ from wse.models.spec import Latent
 from wse.program.isa.operands import ATTO
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.latent_cut import LatentCut
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
@@ -85,7 +85,7 @@ def norm_latent(c: Context, op: Op) -> None:
         b.compute("rms_scale", x=x, sums=at, gain=c.tile(gain), out=x, K=K, size=size, **scaling)
     if c.spec.layers[op.layer].rotary:
         with over_users(c) as user:
-            b.compute("rotate", x=user.at(keys, R), M=user.tokens, H=1, F=R, **rotation(c))
+            b.compute("rotate", x=user.at(keys, R), M=user.tokens, H=1, F=R, **rotation(c, op.layer))
 
 
 def query(c: Context, op: Op) -> None:
@@ -152,7 +152,7 @@ def query(c: Context, op: Op) -> None:
     b.compute("store", out=q, x=queries, n=M * H * (R + C))
     if c.spec.layers[op.layer].rotary:
         with over_users(c) as user:
-            b.compute("rotate", x=user.at(q, H * R), M=user.tokens, H=H, F=R, **rotation(c))
+            b.compute("rotate", x=user.at(q, H * R), M=user.tokens, H=H, F=R, **rotation(c, op.layer))
 
 
 def attention(c: Context, op: Op) -> None:

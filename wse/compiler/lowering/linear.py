@@ -18,10 +18,11 @@ from typing import Final
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.mesh_gemm import MovingOperand, align, dist_gemm_t, mesh_gemm, moving_copy, moving_operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.split_block import stream_before_block, stream_of_parts
+from wse.compiler.lowering.phase.split_block import keeps_input, stream_before_block, stream_of_parts
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.graph import Op
+from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 
 
@@ -91,7 +92,7 @@ def project_to_stream(
 
 
 def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
-    """Add a complete product to the residual stream.
+    """Scale a complete product if the model does so, and add it to the residual stream.
 
     If the model normalises the output of each block before adding it, the product is only stored;
     `wse.compiler.lowering.norm.post_norm` then normalises and adds it.
@@ -103,12 +104,14 @@ def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> Non
         bias: Whether there is a bias.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
-    if c.parts.cuts_block and c.stream != stream_of_parts(c):  # keep the input of the block for its other parts
+    if keeps_input(c) and c.stream != stream_of_parts(c):  # for the other parts of the layer
         for stream_copy in (stream_before_block(c), stream_of_parts(c)):
             c.builder.compute("copy", out=stream_copy, x=c.stream, n=M * d)
         c.stream = stream_of_parts(c)
     if bias:
         c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
+    if c.spec.residual_scale != 1.0:
+        c.builder.compute("scale", x=out, n=M * d, factor_pico=round(PICO * c.spec.residual_scale))
     if c.spec.post_norms:
         c.builder.compute("store", out=c.temp("made_by_block", M * d, "act"), x=out, n=M * d)
     else:

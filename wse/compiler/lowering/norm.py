@@ -23,18 +23,27 @@ from wse_mappings.cuts.layer_parts import BLOCK
 def norm(c: Context, op: Op) -> None:
     """Lower the norm of the residual stream before attention or a feed-forward block to steps.
 
+    A feed-forward block that is parallel to attention reads the stream before attention.
+
     A feed-forward block may be split between stages (groups of PEs that store parts of the model).
     All of these stages need the same normalised input. If the first stage sends its selection of
     experts to the others, it also sends them the normalised input, which they only copy. Otherwise
     every stage normalises the input itself.
     """
-    if op.parts.first <= BLOCK.first:
+    if op.parts.first < BLOCK.first or (op.parts.first == BLOCK.first and not c.spec.parallel_blocks):
         _normalise(c, op, c.stream, c.normed_hidden)
-    elif sends_choice(c, op.layer):
+    elif op.parts.first > BLOCK.first and sends_choice(c, op.layer):
         normed = c.normed_hidden
         c.builder.compute("copy", out=normed, x=stream_before_block(c), n=c.tokens * c.cut.hidden_per_pe)
     else:
         _normalise(c, op, stream_before_block(c), c.normed_hidden)
+
+
+def block_input(c: Context, op: Op) -> None:
+    """Lower the input of a block that is not normalised: a copy, which MeshGEMM may overwrite."""
+    is_parallel = c.spec.parallel_blocks and op.parts.first >= BLOCK.first
+    x = stream_before_block(c) if is_parallel else c.stream
+    c.builder.compute("copy", out=c.normed_hidden, x=x, n=c.tokens * c.cut.hidden_per_pe)
 
 
 def post_norm(c: Context, op: Op) -> None:
@@ -70,11 +79,13 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
     offset = int(c.spec.norm_unit_offset)
     if c.spec.norm == "layer":
-        bias = c.hidden_vector(f"{op.weights[0]}_bias", "bias")
+        biased = c.spec.has_norm_bias
+        bias = c.hidden_vector(f"{op.weights[0]}_bias", "bias") if biased else gain  # not read if there is none
         sums = c.temp("moments", 2 * M, "f32")
         b.compute("moments", x=x, sums=sums, M=M, K=d)
         all_reduce(c, axis, sums, 2 * M)
-        b.compute("layer_scale", x=x, sums=sums, gain=gain, bias=bias, out=out, M=M, K=d, offset=offset, **operands)
+        operands |= {"offset": offset, "biased": int(biased)}
+        b.compute("layer_scale", x=x, sums=sums, gain=gain, bias=bias, out=out, M=M, K=d, **operands)
         return
     sums = c.temp("sums", M, "f32")
     b.compute("sum_squares", x=x, sums=sums, M=M, K=d)
@@ -106,5 +117,31 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
             b.compute("l2_scale", x=x, sums=part, M=n, K=F, **operands)
 
 
-OPS: Final = {"norm": norm, "post_norm": post_norm}
+def normalise_all_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
+    """Divide the vector of all heads together by its root mean square, and multiply it by a gain.
+
+    The heads are divided over columns, so the sums of squares are added up along rows. Columns that
+    store copies of the same KV head all add its squares, so that the size counts every copy.
+
+    Args:
+        c: Context of the phase being lowered.
+        heads: Buffers ``[tokens, count, F]`` of the queries and of the keys, each with its number
+            of heads.
+        gains: Names of the gain vectors, one per buffer.
+    """
+    F, M, b = c.heads[3], c.tokens, c.builder
+    sums = c.temp("head_sums", len(heads) * M, "f32")
+    parts = [SymAddress(buffer=sums, offset=i * M) for i in range(len(heads))]
+    for (x, count), part in zip(heads, parts, strict=True):
+        b.compute("sum_squares", x=x, sums=part, M=M, K=count * F)
+    all_reduce(c, ROWS, sums, len(heads) * M)
+    copies, offset = c.cut.heads.copies, int(c.spec.norm_unit_offset)
+    sizes = [c.spec.head_count * c.spec.head_size, copies * c.spec.kv_head_count * c.spec.head_size]
+    for (x, count), part, gain, size in zip(heads, parts, gains, sizes, strict=True):
+        b.compute(
+            "rms_scale", x=x, sums=part, gain=c.tile(gain), out=x, M=M, K=count * F, offset=offset, **rms_eps(c, size)
+        )
+
+
+OPS: Final = {"norm": norm, "post_norm": post_norm, "block_input": block_input}
 """Lowering function of each kind of op."""

@@ -10,12 +10,14 @@ from wse.compiler.lowering.embedding import ID_BYTES, multicast_along_rows
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.split_block import choice_of_parts, sends_choice, stream_before_block, stream_of_parts
 from wse.compiler.symbolic import SymAddress
+from wse.models.graph import Op
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.cuts.layer_parts import BLOCK
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.multicast import shared_multicast
+from wse_mappings.rounding import ceil_div
 
 
 class _Columns(NamedTuple):
@@ -51,22 +53,22 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
     _send_vectors(c, target, rects, at, target_address, vectors)
 
 
-def transfer_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
-    """Send the residual stream between the stages of a split feed-forward block.
+def transfer_inside_layer(c: Context, target: int, rects: tuple[Rect, ...], op: Op) -> None:
+    """Send the residual stream between the stages of the parts of a layer that read the same input.
 
-    The input of the block is sent in the same transfer, because the next part needs it. If the
-    first stage also sends its expert selection, the selection follows in every row.
+    The input is sent in the same transfer, because the next part needs it. If the first stage of a
+    split block also sends its expert selection, the selection follows in every row.
 
     Args:
         c: Context of the phase being lowered.
-        target: Index of the stage with the next part of the block.
+        target: Index of the stage with the next part of the layer.
         rects: Rectangle of PEs of each stage.
-        layer: Index of the layer that is split.
+        op: First op on that stage.
     """
     source, at, choice = c.builder.stage, stream_before_block(c), 0
     c.builder.stage = target
     target_address = stream_before_block(c)
-    if sends_choice(c, layer):
+    if op.parts.first > BLOCK.first and sends_choice(c, op.layer):
         assert c.spec.experts is not None
         choice, target_address = 2 * c.tokens * c.spec.experts.active, replace(choice_of_parts(c)[0], offset=0)
     c.builder.stage = source

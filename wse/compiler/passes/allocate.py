@@ -27,6 +27,7 @@ from wse.compiler.symbolic import SymBuffer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
+from wse_mappings.rounding import round_up
 
 MAX_ORDERS = 12
 """Maximum number of orders to try when placing the temporary buffers of a stage."""
@@ -191,7 +192,7 @@ class _Interval(NamedTuple):
 
 def aligned_bytes(size: int) -> int:
     """Return a size in bytes, rounded up to a multiple of 4, because buffers are aligned to words."""
-    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    return round_up(size, ALIGNMENT_BYTES)
 
 
 def _pack(

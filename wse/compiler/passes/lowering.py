@@ -22,8 +22,8 @@ from wse.compiler.lowering.head import last_token
 from wse.compiler.lowering.phase.buffers import Buffers, Patterns
 from wse.compiler.lowering.phase.builder import PhaseBuilder
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.split_block import end_split_block
-from wse.compiler.lowering.stage_transfers import return_ids, transfer_inside_block, transfer_to_stage
+from wse.compiler.lowering.phase.split_block import end_split_block, keeps_input
+from wse.compiler.lowering.stage_transfers import return_ids, transfer_inside_layer, transfer_to_stage
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import joins, rewrite
@@ -179,8 +179,8 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
         if op.kind == "norm" and op.layer < 0:
             last_token(c)
         if stage != previous_stage:  # 2
-            if op.parts.first > BLOCK.first:
-                transfer_inside_block(c, stage, rects, op.layer)
+            if op.parts.first > BLOCK.first or (op.parts.first == BLOCK.first and c.spec.parallel_blocks):
+                transfer_inside_layer(c, stage, rects, op)
             else:
                 transfer_to_stage(c, stage, rects)
         previous_stage = stage
@@ -214,6 +214,8 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     if c.spec.layers[layer].experts and expert_stage(c) is not None:  # 1
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)
+        if c.spec.parallel_blocks:
+            end_split_block(c)
         return
     builder.rewrite_steps()
     builder.close()
@@ -225,7 +227,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     for index, op in enumerate(ops, first):
         builder.op, c.parts = index, op.parts
         LOWER[op.kind](c, op)
-    if c.parts.cuts_block and c.parts.last == BLOCK.last:
+    if keeps_input(c) and c.parts.last == BLOCK.last:
         end_split_block(c)
     builder.rewrite_steps()
     c.parts = ATTENTION

@@ -15,7 +15,7 @@ from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiling.tiles import frequency_table, index_tables
+from wse.compiler.passes.tiling.tiles import frequencies_name, frequency_table, index_tables
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
 from wse.models.graph import Op, name_in_layer, ops_in_order
@@ -53,8 +53,8 @@ def shard(state: State) -> State:
     tiles_of_op = partial(_tiles_of, state, shape, tiling)
     for op, stage, tile in distinct_tiles(state, tiles_of_op):
         tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real_elements(tile, state.cuts[stage])))
-    for stage, (with_layers, rotates) in enumerate(table_needs(state)):
-        for tile in region_tables(shape, state.cuts[stage], with_layers=with_layers, rotates=rotates):
+    for stage, (with_layers, frequencies) in enumerate(table_needs(state)):
+        for tile in region_tables(shape, state.cuts[stage], with_layers=with_layers, frequencies=frequencies):
             tiles.append(_sym_tile(replace(tile, stage=stage), real_elements(tile, state.cuts[stage])))
     return replace(state, tiles=tuple(tiles), weights=tuple(tile.buffer for tile in tiles))
 
@@ -133,22 +133,26 @@ def _in_first_layer(op: Op) -> Op:
     return op.in_layer(0)
 
 
-def table_needs(state: State) -> list[tuple[bool, bool]]:
-    """For each stage, return whether it has attention and whether it rotates queries and keys.
+def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
+    """For each stage, return whether it has attention, and the names of its tables of frequencies.
 
-    Both determine which index and frequency tables its PEs store (`region_tables`).
+    The names are those of the rotary position embeddings of its layers. Both determine which tables
+    the PEs of the stage store (`region_tables`).
     """
     attention_layers = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
     ]
-    may_rotate = state.options.scope != PRODUCT
+    if state.options.scope == PRODUCT:
+        return [(bool(layers), ()) for layers in attention_layers]
+    spec = state.spec
+    ropes = [dict.fromkeys(spec.rope_of(layer) for layer in layers if not layer.linear) for layers in attention_layers]
     return [
-        (bool(layers), may_rotate and any(layer.rotary and not layer.linear for layer in layers))
-        for layers in attention_layers
+        (bool(layers), tuple(frequencies_name(spec, rope) for rope in stage_ropes if rope is not None))
+        for layers, stage_ropes in zip(attention_layers, ropes, strict=True)
     ]
 
 
-def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
+def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, frequencies: tuple[str, ...]) -> list[Tile]:
     """Return the tiles that are computed before a run: rotary frequencies and index tables.
 
     Args:
@@ -156,12 +160,12 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
         cut: Division of the model over the region.
         with_layers: Whether the region contains attention. Latent and linear attention then need
             index tables.
-        rotates: Whether the region rotates queries and keys.
+        frequencies: Names of the tables of rotary frequencies that its layers use.
     """
     tables = index_tables(cut) if with_layers else []
-    if not rotates or not cut.heads.rotated or spec.rope is None:
+    if not cut.heads.rotated:
         return tables
-    return [frequency_table(cut, len(spec.rope.frequencies)), *tables]
+    return [*(frequency_table(cut, spec.rotary_size // 2, name) for name in frequencies), *tables]
 
 
 def stages_of(state: State, ops: Sequence[Op]) -> list[int]:

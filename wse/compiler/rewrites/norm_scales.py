@@ -128,6 +128,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
     read = _is_read(steps[norm.products + 1 :], *scaled_vectors(scale))
     if read or count(scale, "offset") or not c.buffers.has_tile(c.builder.stage, name):
         return None
+    biased = count(scale, "biased")
     vectors, sums, first = c.tile(name), _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
     def scale_step(offset: int, N: int) -> SymStep:
@@ -138,13 +139,13 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
             N: Width of the product, in elements per token.
         """
         gain_products = SymAddress(buffer=vectors, offset=offset // M)
-        bias_products = SymAddress(buffer=vectors, offset=outputs + offset // M)
+        bias_products = SymAddress(buffer=vectors, offset=biased * outputs + offset // M)
         at: dict[str, Operand] = {
             "x": replace(sums, offset=first + offset),
             "of_gain": gain_products,
             "of_bias": bias_products,
         }
-        return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, **_rms_operands(scale))
+        return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, biased=biased, **_rms_operands(scale))
 
     return _NormSteps(_sum_step(steps, norm, "gain_moments", gain=gain), scale_step)
 
@@ -243,10 +244,12 @@ def _invalid(spec: ModelSpec, options: Options) -> str:
     """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
     It is invalid if activations may overflow before they are scaled, if sums are not float32, or if
-    a LayerNorm is followed by quantised weights.
+    a LayerNorm has gains that are stored minus one or is followed by quantised weights.
     """
     if options.activation_type == "float16":
         return "float16 activations may overflow where they are not normalised"
+    if spec.norm == "layer" and spec.norm_unit_offset:
+        return f"{spec.name} has LayerNorm, whose gains are stored minus one"
     if spec.norm == "layer" and options.dtype in CODINGS:
         return f"{spec.name} has LayerNorm, whose gains and biases cannot be multiplied with quantised weights"
     return needs_float32_sums(spec, options)

@@ -41,7 +41,8 @@ from wse.compiler.rewrites.steps import (
 from wse.compiler.symbolic import SymBuffer, SymNumber, SymStep
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import COLUMNS
-from wse_mappings.cuts.split import ceil_div, even_segments
+from wse_mappings.cuts.split import even_segments
+from wse_mappings.rounding import round_up
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
@@ -149,7 +150,7 @@ def _divided_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
     """Return a number of elements, rounded up so that they fill whole 32-bit words of the buffer."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
-    return ceil_div(elements, per_word) * per_word
+    return round_up(elements, per_word)
 
 
 REWRITE: Final = Rewrite(

@@ -12,14 +12,13 @@ from typing import Any
 
 from wse.bisection import largest_passing
 from wse.compiler.options import Options
-from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.search import fits
+from wse.compiler.search.smallest_mesh import min_pes, smallest_mesh
 from wse.compiler.strategies import strategy
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
-from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -27,67 +26,6 @@ from wse_mappings.strategies.catalogue import bundled_strategies
 MAX_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
 """Weight types to suggest, widest first. The first one that fits is used."""
-
-
-def smallest_square(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
-) -> int | None:
-    """Return the side length of the smallest square mesh that fits the model; None if none does.
-
-    Args:
-        spec: Model.
-        wafer: Wafer, whose shorter side limits the mesh.
-        software: Costs of the software on the wafer.
-        options: What the user requested. The requested region is ignored.
-        at_least: Minimum side length.
-    """
-    largest_side = min(wafer.mesh_rows, wafer.mesh_cols)
-    smallest_side = math.isqrt(int(_min_pes(spec, wafer, software, options) / options.wafers))
-    for side in range(max(at_least, smallest_side, 1), largest_side + 1):
-        if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
-            return side
-    return None
-
-
-def smallest_mesh(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
-) -> tuple[int, int] | None:
-    """Return the rows and columns of the smallest mesh that fits the model; None if none does.
-
-    The mesh is a square if a square suffices. Otherwise the mesh uses the full shorter side of the
-    wafer, and as much of the longer side as needed.
-
-    Args:
-        spec: Model.
-        wafer: Wafer, which limits the mesh.
-        software: Costs of the software on the wafer.
-        options: What the user requested. The requested region is ignored.
-        at_least: Minimum side length.
-    """
-    side = smallest_square(spec, wafer, software, options, at_least)
-    if side is not None:
-        return side, side
-    short_side, long_side = sorted((wafer.mesh_rows, wafer.mesh_cols))
-
-    def shape(length: int) -> tuple[int, int]:
-        """Return the rows and columns of a mesh that uses the whole shorter side of the wafer.
-
-        Args:
-            length: PEs along the longer side.
-        """
-        return (length, short_side) if wafer.mesh_rows == long_side else (short_side, length)
-
-    def fits_on(length: int) -> bool:
-        """Return whether the model fits on a mesh with ``length`` PEs along the longer side."""
-        return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
-
-    if long_side == short_side or not fits_on(long_side):
-        return None
-    low, high = short_side, long_side  # low does not fit, high does
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits_on(middle) else (middle, high)
-    return shape(high)
 
 
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
@@ -101,7 +39,7 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
         software: Costs of the software on the wafer.
         options: What the user requested. Its number of wafers is ignored.
     """
-    first_count = math.ceil(_min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    first_count = math.ceil(min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
     return _max_wafers(spec) if wafer_count is None else wafer_count
 
@@ -309,12 +247,6 @@ def narrower_types(dtype: str) -> list[str]:
 def _bits(dtype: str) -> int:
     """Return the bits per weight of a type."""
     return CODINGS[dtype].bits if dtype in CODINGS else 8 * ELEMENT_BYTES[dtype]
-
-
-def _min_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return the number of PEs whose SRAM the weights alone would fill, not rounded."""
-    weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
-    return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
 
 
 def _first_passing(values: range, condition: Callable[[int], bool]) -> int | None:

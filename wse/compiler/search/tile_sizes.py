@@ -59,7 +59,7 @@ class Sizes(NamedTuple):
     """
 
     sizes_of_op: Callable[[RegionShape, Op], list[TileSize]]
-    sizes_of_tables: Callable[[RegionShape, bool, bool], list[TileSize]]
+    sizes_of_tables: Callable[[RegionShape, bool, tuple[str, ...]], list[TileSize]]
 
 
 def size_tiles(state: State) -> State:
@@ -117,7 +117,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
             cut = replace(cut, experts=cut.experts.one_group())
         return _tile_sizes(op_tiles(weight_types.cache, spec, tiling, op, cut))
 
-    def sizes_of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
+    def sizes_of_tables(region: RegionShape, with_layers: bool, frequencies: tuple[str, ...]) -> list[TileSize]:  # noqa: FBT001
         """Return the name, view and elements per PE of each table of a region.
 
         The tables contain rotary frequencies and, for latent attention, indices.
@@ -125,10 +125,10 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
         Args:
             region: Shape of the region.
             with_layers: Whether the region contains attention.
-            rotates: Whether the region rotates queries and keys.
+            frequencies: Names of its tables of rotary frequencies.
         """
         cut = region_cut(spec, weight_types, scope, region)
-        return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
+        return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, frequencies=frequencies))
 
     return Sizes(cache(sizes_of_op), cache(sizes_of_tables))
 

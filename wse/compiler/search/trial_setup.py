@@ -6,7 +6,6 @@ compiling a layout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -36,7 +35,6 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import cache_bytes
 from wse.number_formats import ELEMENT_BYTES
-from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout
 
@@ -147,50 +145,6 @@ class TrialSetup:
             return 1
         users = reduced.users_that_fit(self.request_tokens)
         return max(1, min(users // self.options.batch, reduced.stage_count))
-
-    def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
-        """Return lists of layouts to try, in order, if the given layouts do not fit.
-
-        The first list has other expert placements, and the second has feed-forward blocks split
-        between stages. Empty lists are omitted.
-        """
-        with_placements = self.with_other_expert_placements(layouts)
-        return [
-            layout_list
-            for layout_list in (with_placements, self.with_cut_blocks(with_placements or layouts))
-            if layout_list
-        ]
-
-    def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return variants of layouts in which feed-forward blocks may be split between stages.
-
-        For one user, such layouts are tried only if whole layers do not fit; for many users, they
-        always compete with the others. The result is empty in these cases:
-
-        - the caller does not allow it (``whole_layers``)
-        - baseline schedule, a single wafer, or a request to compile the layers only, without
-          embedding and output head
-        - models that normalise the output of blocks
-        - mappings that already divide layers or experts over wafers
-        """
-        one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
-        if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
-            return []
-        counts = strategy(self.options.mapping).block_parts
-        return [
-            layout._replace(block_parts=count) for count in counts for layout in layouts if _stores_whole_layers(layout)
-        ]
-
-    def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return copies of layouts in which experts are assigned to columns of PEs in other ways.
-
-        There is one copy for each layout and each assignment that the requested mapping offers. The
-        result is empty if the request or the baseline schedule determines the assignment.
-        """
-        if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
-            return []
-        placements = strategy(self.options.mapping).expert_placements
-        return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
         """Return the prefill matrix products to try on a layout; the last needs the least memory.
@@ -338,9 +292,3 @@ class TrialSetup:
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
         return prefill == THIN_GEMM and self.options.schedule == OPTIMIZED and self.options.scope == MODEL
-
-
-def _stores_whole_layers(layout: Layout) -> bool:
-    """Return whether a layout's mapping stores each layer, with its experts, in one region."""
-    mapping = strategy(layout.mapping)
-    return not (mapping.spans_wafers or mapping.experts_apart)

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wse.arrays import F64
-from wse.compiler.choice import Choice, Rewrites
-from wse.compiler.options import REPORT, VERIFY, Options
+from wse.compiler.choice import Choice
+from wse.compiler.options import REPORT, Options
 from wse.compiler.search.fitting.chunks import chunk_sizes
+from wse.compiler.search.layer_cycles import cycles_by_step
 from wse.compiler.search.reduced.reduced_model import ReducedModel
-from wse.compiler.search.reduced.representatives import most_common_layers, reduced_model
+from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import ChunkTime, PromptTime, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.regions.layout import Layout
+from wse_mappings.rounding import ceil_div
 
 SMALL_CHUNK = 8
 """Number of tokens per prompt chunk, or per row on the mesh, in the second trial of a layout."""
@@ -65,7 +66,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
         return trial
     reduced, program = allocated, _at_middle_of_prompt(setup, allocated.program())
     step = setup.row_tokens(layout, prefill)
-    chunk_step_cycles, token_step_cycles = _by_step(setup, program, (0, len(program.prefill)))
+    chunk_step_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
     first_chunk = _chunk_time(reduced, program, chunk_step_cycles)
     decoded_cycles = reduced.sum_over_model(program, program.decode, token_step_cycles)
     prompts = PromptTime(
@@ -206,7 +207,7 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     # 1. A small chunk.
     reduced = setup.reduced_model(trial.layout, trial.prefill, tokens).allocate()
     needed_bytes, program = max(reduced.needed_bytes()), _at_middle_of_prompt(setup, reduced.program())
-    (chunk_step_cycles,) = _by_step(setup, program, (0,))
+    (chunk_step_cycles,) = cycles_by_step(setup, program, (0,))
     first, longer_chunk = trial.prompts.shortest, _chunk_time(reduced, program, chunk_step_cycles)
     bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
     # 2. Chunk sizes that fit.
@@ -226,61 +227,6 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
         cycles = time.cycles_of_chunks(sum(setup.options.prompt_tokens) / size)
         prompts.append(PromptTime(cycles, size, first, sized=True))
     return _time_prompts(setup, trial, min(prompts))
-
-
-def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
-    """Return the reduced model of a layout with only its most common layers, for one phase.
-
-    The model is compiled up to the pass that places it on PEs, so that `cycles_of_layers` can then
-    time it with different rewrites.
-
-    Args:
-        setup: Inputs that all trials share, such as model, wafer and request.
-        layout: Division of the wafers into regions.
-        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-        phase: Name of the phase.
-        tokens: Tokens per prompt chunk.
-    """
-    options, choice = setup.smallest_choice(layout, prefill, tokens)
-    verify_tokens = options.verify_tokens if phase == VERIFY else 0
-    phase_options = replace(options, phases=(phase,), verify_tokens=verify_tokens)
-    return most_common_layers(
-        reduced_model(setup.spec, setup.wafer, setup.software, phase_options, choice)
-    ).compile_until("place")
-
-
-def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
-    """Return the approximate cycles of all layers with given rewrites; None if these do not fit.
-
-    A rewrite changes the steps of a layer to save cycles. Some rewrites need more colours (routes
-    that a router can store) than the wafer has.
-
-    Args:
-        setup: Inputs that all trials share, such as model, wafer and request.
-        layers: Result of `layers_on`.
-        rewrites: Rewrites with their settings.
-    """
-    try:
-        reduced = layers.with_rewrites(rewrites).allocate()
-    except DoesNotFit:
-        return None
-    program = reduced.program()
-    return reduced.sum_over_model(program, program.phases[0], _by_step(setup, program, (0,))[0])
-
-
-def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of each step, for several phases of a Program.
-
-    Args:
-        setup: Inputs that all trials share, with ``timing``.
-        program: The Program.
-        phases: Indices of the phases.
-
-    Returns:
-        float64 ``[steps]`` for each index in ``phases``, in the same order.
-    """
-    assert setup.timing is not None
-    return setup.timing.by_step(program, phases)
 
 
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:

@@ -18,6 +18,7 @@ from wse.models import families
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import finish, states_dtype
 from wse.models.configs.json_file import read_object
+from wse.models.configs.nearest_family import nearest_family
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.packing import read_packing
@@ -55,7 +56,7 @@ def known_families() -> Mapping[str, Family]:
     return with_plugins(GROUP, FAMILIES, _model_types)
 
 
-def family_of(model_type: str, *, origin: str = "") -> Family:
+def family_of(model_type: str, *, origin: str = "", remedy: str = "") -> Family:
     """Return the model family for the ``model_type`` of a config.
 
     Families from installed packages are loaded only if no bundled family has this ``model_type``.
@@ -63,6 +64,7 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
     Args:
         model_type: Value of ``model_type`` in a config.
         origin: File that contains the model_type, for the error message.
+        remedy: What the error message says instead of listing the families.
 
     Raises:
         UnknownName: No family has this model_type.
@@ -71,7 +73,7 @@ def family_of(model_type: str, *, origin: str = "") -> Family:
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     if model_type not in known_families():
-        raise UnknownName("architecture", model_type, known_families(), place=origin)
+        raise UnknownName("architecture", model_type, known_families(), place=origin, remedy=remedy)
     return known_families()[model_type]
 
 
@@ -137,12 +139,27 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
             )
             raise BadModel(msg)
         config.refuse("model_type", model_type, f"give one of {family_names}")
-    family = family_of(model_type, origin=str(config.path))
+    remedy = "" if model_type in FAMILIES else _nearest_family_text(config, unstated_dtype)
+    family = family_of(model_type, origin=str(config.path), remedy=remedy)
     spec = family.read(config, name, unstated_dtype)
     layers = {layer.experts: layer for layer in spec.layers}  # packing is the same in layers of one type
     packing = read_packing(config, family.tensors(replace(spec, layers=tuple(layers.values())), ()))
     finish(config, family.harmless_keys)
     return replace(spec, packing=packing)
+
+
+def _nearest_family_text(config: ConfigReader, unstated_dtype: str) -> str:
+    """Return a sentence about the family nearest to a config; "" if the family is known.
+
+    Args:
+        config: Reader of the keys.
+        unstated_dtype: Element type to use if the config does not specify one.
+    """
+    families = known_families()
+    if config.value("model_type") in families:
+        return ""
+    distinct_families = {family.model_types: family for family in families.values()}.values()
+    return nearest_family(config, distinct_families, unstated_dtype)
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +33,18 @@ class ConfigReader:
         self._values = values
         self.prefix = prefix
         self._read: set[str] = set()
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> ConfigReader:
+        """Return a reader of the same object with default values for absent keys.
+
+        Both readers share the marks of the keys that have been read.
+
+        Args:
+            defaults: Default values by key.
+        """
+        reader = ConfigReader(self.path, {**defaults, **self._values}, self.prefix)
+        reader._read = self._read
+        return reader
 
     def is_stated(self, key: str) -> bool:
         """Return whether the key is present, even if its value is null, and mark it as read."""
@@ -178,9 +190,7 @@ class ConfigReader:
         Args:
             harmless: Keys that need not be read, because they do not affect the results.
         """
-        for key in sorted(self._values.keys() - self._read - set(harmless)):
-            if self._values[key] is None:
-                continue
+        for key in self.unread_keys(harmless):
             similar_keys = difflib.get_close_matches(key, self._read, n=1, cutoff=0.8)
             hint = f"did you mean {self.prefix + similar_keys[0]!r}? otherwise " if similar_keys else ""
             self.refuse(
@@ -188,6 +198,24 @@ class ConfigReader:
                 self._values[key],
                 f"this key is not understood and may change the mathematics; {hint}remove it if it does not",
             )
+
+    def unread_keys(self, harmless: Collection[str]) -> list[str]:
+        """Return the keys with values that were never read, sorted.
+
+        Args:
+            harmless: Keys to leave out.
+        """
+        unread_keys = sorted(self._values.keys() - self._read - set(harmless))
+        return [key for key in unread_keys if self._values[key] is not None]
+
+    def unread_copy(self, omitted_keys: Collection[str]) -> ConfigReader:
+        """Return a reader of the same object in which all keys are unread.
+
+        Args:
+            omitted_keys: Keys to leave out.
+        """
+        values = {key: value for key, value in self._values.items() if key not in omitted_keys}
+        return ConfigReader(self.path, values, self.prefix)
 
     def refuse(self, key: str, value: Any, remedy: str) -> NoReturn:
         """Raise an error that names a key, its value and a remedy.

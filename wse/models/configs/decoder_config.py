@@ -115,7 +115,7 @@ def read_decoder(
     rope: RopeConfig,
     layers: tuple[Layer, ...],
     activations: Mapping[str, str] = SILU,
-    activation_key: str = "hidden_act",
+    eps_key: str = "rms_norm_eps",
     tied: bool = False,
 ) -> ModelSpec:
     """Return the specification of a decoder with Llama-style norms and feed-forward blocks.
@@ -131,13 +131,13 @@ def read_decoder(
         rope: Rotary position embeddings.
         layers: Attention and feed-forward type of each layer.
         activations: Activation names used in configs, mapped to names in wse. The first is used if
-            ``activation_key`` is absent.
-        activation_key: Config key that names the activation.
+            ``hidden_act`` is absent.
+        eps_key: Config key for the epsilon of the norms.
         tied: Whether the embedding table also serves as the output head if the config does not
             specify it.
     """
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
-    activation_name = config.choice(activation_key, activations, default=next(iter(activations)))
+    activation_name = config.choice("hidden_act", activations, default=next(iter(activations)))
     return ModelSpec(
         name=name,
         family=family,
@@ -151,7 +151,7 @@ def read_decoder(
         ffn_size=config.integer("intermediate_size", 1, LARGEST_TABLE),
         vocab_size=vocab_size,
         context_limit=rope.context_limit,
-        norm_eps=config.number("rms_norm_eps", 0.0, 1.0),
+        norm_eps=config.number(eps_key, 0.0, 1.0),
         tied_embedding=config.flag("tie_word_embeddings", default=tied),
         dtype=read_dtype(config, unstated_dtype),
         bos_token_id=read_bos(config, vocab_size),

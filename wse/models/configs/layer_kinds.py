@@ -97,12 +97,44 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
     return (Layer(window=window),) * count
 
 
+def read_rotary(config: ConfigReader, count: int, unstated_interval: int) -> tuple[bool, ...]:
+    """Return, for each layer, whether queries and keys are rotated by their positions.
+
+    ``no_rope_layers`` contains 1 for each layer that rotates them. If it is absent, every
+    ``no_rope_layer_interval``-th layer does not.
+
+    Args:
+        config: Reader of the model's config.
+        count: Number of layers.
+        unstated_interval: Interval if the config does not specify one.
+    """
+    interval = config.integer("no_rope_layer_interval", 1, LONGEST_CONTEXT, default=unstated_interval)
+    flags = config.integers("no_rope_layers", 0, 1)
+    if not flags:
+        return tuple((index + 1) % interval != 0 for index in range(count))
+    if len(flags) != count:
+        config.refuse("no_rope_layers", list(flags), f"give 0 or 1 for each of {count:,} layers")
+    return tuple(map(bool, flags))
+
+
 def alternating_kinds(count: int) -> list[str]:
     """Return attention types that alternate between a sliding window and full attention.
 
     The first layer has a window.
     """
     return [FULL if index % 2 else SLIDING for index in range(count)]
+
+
+def pattern_kinds(config: ConfigReader, count: int, unstated_interval: int) -> list[str]:
+    """Return attention types in which every n-th layer has full attention and the others a window.
+
+    Args:
+        config: Reader of the model's config, in which ``sliding_window_pattern`` is n.
+        count: Number of layers.
+        unstated_interval: n if the config does not specify it.
+    """
+    interval = config.integer("sliding_window_pattern", 1, LONGEST_CONTEXT, default=unstated_interval)
+    return [SLIDING if (index + 1) % interval else FULL for index in range(count)]
 
 
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:

@@ -78,7 +78,59 @@ def read_rope(
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.
     """
-    table = _table(config, unstated_table)
+    return _rope(config, _table(config, unstated_table), head_size, base, rotated_fraction, kinds)
+
+
+def read_ropes(
+    config: ConfigReader, head_size: int, *, base: float, window_base: float, window_key: str
+) -> tuple[RopeConfig, Rope]:
+    """Return the rotary position embeddings of layers with full attention, and of those with windows.
+
+    transformers 5 writes a table for each of the two. transformers 4 scales only the frequencies of
+    full attention.
+
+    Args:
+        config: Reader of the model's config.
+        head_size: Features per head.
+        base: Base of the frequencies of full attention if the config does not specify one.
+        window_base: The same for layers with windows.
+        window_key: Key of transformers 4 for the base in layers with windows.
+
+    Raises:
+        BadModel: A setting is missing, impossible, contradictory or not supported.
+    """
+    nested = config.table(TABLES[0])
+    tables = [None, None] if nested is None else [nested.table(key) for key in ("full_attention", "sliding_attention")]
+    if nested is None or tables == [None, None]:
+        full = read_rope(config, head_size, base=base)
+        return full, plain_rope(head_size, config.number(window_key, 1.0, LARGEST_BASE, default=window_base))
+    full, window = (
+        _rope(config, table or ConfigReader(config.path, {}, nested.prefix), head_size, unstated_base, None, KINDS)
+        for table, unstated_base in zip(tables, (base, window_base), strict=True)
+    )
+    nested.finish(())
+    return full, window.rope
+
+
+def _rope(
+    config: ConfigReader,
+    table: ConfigReader,
+    head_size: int,
+    base: float,
+    rotated_fraction: float | None,
+    kinds: Mapping[str, str],
+) -> RopeConfig:
+    """Return the rotary position embeddings that a table of a config describes.
+
+    Args:
+        config: Reader of the model's config.
+        table: The rotary settings in the config.
+        head_size: Features per head.
+        base: Base of the frequencies if the config does not specify one.
+        rotated_fraction: Fraction of each head that is rotated if the config does not specify it;
+            None if only whole heads are supported.
+        kinds: Supported scaling methods.
+    """
     kind = _kind(config, table, kinds)
     base = _base(config, table, base)
     size = _rotated_features(config, table, head_size, rotated_fraction)

@@ -15,7 +15,7 @@ from wse.models.configs.layer_kinds import alternating_kinds, read_window, windo
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, canonical_tensors
+from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
 
 UNSTATED_HEAD_SIZE: Final = 256
 UNSTATED_WINDOW: Final = 4096
@@ -48,10 +48,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         rope=read_rope(config, heads.size),
         layers=windowed_layers(config, alternating_kinds(layer_count(config)), window),
         activations=ACTIVATIONS,
-        activation_key="hidden_activation",
         tied=True,
     )
-    config.require("hidden_act", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")  # key of older configs
+    config.require("hidden_activation", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")
     config.require("sliding_window_size", (window,), f"contradicts sliding_window = {window}; remove it")
     config.require("use_bidirectional_attention", (False,), "only decoders are supported; supported: false")
     biased = config.flag("attention_bias", default=False)
@@ -75,13 +74,6 @@ def _cap(config: ConfigReader, key: str, default: float) -> float | None:
     return config.number(key, 0.0, 1e6, default=default)
 
 
-NORM_NAMES: Final = {
-    "post_attention_norm": "post_attention_layernorm.weight",
-    "mlp_norm": "pre_feedforward_layernorm.weight",
-    "post_mlp_norm": "post_feedforward_layernorm.weight",
-}
-
-
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a Gemma 2 model with its location in a checkpoint.
 
@@ -89,7 +81,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint. Unused here.
     """
-    return canonical_tensors(spec, {**NAMES, **NORM_NAMES})
+    return canonical_tensors(spec, {**NAMES, **POST_NORM_NAMES, "mlp_norm": "pre_feedforward_layernorm.weight"})
 
 
 FAMILY: Final = Family(model_types=("gemma2",), read=read, tensors=tensors)

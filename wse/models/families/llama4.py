@@ -10,19 +10,18 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
     MAX_LAYERS,
-    finish,
     layer_count,
     read_decoder,
-    read_dtype,
     read_heads,
     require_class,
 )
 from wse.models.configs.expert_config import read_experts
-from wse.models.configs.layer_kinds import FULL, layer_kinds
+from wse.models.configs.layer_kinds import FULL, layer_kinds, read_rotary
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
+from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec, PositionScale
-from wse.models.tensors.tensor_names import NAMES, Shape, canonical_tensors, rows_of_heads, split_halves, stacked_slices
+from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors, stacked_slices
 
 CHUNKED: Final = "chunked_attention"
 UNSTATED_HEAD_SIZE: Final = 128
@@ -45,18 +44,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
-    text = config.table("text_config")
-    if text is None:
-        return _read_text(config, name, unstated_dtype)
-    dtype = read_dtype(config, unstated_dtype)
-    spec = _read_text(text, name, dtype)
-    if config.has_value("dtype") or config.has_value("torch_dtype"):
-        for key in ("dtype", "torch_dtype"):
-            text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
-    config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
-    finish(text, FAMILY.harmless_keys)
-    outer_end_ids = config.ids("eos_token_id", spec.vocab_size)
-    return replace(spec, eos_token_ids=spec.eos_token_ids or outer_end_ids)
+    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
 
 
 def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
@@ -94,17 +82,11 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return the layers of a Llama 4 model.
 
-    ``no_rope_layers`` contains 1 for each layer that rotates queries and keys. Unless
-    ``layer_types`` specifies otherwise, these layers attend within chunks of the text, and the
-    other layers attend to all earlier tokens.
+    Unless ``layer_types`` specifies otherwise, layers that rotate queries and keys attend within
+    chunks of the text, and the other layers attend to all earlier tokens.
     """
     count = layer_count(config)
-    interval = config.integer("no_rope_layer_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
-    rotary = config.integers("no_rope_layers", 0, 1) or tuple(
-        int((index + 1) % interval != 0) for index in range(count)
-    )
-    if len(rotary) != count:
-        config.refuse("no_rope_layers", list(rotary), f"give 0 or 1 for each of {count:,} layers")
+    rotary = read_rotary(config, count, UNSTATED_INTERVAL)
     kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if is_rotary else FULL for is_rotary in rotary])
     chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=UNSTATED_CHUNK)
     if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has_value("attention_chunk_size"):
@@ -113,9 +95,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     expert_layers = config.integers("moe_layers", 0, count - 1)
     expert_layers = tuple(range(step - 1, count, step)) if expert_layers is None else expert_layers
     return tuple(
-        Layer(
-            rotary=bool(rotary[index]), chunk=chunk if kinds[index] == CHUNKED else None, experts=index in expert_layers
-        )
+        Layer(rotary=rotary[index], chunk=chunk if kinds[index] == CHUNKED else None, experts=index in expert_layers)
         for index in range(count)
     )
 
@@ -154,7 +134,6 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
     names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}
-    split_order = split_halves(spec.head_size)
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
@@ -168,13 +147,9 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
             layer: Index of the layer; -1 outside the layers.
             shape: Shape of the tensor in wse.
         """
-        projection = name.removesuffix("_bias")
-        if projection in ("q", "k") and spec.layers[layer].rotary:
-            part = "weight" if name == projection else "bias"
-            file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
-            rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, split_order)
-            return (FileSlice(file_name=file_name, file_shape=shape, rows=rows),)
-        return stacked_slices(name, spec, f"{layers}{layer}.{BLOCK}.experts", transposed=True)
+        return adjacent_pairs(name, spec, layer, shape, layers) or stacked_slices(
+            name, spec, f"{layers}{layer}.{BLOCK}.experts", transposed=True
+        )
 
     return canonical_tensors(spec, names, layers, slices_of)
 

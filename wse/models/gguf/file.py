@@ -22,6 +22,7 @@ from wse.errors import BadModel
 from wse.models.gguf.reader import LONGEST_NAME, LONGEST_TEXT, SCALARS, TEXT, GgufArray, GgufReader
 from wse.models.gguf.tensor_places import place_tensors, read_tensor
 from wse.models.tensors.tensor_entry import MappedFile
+from wse_mappings.rounding import round_up
 
 MAX_ITEMS: Final = 2**16
 MAX_TENSORS: Final = 2**18
@@ -59,7 +60,7 @@ class GgufFile:
         if not is_valid:
             reader.fail(f"general.alignment = {alignment!r} must be a power of two up to {LARGEST_ALIGNMENT:,}")
         descriptions = [read_tensor(reader, alignment) for _ in range(tensor_count)]
-        data_begin = -(-reader.position // alignment) * alignment
+        data_begin = round_up(reader.position, alignment)
         self.tensors = place_tensors(reader, descriptions, data_begin)
 
     @property

@@ -9,6 +9,7 @@ tensors of layer I, after the prefix ``layers.I.``:
     q [heads x head size, hidden]       k, v [kv heads x head size, hidden]
     q_gate [heads x head size, hidden]
     o [hidden, heads x head size]       q_norm, k_norm [head size]          sinks [heads]
+    q_norm [heads x head size], k_norm [kv heads x head size] if heads are normalised together
     gate, up [width, hidden]            down [hidden, width]
     shared.gate, shared.up, shared.down: the same for the shared expert
     shared.scale [1, hidden]
@@ -42,6 +43,7 @@ import math
 
 from wse.models.spec import Experts, Latent, Layer, LinearAttention, ModelSpec
 from wse.number_formats import CODINGS, FP8, Coding, fp8_blocks
+from wse_mappings.rounding import ceil_div
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -86,10 +88,10 @@ def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
         attention = _delta(spec, spec.linear)
     else:
         attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
-    shapes = _norm(spec, "attention_norm") | attention
+    shapes = _input_norm(spec, "attention_norm") | attention
     if spec.post_norms:
         shapes |= _norm(spec, "post_attention_norm")
-    shapes |= _norm(spec, "mlp_norm")
+    shapes |= _input_norm(spec, "mlp_norm")
     if layer.experts and spec.experts is not None:
         shapes |= _experts(spec, spec.experts)
     else:
@@ -160,14 +162,19 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
     if coding is None:
         return math.prod(shape) * float_bytes
     outputs, inputs = shape
-    scales = -(-outputs // coding.block) * coding.groups(inputs)
+    scales = ceil_div(outputs, coding.block) * coding.groups(inputs)
     return coding.code_bytes(inputs, outputs) + scales * coding.scale_bytes(float_bytes)
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the shape of a norm's gain and, for LayerNorm, of its bias, keyed by name."""
+    """Return the shape of a norm's gain and, if it has one, of its bias, keyed by name."""
     size = (spec.hidden_size,)
-    return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
+    return {name: size, f"{name}_bias": size} if spec.has_norm_bias else {name: size}
+
+
+def _input_norm(spec: ModelSpec, name: str) -> Shapes:
+    """Return the tensor shapes of the norm of a block's input; empty if there is none."""
+    return _norm(spec, name) if spec.pre_norms else {}
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
@@ -184,8 +191,10 @@ def _heads(spec: ModelSpec) -> Shapes:
         shapes |= _projection(name, keys, hidden, bias=spec.qkv_bias)
     if spec.attention_gate:
         shapes |= _projection("q_gate", queries, hidden, bias=spec.qkv_bias)
-    if spec.head_norm == "rms":
-        shapes |= {"q_norm": (spec.head_size,), "k_norm": (spec.head_size,)}
+    if spec.has_head_gains:
+        spans_heads = spec.head_norm == "rms_all"
+        shapes |= {"q_norm": (queries if spans_heads else spec.head_size,)}
+        shapes |= {"k_norm": (keys if spans_heads else spec.head_size,)}
     if spec.sinks:
         shapes["sinks"] = (spec.head_count,)
     return shapes | _projection("o", hidden, queries, bias=spec.output_bias)

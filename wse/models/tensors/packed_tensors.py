@@ -27,6 +27,7 @@ from wse.errors import BadModel
 from wse.models.spec import Packing
 from wse.models.tensors.tensor_entry import RowSelection, TensorEntry
 from wse.number_formats import E8M0_BIAS, E8M0_NAN, FP8, INT4, MXFP4
+from wse_mappings.rounding import ceil_div
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
@@ -145,7 +146,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
     numbers = entries.get(name)
     if numbers is None:
         raise _without_numbers(scales, name)
-    scale_shape = tuple(-(-size // block) for size, block in zip(numbers.shape, packing.block, strict=False))
+    scale_shape = tuple(ceil_div(size, block) for size, block in zip(numbers.shape, packing.block, strict=False))
     if numbers.kind != "F8_E4M3" or len(numbers.shape) != 2 or scales.kind != "F32" or scales.shape != scale_shape:
         msg = (
             f"{numbers.path}: tensor {name!r} is {numbers.kind} {list(numbers.shape)} with scales {scales.kind} "

@@ -21,6 +21,7 @@ from wse.models.family import CanonicalTensor, FileSlice
 from wse.models.spec import Packing
 from wse.models.tensors.model_tensors import is_linear
 from wse.number_formats import CODINGS, FP8, INT4, MXFP4
+from wse_mappings.rounding import ceil_div
 
 KEY: Final = "quantization_config"
 COMPRESSED: Final = "compressed-tensors"
@@ -79,7 +80,7 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
         isinstance(block, list) and len(block) == 2 and all(type(n) is int and 1 <= n <= LARGEST_BLOCK for n in block)
     ):
         config.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
-    config.require("fmt", ("e4m3",), "supported: e4m3")
+    config.require("fmt", ("e4m3", "float8_e4m3fn"), "supported: e4m3")
     config.value("scale_fmt")  # rounding of the scales in training; they are stored as float32 anyway
     config.require(
         "activation_scheme",
@@ -184,4 +185,4 @@ def _blocks(slices: Iterable[FileSlice], block: int) -> Iterator[np.ndarray[tupl
         rows = rows[file_slice.index[:1]] if file_slice.index else rows
         rows = rows if file_slice.rows is None else rows[file_slice.rows]
         yield first + rows // block
-        first += -(-file_slice.file_shape[0] // block)
+        first += ceil_div(file_slice.file_shape[0], block)

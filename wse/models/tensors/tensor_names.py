@@ -41,6 +41,12 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 LAYERS: Final = "model.layers."
 
+POST_NORM_NAMES: Final = {
+    "post_attention_norm": "post_attention_layernorm.weight",
+    "post_mlp_norm": "post_feedforward_layernorm.weight",
+}
+"""Names of the norms after blocks in files of Gemma 2 and other families."""
+
 
 def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
     """Return no slices: the rule for model families whose files store every tensor separately."""
@@ -115,6 +121,73 @@ def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.i
     return (np.arange(heads)[:, None] * size + rows).reshape(-1)
 
 
+def adjacent_pairs(name: str, spec: ModelSpec, layer: int, shape: Shape, layers: str = LAYERS) -> tuple[FileSlice, ...]:
+    """Return the slice of a file that stores adjacent rows for the features of each rotary pair.
+
+    The slice moves the first features of all pairs before the second ones. Features that are not
+    rotated stay where they are. The result is () unless the tensor belongs to the queries or keys
+    of a layer with rotary embeddings.
+
+    Args:
+        name: Name of the tensor in wse, without the layer prefix.
+        spec: Specification of the model.
+        layer: Index of the layer; -1 outside the layers.
+        shape: Shape of the tensor in wse.
+        layers: Text before the layer index in the file's tensor names.
+    """
+    projection = name.removesuffix("_bias")
+    if projection not in ("q", "k") or not spec.layers[layer].rotary:
+        return ()
+    order = np.concatenate([split_halves(spec.rotary_size), np.arange(spec.rotary_size, spec.head_size)])
+    part = "weight" if name == projection else "bias"
+    file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
+    rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, order)
+    return (FileSlice(file_name=file_name, file_shape=shape, rows=rows),)
+
+
+def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape: Shape) -> tuple[FileSlice, ...]:
+    """Return the slice of a file's tensor that stores several tensors of a model one below another.
+
+    The result is () if the file's tensor does not contain the given one.
+
+    Args:
+        name: Name of the tensor in wse, without the layer prefix.
+        file_name: Name of the file's tensor.
+        heights: For each tensor in the file's tensor, in order, its number of rows.
+        shape: Shape of the tensor in wse.
+    """
+    if name not in heights:
+        return ()
+    order = list(heights)
+    first = sum(heights[other] for other in order[: order.index(name)])
+    index = (slice(first, first + heights[name]),)
+    return (FileSlice(file_name=file_name, file_shape=(sum(heights.values()), *shape[1:]), index=index),)
+
+
+def qkv_of_groups(name: str, spec: ModelSpec, file_name: str, shape: Shape) -> tuple[FileSlice, ...]:
+    """Return the slice of a matrix that stores queries, keys and values for one KV head after another.
+
+    The rows of a KV head are its query heads, its keys and its values. The result is () for tensors
+    that the matrix does not contain.
+
+    Args:
+        name: Name of the tensor in wse, without the layer prefix.
+        spec: Specification of the model.
+        file_name: Name of the matrix in the file, without ``.weight`` or ``.bias``.
+        shape: Shape of the tensor in wse.
+    """
+    projection = name.removesuffix("_bias")
+    if projection not in ("q", "k", "v"):
+        return ()
+    size, groups = spec.head_size, spec.kv_head_count
+    heights = {"q": spec.queries_per_kv * size, "k": size, "v": size}
+    height = sum(heights.values())
+    first = {"q": 0, "k": height - 2 * size, "v": height - size}[projection]
+    rows = rows_of_heads(groups, height, np.arange(first, first + heights[projection]))
+    part = "weight" if name == projection else "bias"
+    return (FileSlice(file_name=f"{file_name}.{part}", file_shape=(groups * height, *shape[1:]), rows=rows),)
+
+
 GATE_UP: Final = ("experts.gate", "experts.up")
 DOWN: Final = "experts.down"
 SIGMOID_NAMES: Final = {
@@ -185,13 +258,18 @@ def expert_tensors(
 
 
 def stacked_slices(
-    name: str, spec: ModelSpec, prefix: str, *, transposed: bool, interleaved: bool = False
+    name: str,
+    spec: ModelSpec,
+    prefix: str,
+    *,
+    transposed: bool,
+    interleaved: bool = False,
+    matrices: tuple[str, str] = ("gate_up_proj", "down_proj"),
 ) -> tuple[FileSlice, ...]:
     """Return the slices of an expert tensor in a file that stacks all experts in one tensor.
 
-    There is one slice per expert, in ``gate_up_proj`` or ``down_proj``. Biases are stored in
-    ``gate_up_proj_bias`` and ``down_proj_bias`` [experts, out]. The result is () if the tensor does
-    not belong to experts.
+    There is one slice per expert. Biases are stored in tensors [experts, out] whose names have the
+    suffix ``_bias``. The result is () if the tensor does not belong to experts.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.
@@ -200,12 +278,13 @@ def stacked_slices(
         transposed: True if matrices are stored as [experts, in, out], false for [experts, out, in].
         interleaved: Whether the outputs of gate and up alternate. Otherwise all outputs of gate
             come first.
+        matrices: Names of the matrix of gate and up, and of the matrix of down.
     """
     matrix, is_bias = name.removesuffix("_bias"), name.endswith("_bias")
     if matrix not in (*GATE_UP, DOWN) or spec.experts is None:
         return ()
     count, width, hidden_size = spec.experts.count, spec.experts.ffn_size, spec.hidden_size
-    file_name = f"{prefix}.{'down' if matrix == DOWN else 'gate_up'}_proj"
+    file_name = f"{prefix}.{matrices[matrix == DOWN]}"
     outputs, inputs = (hidden_size, width) if matrix == DOWN else (2 * width, hidden_size)
     output_slice = slice(None) if matrix == DOWN else _half(GATE_UP.index(matrix), width, interleaved=interleaved)
     if is_bias:

@@ -7,12 +7,12 @@ from typing import Final
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import acc, act, numbers
 from wse.program.isa.pe_costs import PeCosts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
-ACTIVATIONS: Final = ("silu", "gelu_tanh", "gelu", "clamped_silu")
+ACTIVATIONS: Final = ("silu", "gelu_tanh", "gelu", "clamped_silu", "relu", "relu2")
 """Activation functions; operand ``function`` of kernel ``activate`` is an index into this tuple."""
 
-_WORK: Final = ((2, 1, 1), (1, 6, 1), (1, 3, 1), (2, 3, 3))
+_WORK: Final = ((2, 1, 1), (1, 6, 1), (1, 3, 1), (2, 3, 3), (0, 1, 1), (0, 2, 1))
 """Operations per element of each activation function.
 
 The three numbers are scalar functions (exp and reciprocal, tanh, or erf), vector operations, and

@@ -10,7 +10,7 @@ from typing import Final
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import acc, act, f32, numbers, wgt
 from wse.program.isa.pe_costs import PeCosts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 def _features(M: int, K: int) -> int:
@@ -38,20 +38,21 @@ def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, gro
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
 
-def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
+def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int, biased: int) -> float:
     """Return how many cycles kernel ``layer_scale`` takes.
 
     The kernel applies a layer norm, given the sum of each token's features and of their squares.
-    For each token, it computes the mean and the standard deviation, and then performs four or five
+    For each token, it computes the mean and the standard deviation, and then performs three to five
     vector operations.
 
     Args:
         c: Costs of operations on the PE.
         M, K: Number of tokens, and features per token on the PE.
         offset: Number added to the gain; 0 saves one vector operation.
+        biased: Whether a bias is added; 0 saves one vector operation.
     """
     mean = 4 * c.vector(1, c.f32)
-    return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
+    return M * (c.loop + 2 * c.function + mean + (3 + biased + (offset != 0)) * c.vector(K, c.act))
 
 
 def _layer_scale_sums_cycles(c: PeCosts, M: int, N: int) -> float:
@@ -172,7 +173,7 @@ NORM: Final = (
             acc("sums", lambda M: 2 * M),
             f32("of_gain", "N"),
             f32("of_bias", "N"),
-            *numbers("M N size eps_atto"),
+            *numbers("M N size eps_atto biased"),
         ),
         work=lambda M, N: M * N,
         cycles=_layer_scale_sums_cycles,
@@ -185,7 +186,7 @@ NORM: Final = (
             wgt("gain", "K"),
             wgt("bias", "K"),
             act("out", "M K", output=True),
-            *numbers("M K size eps_atto offset"),
+            *numbers("M K size eps_atto offset biased"),
         ),
         work=_features,
         operation_ps=300,

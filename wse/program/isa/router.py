@@ -11,7 +11,7 @@ from typing import Final
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import acc, f32, numbers
 from wse.program.isa.pe_costs import PeCosts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 def _scores(M: int, E: int) -> int:

@@ -51,16 +51,26 @@ class GpuDeployment:
         """Maximum number of requests in flight, limited by KV caches and by the serving stack."""
         return self.server.users_that_fit(self.shape.tokens)
 
-    def wait_s(self, other_requests: float) -> float:
+    def wait_s(self, other_requests: float, prompts: float) -> float:
         """Return how long a new request waits on average for the running pass to end, in seconds.
 
-        On average, half of a pass over the other requests remains, including the host's work. If
-        ``other_requests`` is below 1, a pass is running only for that fraction of the time.
+        On average, half of a pass remains, including the host's work. If ``other_requests`` is
+        below 1, a pass is running only for that fraction of the time.
 
         Args:
             other_requests: Mean number of other requests in flight.
+            prompts: Number of prompts that the running pass reads; 0 or at least 1.
         """
-        return min(1.0, other_requests) * self.decode_round_s(max(1.0, other_requests)) / 2
+        return min(1.0, other_requests) * self.pass_s(max(1.0, other_requests), prompts) / 2
+
+    def pass_s(self, decoding: float, prompts: float) -> float:
+        """Return the duration of a pass in seconds, including the passes of a draft model.
+
+        Args:
+            decoding: Mean number of requests that decode in the pass, at least 1.
+            prompts: Number of prompts that the pass reads; 0 or at least 1.
+        """
+        return self.prompt_rounds(decoding, prompts).round_s if prompts else self.decode_round_s(decoding)
 
     def is_busy(self, decoding: float) -> bool:
         """Return whether ``decoding`` requests keep the GPUs fully occupied; always False.

@@ -79,10 +79,10 @@ class WaferDeployment:
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
-    def wait_s(self, other_requests: float) -> float:
+    def wait_s(self, other_requests: float, prompts: float) -> float:
         """Return the seconds from the end of reading a prompt to the first token of the answer.
 
-        The time does not depend on the other requests.
+        The time depends neither on the other requests nor on their prompts.
         """
         return self.delay_s
 

@@ -58,24 +58,30 @@ def capacity_requests_per_s(
 def closed_loop_requests_per_s(
     workload: Workload, users: int, expected_per_s: float, serve: Callable[[Workload], SimulationOutcome]
 ) -> float:
-    """Return how many requests per second a machine serves with a constant number in flight.
+    """Return how many requests per second a machine serves with a constant number of users.
 
     The first requests arrive at equal intervals. If requests end faster than expected, these
     intervals limit the rate, and the simulation is repeated with shorter intervals.
 
     Args:
-        workload: Requests; only their lengths matter.
-        users: Requests in flight. Whenever one ends, the next one starts.
+        workload: Requests; only their lengths and the think time matter.
+        users: Number of users. Each sends the next request after an answer and the think time.
         expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.
     """
-    requests = workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS))
-    spaced = replace(requests, arrival_s=np.arange(len(requests), dtype=np.float64), in_flight=users)
+    request_count = min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS)
+    if workload.think_s:
+        request_count = max(request_count, 3 * users)
+    requests = workload.all_at_once(request_count)
+    arrival_s = np.arange(len(requests), dtype=np.float64)
+    spaced = replace(requests, arrival_s=arrival_s, in_flight=users, think_s=workload.think_s)
     while True:
         guess_per_s = GUESS_FACTOR * expected_per_s
         ends = np.sort(serve(spaced.at_rate(guess_per_s)).end_s)
         last = max(1, len(ends) - 1 - users)  # after this one, fewer requests are in flight
         half = last // 2
+        if workload.think_s:  # users who pause come in groups, so count whole rounds of all users
+            half = last - max(1, half // users) * users
         rate_per_s = (last - half) / float(ends[last] - ends[half])
         if rate_per_s < 0.75 * guess_per_s:
             return rate_per_s

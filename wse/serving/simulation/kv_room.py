@@ -1,21 +1,26 @@
 """KvRoom: a machine's capacity for KV caches, including prefixes kept for later prompts.
 
 A request reserves space for its prompt and its whole answer when it is admitted
-(`PassCosts.room_tokens`). It is therefore never interrupted. A request that finds its prefix in the
-cache reserves space only for the tokens after the prefix.
+(`PassCosts.room_tokens`). It is therefore never interrupted. A request that finds the first blocks
+of its prompt in the cache reserves space only for the tokens after these blocks.
 
-The prefix of a prompt stays in the cache until its space is needed. The least recently used prefix
-is removed first. A prompt that arrives while its prefix is still being read for another prompt also
-reads the prefix.
+The blocks of a prompt's prefix stay in the cache until their space is needed. The block that has
+been unused for the longest time is removed first, and of the blocks of one prompt the last one. A
+block is therefore never removed before the blocks that follow it. A prompt that arrives while its
+prefix is still being read for another prompt also reads the prefix, and then shares the other
+prompt's blocks.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cache
 
 from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.workload import NO_PREFIX, Workload
+from wse.serving.simulation.prefixes import NO_PREFIX
+from wse.serving.simulation.workload import Workload
 
 
 class KvRoom:
@@ -23,7 +28,7 @@ class KvRoom:
 
     Attributes:
         free: Number of additional tokens that fit.
-        hits: Number of requests that found the prefix of their prompt in the cache.
+        hits: Number of requests that found at least the first block of their prompt in the cache.
         saved_tokens: Number of prompt tokens that did not have to be read.
     """
 
@@ -37,79 +42,121 @@ class KvRoom:
         """
         self.free = costs.kv_capacity_tokens
         self.hits = self.saved_tokens = 0
-        self._block, self._keeps = costs.kv_block_tokens, prefix_cache
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
+        self._tree, self._keeps = workload.prefix_tree, prefix_cache
+        self._parents: list[int] = self._tree.parent.tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
-        self._prefix_tokens: list[int] = workload.prefix_tokens.tolist()
-        self._room_of: dict[int, int] = {}  # request: its space, without its cached prefix
-        self._cached_tokens: OrderedDict[int, int] = OrderedDict()  # prefix: its tokens, least recently used first
-        self._users_of: dict[int, int] = {}  # cached prefix: number of requests that use it
-        self._idle_room = 0  # space of cached prefixes that no request uses
-        self._prefix_users: set[int] = set()  # requests that use a cached prefix
+        machine_block = costs.kv_block_tokens  # only whole blocks of the machine can be shared
+        self._end_tokens: list[int] = (self._tree.end_tokens // machine_block * machine_block).tolist()
+        self._room_of: dict[int, int] = {}  # request: its space, without the blocks that it shares
+        self._paths: dict[int, list[int]] = {}  # request: the blocks of its prefix
+        self._shared_counts: dict[int, int] = {}  # admitted request: how many of these blocks it shares
+        self._users_of: dict[int, int] = {}  # cached block: number of requests that use it
+        self._idle_blocks: OrderedDict[int, None] = OrderedDict()  # cached blocks without users, in order of removal
+        self._idle_room = 0  # space of these blocks
 
     def fits(self, request: int) -> bool:
-        """Return whether a request fits, after removing unused prefixes if necessary."""
-        prefix = self._hit(request)
-        own_idle = (
-            0 if prefix == NO_PREFIX or self._users_of[prefix] else self._room_tokens(self._cached_tokens[prefix])
-        )
-        return self._need(request) <= self.free + self._idle_room - own_idle
+        """Return whether a request fits, after removing unused blocks if necessary."""
+        return self._usable_hits(request) is not None
 
     def take(self, request: int) -> int:
         """Reserve space for a request, and return how many tokens of its prompt are cached.
 
-        The request must fit. If necessary, unused prefixes are removed, least recently used first.
+        The request must fit. If necessary, unused blocks are removed.
         """
-        prefix, need = self._hit(request), self._need(request)
-        if prefix != NO_PREFIX:
-            if not self._users_of[prefix]:
-                self._idle_room -= self._room_tokens(self._cached_tokens[prefix])
-            self._users_of[prefix] += 1
-            self._cached_tokens.move_to_end(prefix)
-            self._prefix_users.add(request)
+        path, hit_count = self._path(request), self._usable_hits(request) or 0
+        need = self._need(request, hit_count)
+        for block in path[:hit_count]:
+            self._use(block)
         while need > self.free:
-            oldest = next(cached_prefix for cached_prefix in self._cached_tokens if not self._users_of[cached_prefix])
-            room = self._room_tokens(self._cached_tokens.pop(oldest))
-            self._idle_room -= room
-            self.free += room
+            oldest, _ = self._idle_blocks.popitem(last=False)
             del self._users_of[oldest]
+            self._idle_room -= self._room(oldest)
+            self.free += self._room(oldest)
         self.free -= need
-        self._room_of[request] = need
-        if prefix == NO_PREFIX:
-            return 0
-        self.hits += 1
-        self.saved_tokens += self._cached_tokens[prefix]
-        return self._cached_tokens[prefix]
+        self._room_of[request], self._shared_counts[request] = need, hit_count
+        cached_tokens = self._tokens_until(path, hit_count)
+        self.hits += cached_tokens > 0
+        self.saved_tokens += cached_tokens
+        return cached_tokens
 
     def keep_prefix(self, request: int) -> None:
         """Keep a prompt's prefix in the cache for later requests once it has been read.
 
-        From then on, the prefix does not count towards the request's space.
+        From then on, the prefix does not count towards the request's space. Blocks that another
+        request has read meanwhile are stored once.
         """
-        prefix, tokens = self._prefixes[request], self._prefix_tokens[request]
-        if not self._keeps or prefix == NO_PREFIX or prefix in self._cached_tokens or not tokens // self._block:
-            return
-        self._cached_tokens[prefix] = tokens // self._block * self._block  # whole blocks can be shared
-        self._room_of[request] -= self._room_tokens(self._cached_tokens[prefix])
-        self._users_of[prefix] = 1
-        self._prefix_users.add(request)
+        path = self._path(request)
+        for block in path[self._shared_counts[request] :]:
+            room = self._room(block)
+            self._room_of[request] -= room
+            if block in self._users_of:
+                self.free += room
+                self._use(block)
+            else:
+                self._users_of[block] = 1
+        self._shared_counts[request] = len(path)
 
     def give_back(self, request: int) -> None:
-        """Free a request's space. A prefix that later requests may share stays in the cache."""
-        if request in self._prefix_users:
-            self._prefix_users.remove(request)
-            prefix = self._prefixes[request]
-            self._users_of[prefix] -= 1
-            if not self._users_of[prefix]:
-                self._idle_room += self._room_tokens(self._cached_tokens[prefix])
+        """Free a request's space. Blocks that later requests may share stay in the cache."""
+        path = self._paths.pop(request)
+        for block in reversed(path[: self._shared_counts.pop(request)]):
+            self._users_of[block] -= 1
+            if not self._users_of[block]:
+                self._idle_blocks[block] = None
+                self._idle_room += self._room(block)
         self.free += self._room_of.pop(request)
 
-    def _hit(self, request: int) -> int:
-        """Return the index of a prompt's prefix if the prefix is in the KV cache, or NO_PREFIX."""
-        prefix = self._prefixes[request]
-        return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
+    def _usable_hits(self, request: int) -> int | None:
+        """Return how many cached blocks a request uses if it is admitted now.
 
-    def _need(self, request: int) -> int:
-        """Return how many tokens of space a request needs in addition to its cached prefix."""
-        return self._room_tokens(self._tokens[request] - self._cached_tokens.get(self._hit(request), 0))
+        The result is 0 if the request fits only after its own blocks are removed. This can happen
+        if layers store a window: the request then needs a window of its own after these blocks.
+
+        Returns:
+            The number of blocks, or None if the request does not fit.
+        """
+        path, hit_count = self._path(request), self._hit_count(request)
+        for count in dict.fromkeys((hit_count, 0)):
+            idle_start = bisect_left(path, x=True, hi=count, key=lambda block: not self._users_of[block])
+            own_idle = self._room_until(path, count) - self._room_until(path, idle_start)
+            if self._need(request, count) <= self.free + self._idle_room - own_idle:
+                return count
+        return None
+
+    def _use(self, block: int) -> None:
+        """Count one more request that uses a cached block."""
+        if not self._users_of[block]:
+            del self._idle_blocks[block]
+            self._idle_room -= self._room(block)
+        self._users_of[block] += 1
+
+    def _path(self, request: int) -> list[int]:
+        """Return the blocks of a prompt's prefix; none if prefixes are not kept."""
+        path = self._paths.get(request)
+        if path is None:
+            path = self._paths[request] = self._tree.path(self._prefixes[request]) if self._keeps else []
+        return path
+
+    def _hit_count(self, request: int) -> int:
+        """Return how many blocks from the start of a prompt are in the cache."""
+        return bisect_left(self._path(request), x=True, key=lambda block: block not in self._users_of)
+
+    def _need(self, request: int, hit_count: int) -> int:
+        """Return how many tokens of space a request needs in addition to its cached blocks."""
+        return self._room_tokens(self._tokens[request] - self._tokens_until(self._path(request), hit_count))
+
+    def _tokens_until(self, path: Sequence[int], count: int) -> int:
+        """Return the tokens in the first ``count`` blocks of a path, in whole machine blocks."""
+        return self._end_tokens[path[count - 1]] if count else 0
+
+    def _room_until(self, path: Sequence[int], count: int) -> int:
+        """Return the space of the first ``count`` blocks of a path."""
+        return self._room_tokens(self._tokens_until(path, count))
+
+    def _room(self, block: int) -> int:
+        """Return the space of one block, in addition to the blocks that precede it."""
+        parent = self._parents[block]
+        start_tokens = 0 if parent == NO_PREFIX else self._end_tokens[parent]
+        return self._room_tokens(self._end_tokens[block]) - self._room_tokens(start_tokens)

@@ -14,8 +14,16 @@ from wse.arrays import F64
 from wse.errors import WseBug
 from wse.serving.simulation.workload import Workload
 
-EVENNESS: Final = 0.9
-"""Minimum distance between two arrivals in a closed loop, relative to the first arrivals."""
+PIPELINE_SPACING: Final = 0.9
+"""Minimum time between two arrivals in a closed loop, relative to the first arrivals.
+
+This value is for machines whose passes have no common start.
+"""
+PASS_SPACING: Final = 0.99
+"""The same for machines whose passes have a common start.
+
+It is larger because prompts that arrive during one pass share the next pass and delay each other.
+"""
 GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
 """Step between the phases of requests, in passes.
 
@@ -82,9 +90,9 @@ class Recorder:
 
     The clock advances from event to event and counts the requests in the system.
 
-    In a closed loop, the number of requests in flight is constant: only some requests arrive at
-    first, and each later request arrives when the reader of another request has received the last
-    token. Unless requests may start together (``keeps_distance``), two measures keep them from
+    In a closed loop, the number of users is constant: only some requests arrive at first, and each
+    later request arrives when the reader of another request has received the last token, and has
+    paused for the think time. Unless requests may start together (``keeps_distance``), two measures keep them from
     synchronising:
 
     - Requests that end together do not start together.
@@ -117,7 +125,7 @@ class Recorder:
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
-        self._spacing_s = 0.0 if len(first_s) < 2 or not keeps_distance else EVENNESS * (first_s[1] - first_s[0])
+        self._first_spacing_s = first_s[1] - first_s[0] if len(first_s) == 2 and keeps_distance else 0.0
         self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
         self._scheduled = len(self.order)
         if workload.in_flight is not None:
@@ -206,9 +214,10 @@ class Recorder:
         self.left_s[request] = at_s
         self.left += 1
         if self._scheduled < len(self.order):
-            earliest_s = self.arrivals[self.order[self._scheduled - 1]] + self._spacing_s
+            min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
+            earliest_s = self.arrivals[self.order[self._scheduled - 1]] + min_spacing_s
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0
-            arrival_s = self.end_s[request] + self._phase * pass_s
+            arrival_s = self.end_s[request] + self.workload.think_s + self._phase * pass_s
             self.arrivals[self.order[self._scheduled]] = max(arrival_s, earliest_s)
             self._scheduled += 1
 

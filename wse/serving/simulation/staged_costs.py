@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from wse.serving.simulation.pass_costs import PromptPart
+from wse_mappings.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class StagedCosts:
 
         On wafers, layers with a sliding window also store all tokens.
         """
-        return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens + self.state_tokens
+        return round_up(tokens, self.kv_block_tokens) + self.state_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the duration in seconds of a round, in which each user gets one decode pass.

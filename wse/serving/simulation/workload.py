@@ -16,10 +16,10 @@ import numpy as np
 
 from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree
 
 FAST, NORMAL = 0, 1
 """Service tiers, in order of precedence."""
-NO_PREFIX: Final = -1
 _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
 """Indices of the random-number streams."""
 
@@ -32,11 +32,13 @@ class Workload:
         arrival_s: Arrival times in seconds, non-decreasing, float64 [requests].
         prompt_tokens, new_tokens: Lengths of prompts and answers, at least 1, int64 [requests].
         tier: Service tier of each request, FAST or NORMAL, int64 [requests].
-        prefix: Index of the prefix with which a prompt starts, or NO_PREFIX, int64 [requests].
-        prefix_tokens: Length of this prefix in tokens, less than the prompt's, int64 [requests].
+        prefix: Last block of the prefix with which a prompt starts, as an index into
+            ``prefix_tree``, or NO_PREFIX, int64 [requests]. A prefix is shorter than its prompt.
+        prefix_tree: Blocks of the prefixes of all prompts.
         in_flight: Number of requests in flight in a closed loop. The first ``in_flight`` requests
-            arrive at ``arrival_s``, and each later one when another ends. None if all requests
-            arrive at ``arrival_s``.
+            arrive at ``arrival_s``, and each later one ``think_s`` after another ends. None if all
+            requests arrive at ``arrival_s``.
+        think_s: In a closed loop, seconds from the end of an answer to the user's next request.
     """
 
     arrival_s: F64
@@ -44,8 +46,9 @@ class Workload:
     new_tokens: I64
     tier: I64
     prefix: I64
-    prefix_tokens: I64
+    prefix_tree: PrefixTree
     in_flight: int | None = None
+    think_s: float = 0.0
 
     def __len__(self) -> int:
         """Return the number of requests."""
@@ -57,9 +60,12 @@ class Workload:
 
         The result is not a closed loop, even if the given workloads have a constant number of
         requests in flight.
+
+        Args:
+            parts: Workloads with the same prefix tree.
         """
         columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
-        return Workload(**columns)
+        return Workload(**columns, prefix_tree=parts[0].prefix_tree)
 
     @property
     def rate_per_s(self) -> float:
@@ -69,6 +75,11 @@ class Workload:
         """
         span = float(self.arrival_s[-1] - self.arrival_s[0])
         return (len(self) - 1) / span if span > 0 else math.inf if len(self) > 1 else 0.0
+
+    @property
+    def prefix_tokens(self) -> I64:
+        """Length of the prefix of each prompt in tokens, 0 without a prefix, int64 [requests]."""
+        return self.prefix_tree.tokens(self.prefix)
 
     @property
     def most_tokens(self) -> int:
@@ -90,7 +101,7 @@ class Workload:
         flight.
         """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
-        return Workload(**columns)
+        return Workload(**columns, prefix_tree=self.prefix_tree)
 
     def at_rate(self, rate_per_s: float) -> Workload:
         """Return the same requests with arrival times scaled to a different rate.
@@ -103,7 +114,7 @@ class Workload:
         return replace(self, arrival_s=self.arrival_s * (self.rate_per_s / rate_per_s))
 
 
-_PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "prefix", "prefix_tokens")
+_PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "prefix")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +127,8 @@ class WorkloadOptions:
             Poisson process.
         burst: Requests per burst.
         prompt_tokens, new_tokens: Mean lengths of prompts and answers.
-        length_cv: Coefficient of variation of lengths, which are log-normal; 0 for equal lengths.
+        prompt_cv, answer_cv: Coefficient of variation of these lengths, which are log-normal; 0 for
+            equal lengths.
         context: Maximum combined length of a prompt and its answer; longer draws are cut.
         fast_share: Fraction of requests in the fast tier, which are admitted first.
         prefix_tokens: Length in tokens of the common prefixes of prompts; 0 if there are none.
@@ -129,7 +141,8 @@ class WorkloadOptions:
     burst: int = 1
     prompt_tokens: int
     new_tokens: int
-    length_cv: float = 0.0
+    prompt_cv: float = 0.0
+    answer_cv: float = 0.0
     context: int
     fast_share: float = 0.0
     prefix_tokens: int = 0
@@ -144,9 +157,9 @@ def draw_workload(options: WorkloadOptions) -> Workload:
     """
     count, prefix_tokens = options.requests, options.prefix_tokens
     most_prompt = options.context - 1
-    prompts = _lengths(options, _PROMPTS, options.prompt_tokens, np.full(count, most_prompt))
+    prompts = _lengths(options, _PROMPTS, options.prompt_tokens, options.prompt_cv, np.full(count, most_prompt))
     prompts = np.maximum(prompts, prefix_tokens + 1)
-    answers = _lengths(options, _ANSWERS, options.new_tokens, options.context - prompts)
+    answers = _lengths(options, _ANSWERS, options.new_tokens, options.answer_cv, options.context - prompts)
     tiers = np.where(random_stream(options.seed, _TIERS).random(count) < options.fast_share, FAST, NORMAL)
     prefix = np.full(count, NO_PREFIX)
     if prefix_tokens:
@@ -157,7 +170,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
         new_tokens=answers,
         tier=tiers,
         prefix=prefix,
-        prefix_tokens=np.full(count, prefix_tokens),
+        prefix_tree=PrefixTree.single_blocks([prefix_tokens] * options.prefixes),
     )
 
 
@@ -170,7 +183,7 @@ def _arrivals(options: WorkloadOptions) -> F64:
     return np.asarray(np.repeat(gaps.cumsum() - gaps[0], burst)[:count])
 
 
-def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64) -> I64:
+def _lengths(options: WorkloadOptions, stream: int, mean: int, cv: float, max_lengths: I64) -> I64:
     """Draw log-normal lengths with a given mean, int64 [requests].
 
     The parameters of the distribution are σ² = ln(1 + cv²) and µ = ln(mean) - σ²/2.
@@ -179,9 +192,10 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, max_lengths: I64)
         options: Distributions of the workload.
         stream: Index of the random-number stream.
         mean: Mean length.
+        cv: Coefficient of variation.
         max_lengths: Maximum length of each request, int64 [requests].
     """
-    count, cv = options.requests, options.length_cv
+    count = options.requests
     if not cv:
         return np.asarray(np.minimum(mean, max_lengths))
     variance = math.log1p(cv * cv)

@@ -41,7 +41,8 @@ class Certainty:
     Attributes:
         verdict: Most frequent verdict among the samples. If several are equally frequent, or if
             there are no samples, it is the verdict with the stated constants.
-        samples: Number of samples; None if the verdict does not depend on sampled figures.
+        samples: Number of samples; None if the constants were not sampled, but moved to the ends of
+            their ranges.
         share: Fraction of the samples that give this verdict; None without samples.
         decisive: Constant whose value differs most between the samples that give this verdict and
             the other samples. None if all samples give this verdict, or if no constant differs
@@ -51,8 +52,8 @@ class Certainty:
     """
 
     verdict: Verdict
-    samples: int | None = None
-    share: float | None = None
+    samples: int | None
+    share: float | None
     decisive: str | None = None
     text: str
 
@@ -77,21 +78,15 @@ def by_rule(*, holds: Any, never: Any) -> Verdicts:
     return tuple(verdicts.tolist())
 
 
-def certainty_of(verdicts: Verdicts, names: Collection[str], *, is_counted: bool) -> Certainty:
+def certainty_of(verdicts: Verdicts, names: Collection[str]) -> Certainty:
     """Return how certain the verdict on a claim is, and a sentence that says so.
 
     Args:
         verdicts: The verdict with the stated constants, followed by the verdict for each sample of
-            the constants, if they were sampled.
+            the constants.
         names: Names of the uncertain constants on which the verdicts depend.
-        is_counted: Whether the verdict rests on counts that do not depend on sampled constants.
     """
     stated_verdict, samples = verdicts[0], verdicts[1:]
-    if not samples:
-        text = "The verdict rests on counts, such as bytes and links, that do not depend on the sampled constants."
-        if not is_counted:
-            text = "The figures behind this verdict are not sampled, so its certainty is unknown."
-        return Certainty(verdict=stated_verdict, text=text)
     counts = Counter(samples)
     verdict = max(counts, key=lambda name: (counts[name], name == stated_verdict))
     share = counts[verdict] / len(samples)
@@ -112,6 +107,27 @@ def certainty_of(verdicts: Verdicts, names: Collection[str], *, is_counted: bool
             text += f", where {article}{decisive} is mostly {'higher' if rank_difference < 0 else 'lower'}"
     text += "." if stated_verdict == verdict else f". With the stated constants it is {stated_verdict}."
     return Certainty(verdict=verdict, samples=len(samples), share=share, decisive=decisive, text=text)
+
+
+def certainty_at_ends(verdicts: Verdicts) -> Certainty:
+    """Return the certainty of a verdict that is expected to be independent of the constants.
+
+    Args:
+        verdicts: The verdict with the stated constants, with all constants at the low ends of their
+            ranges, and with all of them at the high ends.
+    """
+    stated_verdict, *end_verdicts = verdicts
+    texts = [
+        f"{verdict} with all uncertain constants at the {end} ends of their ranges"
+        for verdict, end in zip(end_verdicts, ("low", "high"), strict=True)
+    ]
+    text = f"The verdict is {stated_verdict} with the stated constants, {' and '.join(texts)}."
+    if set(end_verdicts) == {stated_verdict}:
+        text = (
+            "The verdict does not depend on the uncertain constants: it is the same with all of them at the low ends "
+            "and at the high ends of their ranges."
+        )
+    return Certainty(verdict=stated_verdict, samples=None, share=None, text=text)
 
 
 def _decisive(is_same: Bools, names: Collection[str]) -> tuple[str | None, float]:

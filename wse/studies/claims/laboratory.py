@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from wse.arrays import F64
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
@@ -26,15 +25,13 @@ from wse.serving.operating_point import RequestShape, operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.claims.certainty import Cases
 from wse.studies.claims.layers_that_fit import LayersThatFit, find_layers
+from wse.studies.claims.sampled_estimate import SampledEstimate, sampled_estimate, uncertain_names
 from wse.studies.claims.serving import Serving, serving_of
-from wse.studies.compare.grid.combination import with_link
 from wse.studies.compare.request import WaferLink
-from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
-from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.constants import names_of
+from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.ranges.gpu_figures import (
     GPU_ERROR,
     gpu_price_and_power,
@@ -44,36 +41,17 @@ from wse.studies.estimate.ranges.gpu_figures import (
 from wse.studies.estimate.ranges.retiming import TIMES
 from wse.studies.estimate.ranges.sampled_figures import (
     COST,
-    DECODE_ERROR,
     PREFILL_ERROR,
     PRICE,
-    Uncertainty,
     sampled_figures,
-    sampled_times,
 )
 from wse.studies.estimate.ranges.samples import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.estimate.study import estimate_of, timed_estimate
+from wse.studies.estimate.study import timed_estimate
 from wse.studies.options.option import make_request
 from wse.studies.results.operating_points import point_result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _SampledEstimate:
-    """Estimated speed of a model on wafers, and how it varies among samples of the constants.
-
-    Attributes:
-        result: The estimate with the stated constants.
-        time_ratios: float64 ``[samples, 4]``, the four durations listed in `TIMES`, such as the
-            time per token. Each is divided by its value with the stated constants.
-        uncertain_names: Names of the constants and model errors on which the times depend.
-    """
-
-    result: EstimateResult
-    time_ratios: F64
-    uncertain_names: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -91,7 +69,7 @@ class Laboratory:
     on_work: Callable[[str], None] = ignore
     uncertain_names: set[str] = field(default_factory=set)
     _layers: dict[tuple[str, int, str], LayersThatFit] = field(default_factory=dict)
-    _estimates: dict[tuple[object, ...], _SampledEstimate] = field(default_factory=dict)
+    _estimates: dict[tuple[object, ...], SampledEstimate] = field(default_factory=dict)
 
     def estimate(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult:
         """Return the estimated speed and cost of a model on wafers.
@@ -107,7 +85,10 @@ class Laboratory:
         return self._estimate(model, link, **options).result
 
     def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return a single user's tokens/s for the stated constants, then for each sample of them.
+        """Return the tokens/s of a single user, for the stated constants and for each sample of them.
+
+        Uncertain constants of wafers and software, such as the cycles of a task dispatch, are
+        drawn at random from their ranges; one such draw is a sample.
 
         The arguments and errors are those of `estimate`.
         """
@@ -138,7 +119,7 @@ class Laboratory:
         samples = values_at(sourced_number, probabilities_of(name, SAMPLES, SEED))
         return np.append(sourced_number.value, samples)
 
-    def _times(self, estimate: _SampledEstimate, name: str) -> Cases:
+    def _times(self, estimate: SampledEstimate, name: str) -> Cases:
         """Return how much one duration in an estimate varies with the sampled constants, as ratios.
 
         Args:
@@ -152,7 +133,7 @@ class Laboratory:
         self.uncertain_names |= estimate.uncertain_names
         return np.append(1.0, estimate.time_ratios[:, TIMES.index(name)])
 
-    def _estimate(self, model: str, link: WaferLink | None, **options: Any) -> _SampledEstimate:
+    def _estimate(self, model: str, link: WaferLink | None, **options: Any) -> SampledEstimate:
         """Return the cached estimate for a model, with its times for samples of the constants.
 
         The arguments and errors are those of `estimate`.
@@ -160,7 +141,7 @@ class Laboratory:
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
-            self._estimates[key] = _sampled_estimate(make_request(EstimateRequest, model=model, **options), link)
+            self._estimates[key] = sampled_estimate(make_request(EstimateRequest, model=model, **options), link)
         return self._estimates[key]
 
     def server(self, model: str, gpu: str, gpus: int, stack: str, dtype: str) -> GpuServer:
@@ -219,10 +200,17 @@ class Laboratory:
         sampled = sampled_gpu_figures(deployment, point_result(operating_point(deployment, users)))
         return serving_of(deployment, users, sampled[COST])
 
-    def gpu_times(self, server: GpuServer) -> Cases:
-        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs."""
-        self.uncertain_names.add(GPU_ERROR)
-        return np.append(1.0, gpu_time_ratios(server))
+    def gpu_times(self, server: GpuServer, run: str = "") -> Cases:
+        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs.
+
+        Args:
+            server: Model and GPUs.
+            run: Description of a run whose model error is independent of that of other runs, such
+                as ``4 users``. By default, the error that all runs have in common.
+        """
+        name = f"{GPU_ERROR} ({run})" if run else GPU_ERROR
+        self.uncertain_names.add(name)
+        return np.append(1.0, gpu_time_ratios(server, name))
 
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
@@ -268,7 +256,7 @@ class Laboratory:
             if deployment.max_concurrency:
                 users = saturating_users(deployment)
                 uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
-                self.uncertain_names |= {*_names_of(uncertainty), PREFILL_ERROR, PRICE}
+                self.uncertain_names |= {*uncertain_names(uncertainty), PREFILL_ERROR, PRICE}
                 sampled = sampled_figures(uncertainty, deployment, users, 1)
                 servings.append(serving_of(deployment, users, sampled[COST]))
         return min(servings, key=lambda serving: serving.usd_per_million_tokens)
@@ -308,28 +296,3 @@ def own_link() -> WaferLink:
     """Return the inter-wafer link of the default wafer type."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
-
-
-def _sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> _SampledEstimate:
-    """Estimate a request, and sample its times within the ranges of the uncertain constants.
-
-    Args:
-        request: The request.
-        link: Inter-wafer link to use instead of the wafer's own; None to keep the wafer's own link.
-
-    Raises:
-        DoesNotFit: The model does not fit on the requested wafers.
-    """
-    estimate: PreparedEstimate = with_link(prepare_estimate(request), link)
-    layout = choose_layout(estimate, compile_fastest)
-    uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
-    return _SampledEstimate(
-        result=estimate_of(layout.prepared, layout.compilation.program),
-        time_ratios=sampled_times(uncertainty, SAMPLES, SEED),
-        uncertain_names=_names_of(uncertainty),
-    )
-
-
-def _names_of(uncertainty: Uncertainty) -> frozenset[str]:
-    """Return the names of the constants and of the model error that the time per token depends on."""
-    return frozenset({*names_of(uncertainty.surface.constants), DECODE_ERROR})

@@ -12,7 +12,7 @@ from wse.reports.intervals import percent_text
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count
-from wse.studies.claims.certainty import Cases, Verdict, Verdicts, certainty_of
+from wse.studies.claims.certainty import Cases, Verdict, Verdicts, certainty_at_ends, certainty_of
 from wse.studies.claims.laboratory import Laboratory
 
 Points = tuple[tuple[float, float], ...]
@@ -50,12 +50,13 @@ class Finding:
 
     Attributes:
         verdicts: "true", "false", "conditional" or "undecided" with the stated constants, followed
-            by the verdict for each sample of the uncertain constants, if they were sampled.
+            by the verdict for each sample of the uncertain constants.
         answer: Answer in a few sentences, with the most important numbers.
         numbers: Numbers on which the verdict is based, keyed by name.
         reason: Assumptions and computations behind the verdict.
-        is_counted: Whether the verdict rests on counts, such as bytes and links, that do not depend
-            on the sampled constants.
+        is_at_ends: Whether ``verdicts`` are those with the stated constants, with all uncertain
+            constants at the low ends of their ranges, and with all at the high ends. A verdict that
+            rests on counts, such as bytes, is the same for all three.
         curves: Content of the plot; None if there is no plot.
     """
 
@@ -63,7 +64,7 @@ class Finding:
     answer: str
     numbers: Mapping[str, ClaimNumber]
     reason: str
-    is_counted: bool = False
+    is_at_ends: bool = False
     curves: Curves | None = None
 
 
@@ -149,7 +150,9 @@ def claim_result(claim: Claim, finding: Finding, uncertain_names: Collection[str
         finding: The verdict on it.
         uncertain_names: Names of the uncertain numbers on which the verdict may depend.
     """
-    certainty = certainty_of(finding.verdicts, uncertain_names, is_counted=finding.is_counted)
+    certainty = (
+        certainty_at_ends(finding.verdicts) if finding.is_at_ends else certainty_of(finding.verdicts, uncertain_names)
+    )
     return ClaimResult(
         n=claim.number,
         claim=claim.text,

@@ -49,6 +49,11 @@ def check(request: CompareRequest) -> None:
     if request.replicas is not None:
         check_replicas(request.base.serving.users, request.replicas)
     _check_plain_speed(request)
+    if request.base.workload.workload_name is not None and request.targets.lengths is not None:
+        message = (
+            f"--workload {request.base.workload.workload_name}: --lengths says how long requests are; leave out one"
+        )
+        raise BadInput(message)
     check_targets(request.targets, request.base.workload.prompt_len, request.base.workload.new_tokens)
     _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
     _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
+from wse.arrays import F64
 from wse.errors import BadInput, DoesNotFit
 from wse.reports.terminal import printable
 from wse.serving.operating_point import Deployment, OperatingPoint, RequestShape, operating_point
@@ -14,6 +15,7 @@ from wse.serving.plan import saturating_users
 from wse.serving.prices import prices_of_gpu
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpus
+from wse.studies.estimate.ranges.gpu_figures import gpu_time_ratios
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
 
@@ -33,6 +35,8 @@ class Machine:
         dtype: Element type of the weights.
         link: Description of the inter-wafer link; empty if only one link is compared.
         deployment: The model as deployed on these chips, from which speed and cost are computed.
+        time_ratios: float64, samples of the times, divided by those with the stated constants:
+            ``[samples, 4]`` on wafers (`retiming.TIMES`), and ``[samples]`` on GPUs.
     """
 
     kind: Kind
@@ -41,6 +45,7 @@ class Machine:
     dtype: str
     link: str = ""
     deployment: Deployment
+    time_ratios: F64 = field(repr=False)
     _points: dict[int, OperatingPoint] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -83,6 +88,7 @@ def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
         software=server.stack.name,
         dtype=server.weights.name,
         deployment=prepared_estimate.deployment,
+        time_ratios=gpu_time_ratios(server),
     )
 
 

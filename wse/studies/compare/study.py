@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wse.reports.progress import OnProgress
 from wse.studies.compare.checks import check_question
 from wse.studies.compare.curve.result import CurveResult
@@ -43,6 +45,8 @@ def compare_machines(
         BadInput: A name or file in the request cannot be used, or options contradict each other.
         DoesNotFit: The model fits on none of the machines.
     """
+    base = replace(request.base, workload=request.base.workload.with_named_lengths())
+    request = replace(request, base=base)
     check_question(question, request)
     if request.is_ranked:
         return plan_machines(request, on_progress, jobs=jobs, engine=engine)

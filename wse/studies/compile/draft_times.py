@@ -29,9 +29,9 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.pe_costs import pe_costs
 from wse.program.steps import COLUMNS, ROWS
 from wse.studies.options.drafts.draft import HOST, WAFER
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival, LineSchedule
 
 ID_BYTES: Final = 4

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import numpy as np
 
-from wse.backends.fabric.expert_costs import fullest_column_step
+from wse.backends.fabric.expert_columns import fullest_column_step
 from wse.backends.fabric.line.closed_forms import distance_to_bound, level_cycles, reduce_bound
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import PatternTimes
@@ -28,7 +28,8 @@ from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count
-from wse_mappings.patterns.auto import Operation, PatternChoice, cheapest_pattern
+from wse_mappings.patterns.auto import PatternChoice, cheapest_pattern
+from wse_mappings.patterns.pattern_families import Operation
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 MAX_PES: Final = 1000

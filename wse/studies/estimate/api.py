@@ -37,6 +37,7 @@ def estimate(
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,
+    workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
     batch: int | str | None = None,
@@ -106,10 +107,13 @@ def estimate(
         defects: Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such
             as 1e-4.
         defects_seed: Random seed that selects the dead PEs.
-        prompt_len: Tokens of each user's prompt, such as 4k (4,096). Default: 1,024, or fewer if
-            the model supports only fewer.
-        new_tokens: Tokens generated for each user, such as 1k (1,024). Default: 1,024, or fewer if
-            the model supports only fewer.
+        workload (chat|summarize|rag|coding-agent|voice): Kind of service whose requests set lengths
+            that are not given; for serve-sim also their spread, shared prefixes and the users'
+            pauses. Sources and assumptions are in wse/data/workloads.toml.
+        prompt_len: Tokens of each user's prompt, such as 4k (4,096). Default: that of workload, or
+            1,024, or fewer if the model supports only fewer.
+        new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of workload,
+            or 1,024, or fewer if the model supports only fewer.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
         users: Concurrent users: requests in flight. Default: the users of one pass.

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from wse.backends.fabric.activity import Counts, phase_counts
-from wse.backends.fabric.model import Fabric, TokenClass
+from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import PhaseTotals
+from wse.backends.fabric.token_class import TokenClass
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import PriceEnds

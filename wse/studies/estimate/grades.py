@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final
 
-from wse.hardware.load import Values, provenance
 from wse.hardware.number import GRADES, Grade
 from wse.reports.result import Doc, Result
 from wse.serving.network import Network
 from wse.studies.estimate.economy import CostResult, EnergyResult
+from wse.studies.options.placement import MachineOptions
+from wse.studies.options.settings import SOFTWARE, WAFER, sourced_numbers
 from wse.studies.results.phases import Cause, CyclesBy, DecodeResult
 
 SOURCES: Final[dict[Grade, str]] = {
@@ -78,27 +78,17 @@ class Grades:
     A grade states how reliable a number is, from measured (best) to specified by the user.
     """
 
-    def __init__(
-        self,
-        wafer: str | Path,
-        software: str | Path,
-        generation: str,
-        *,
-        wafer_values: Values = (),
-        software_values: Values = (),
-    ) -> None:
-        """Read the grades from the files of the wafer and the software profile.
+    def __init__(self, machine: MachineOptions, generation: str) -> None:
+        """Read the grades from the files of the wafer, its link and the software profile.
 
         Args:
-            wafer: Name or file of the wafer.
-            software: Name or file of the software profile.
+            machine: The wafer, the link between wafers, and the software profile.
             generation: Generation of the wafer, for numbers that differ between generations.
-            wafer_values: (name, number) pairs that override numbers of the wafer.
-            software_values: (name, number) pairs that override numbers of the software profile.
         """
         self._grade_by_name: dict[str, Grade] = {}
-        for file, values in ((software, software_values), (wafer, wafer_values)):
-            for key, source in provenance(file, values).items():
+        numbers = sourced_numbers(machine)
+        for prefix in (SOFTWARE, WAFER):
+            for key, source in numbers[prefix].items():
                 name, _, number_generation = key.partition(".")
                 if number_generation in ("", generation):
                     self._grade_by_name[name] = source.grade

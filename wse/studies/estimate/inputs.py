@@ -27,6 +27,7 @@ def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
         "dtype": options.dtype,
         "activations": options.activation_type,
         "accumulate": options.accumulate,
+        "workload": request.workload.workload_name,
         "prompt_len": prepared_estimate.prompt_len,
         "new_tokens": prepared_estimate.new_tokens,
         "batch": options.batch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wse.compiler.options import REFUSE, REPORT, check_takes_drafts
@@ -27,7 +27,7 @@ from wse.studies.options.basis import (
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.drafts.draft import PLACES, SAME
 from wse.studies.options.drafts.vocabulary import check_vocabulary
-from wse.studies.options.mapping_file import check_listed
+from wse.studies.options.listed_regions import check_listed
 from wse.studies.options.serving import LENGTH
 from wse.studies.options.settings import with_settings
 
@@ -112,34 +112,8 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
             contradict each other.
     """
     # 1. Options.
-    request = with_settings(request)
-    check_counts(
-        wafers=request.wafers,
-        prompt_len=request.workload.prompt_len,
-        new_tokens=request.workload.new_tokens,
-        batch=request.serving.batch,
-        users=request.serving.users,
-        context=request.context,
-    )
-    check_replicas(request.serving.users, request.replicas)
-    limits = (
-        ("--batch", request.serving.batch, MOST_USERS),
-        ("--users", request.serving.users, MOST_USERS_OF_REPLICAS),
-    )
-    for option, users, max_users in limits:
-        if users is not None and users > max_users:
-            message = f"{option} {users}: give at most {max_users:,} users"
-            raise BadInput(message)
-    check_objective(request)
-    if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
-        message = (
-            f"--users {request.serving.users}: a pass has --batch {request.serving.batch} of them; give no fewer users "
-            "than that"
-        )
-        raise BadInput(message)
-    if request.capacity not in (REFUSE, REPORT):
-        raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
-    check_drafts(request)
+    request = with_settings(replace(request, workload=request.workload.with_named_lengths()))
+    _check_options(request)
     # 2. Model, wafer, software profile and prices.
     basis = load_basis(request)
     if request.draft is not None:
@@ -172,6 +146,42 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         defects=basis.defects,
         meshes=meshes,
     )
+
+
+def _check_options(request: EstimateRequest) -> None:
+    """Check the options of a request that can be checked without loading files.
+
+    Raises:
+        UnknownName: The option ``capacity`` has an unknown value.
+        BadInput: A number is out of range, or options contradict each other.
+    """
+    check_counts(
+        wafers=request.wafers,
+        prompt_len=request.workload.prompt_len,
+        new_tokens=request.workload.new_tokens,
+        batch=request.serving.batch,
+        users=request.serving.users,
+        context=request.context,
+    )
+    check_replicas(request.serving.users, request.replicas)
+    limits = (
+        ("--batch", request.serving.batch, MOST_USERS),
+        ("--users", request.serving.users, MOST_USERS_OF_REPLICAS),
+    )
+    for option, users, max_users in limits:
+        if users is not None and users > max_users:
+            message = f"{option} {users}: give at most {max_users:,} users"
+            raise BadInput(message)
+    check_objective(request)
+    if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
+        message = (
+            f"--users {request.serving.users}: a pass has --batch {request.serving.batch} of them; give no fewer users "
+            "than that"
+        )
+        raise BadInput(message)
+    if request.capacity not in (REFUSE, REPORT):
+        raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
+    check_drafts(request)
 
 
 def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
@@ -250,6 +260,8 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
     if tokens > limit:
         lengths = (("--prompt-len", request.workload.prompt_len), ("--new-tokens", request.workload.new_tokens))
         given_options = [f"{option} {length}" for option, length in lengths if length is not None] or ["a prompt"]
+        if request.workload.workload_name is not None:
+            given_options = [f"--workload {request.workload.workload_name}:", *given_options]
         limit_origin = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
         message = (
             f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; give at most {limit} together"

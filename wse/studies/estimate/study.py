@@ -18,7 +18,7 @@ from wse.studies.estimate.deployment import mean_deployment, middle_deployment
 from wse.studies.estimate.drafts.plan import draft_plan
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.inputs import inputs
-from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.layouts.result import search_result
 from wse.studies.estimate.layouts.room import cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
@@ -77,25 +77,8 @@ def estimate(
     layout = choose_layout(prepared_estimate)
     prepared_estimate, choice = layout.prepared, layout.compilation
     on_progress(2, len(part_names), part_names[2])
-    # 3. Count cycles.
     timed_run = time_run(prepared_estimate, choice.program, None)
-    result = result_of(prepared_estimate, choice.program, timed_run)
-    result = replace(
-        result,
-        cuts=cuts_result(prepared_estimate, result.system),
-        search=search_result(choice),
-        rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
-        sram=replace(result.sram, room=cache_room(layout)),
-    )
-    # 4. Drafts and ranges need the deployment; published speeds are compared with the drafts' speed too.
-    deployment = None
-    if result.schedule is not None:
-        deployment = mean_deployment(prepared_estimate, choice.program, timed_run.clock.decode, result.schedule)
-    result = with_ranges(result, prepared_estimate, choice.program, deployment)
-    result = replace(result, drafts=draft_plan(prepared_estimate, choice, deployment, result.serving))
-    result = replace(result, published=_published(prepared_estimate, result))
-    if result.verify is not None:
-        result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared_estimate, choice)))
+    result = _layout_result(layout, timed_run)  # 3, 4
     # 5. Changed requests.
     if request.sensitivity:
         if result.cuts is not None and result.cuts.wafers_for_whole_layers is not None:
@@ -118,6 +101,34 @@ def estimate(
         result = replace(result, trace=str(trace))
         write_estimate(trace, prepared_estimate, choice.program, timed_run, result.to_dict())
     on_progress(len(part_names), len(part_names), "")
+    return result
+
+
+def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
+    """Return the result for a layout, with ranges, drafts and published speeds.
+
+    Args:
+        layout: The chosen layout.
+        timed_run: Its cycles.
+    """
+    prepared_estimate, choice = layout.prepared, layout.compilation
+    result = result_of(prepared_estimate, choice.program, timed_run)
+    result = replace(
+        result,
+        cuts=cuts_result(prepared_estimate, result.system),
+        search=search_result(choice),
+        rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
+        sram=replace(result.sram, room=cache_room(layout)),
+    )
+    # Drafts and ranges need the deployment; published speeds are compared with the drafts' speed too.
+    deployment = None
+    if result.schedule is not None:
+        deployment = mean_deployment(prepared_estimate, choice.program, timed_run.clock.decode, result.schedule)
+    result = with_ranges(result, prepared_estimate, choice.program, deployment)
+    result = replace(result, drafts=draft_plan(prepared_estimate, choice, deployment, result.serving))
+    result = replace(result, published=_published(prepared_estimate, result))
+    if result.verify is not None:
+        result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared_estimate, choice)))
     return result
 
 
@@ -256,11 +267,4 @@ def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> t
 
 def _grades(prepared_estimate: PreparedEstimate) -> Grades:
     """Return the evidence grades (how well numbers are known) of the wafer and its software."""
-    request = prepared_estimate.request
-    return Grades(
-        request.machine.wafer,
-        request.machine.software,
-        prepared_estimate.wafer.generation,
-        wafer_values=request.machine.wafer_values,
-        software_values=request.machine.software_values,
-    )
+    return Grades(prepared_estimate.request.machine, prepared_estimate.wafer.generation)

@@ -108,6 +108,13 @@ def patterns() -> Iterable[str]:
     return known_line_patterns()
 
 
+def workloads() -> Iterable[str]:
+    """Return the names of workloads, which ``--workload`` accepts."""
+    from wse.serving.named_workloads import workload_names
+
+    return workload_names()
+
+
 def scenarios() -> Iterable[str]:
     """Return the names of bundled scenarios."""
     from importlib.resources import files

@@ -159,7 +159,7 @@ class MachineOptions:
         wafer_values: (name, number) pairs that override numbers of ``wafer``.
         software_values: (name, number) pairs that override numbers of ``software``.
         link: Link between wafers. When a request is prepared, its numbers are added to
-            ``wafer_values``.
+            ``wafer_values``, unless these already contain others.
         settings: Values of ``--set``. When a request is prepared, they are converted to
             ``wafer_values`` and ``software_values``.
     """

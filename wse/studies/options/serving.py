@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from wse.hardware.quantity import TOKEN
 from wse.serving.goal import OBJECTIVES
 from wse.studies.options import known_names
 from wse.studies.options.option import Option
+
+if TYPE_CHECKING:
+    from wse.serving.named_workloads import NamedWorkload
 
 LENGTH: Final = 1024
 """Default number of prompt tokens and of generated tokens, if the model's context can hold both."""
@@ -32,11 +35,22 @@ Objective = Annotated[
 class WorkloadOptions:
     """Options for the lengths of a request in tokens: its prompt and its answer."""
 
+    workload_name: Annotated[
+        str | None,
+        Option(
+            doc="Kind of service whose requests set lengths that are not given; for serve-sim also their spread, "
+            "shared prefixes and the users' pauses. Sources and assumptions are in wse/data/workloads.toml.",
+            panel="Prompt",
+            metavar="chat|summarize|rag|coding-agent|voice",
+            known_values=known_names.workloads,
+            flag="--workload",
+        ),
+    ] = None
     prompt_len: Annotated[
         int | None,
         Option(
-            doc="Tokens of each user's prompt, such as 4k (4,096). Default: 1,024, or fewer if the model supports only "
-            "fewer.",
+            doc="Tokens of each user's prompt, such as 4k (4,096). Default: that of --workload, or 1,024, or fewer if "
+            "the model supports only fewer.",
             panel="Prompt",
             metavar="TOKENS",
             unit=TOKEN,
@@ -45,13 +59,41 @@ class WorkloadOptions:
     new_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens generated for each user, such as 1k (1,024). Default: 1,024, or fewer if the model supports "
-            "only fewer.",
+            doc="Tokens generated for each user, such as 1k (1,024). Default: that of --workload, or 1,024, or fewer "
+            "if the model supports only fewer.",
             panel="Prompt",
             metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
+
+    @property
+    def named_workload(self) -> NamedWorkload | None:
+        """The workload that ``--workload`` names, or None.
+
+        Raises:
+            UnknownName: There is no such workload.
+        """
+        if self.workload_name is None:
+            return None
+        from wse.serving.named_workloads import load_workload  # reads numbers with pydantic, which is slow to import
+
+        return load_workload(self.workload_name)
+
+    def with_named_lengths(self) -> WorkloadOptions:
+        """Return these options with the mean lengths of the named workload where none are given.
+
+        Raises:
+            UnknownName: There is no such workload.
+        """
+        workload = self.named_workload
+        if workload is None:
+            return self
+        return replace(
+            self,
+            prompt_len=workload.prompt_tokens if self.prompt_len is None else self.prompt_len,
+            new_tokens=workload.new_tokens if self.new_tokens is None else self.new_tokens,
+        )
 
     def lengths(self, limit: int) -> tuple[int, int]:
         """Return the prompt-token and generated-token counts, with defaults filled in.

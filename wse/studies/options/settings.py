@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from wse.errors import BadInput, UnknownName
-from wse.hardware.generations import VENDOR_LINK
-from wse.hardware.load import Values, check_value, load_software, load_wafer
-from wse.hardware.number import numeric_fields, unit_of
+from wse.hardware.load import Values, check_value, load_software, load_wafer, provenance
+from wse.hardware.number import SourcedNumber, numeric_fields, unit_of
 from wse.hardware.quantity import read_factor, read_quantity, units_for
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.hardware.wafer_links import link_numbers
 from wse.studies.options.option import replace_options
-from wse.studies.options.placement import PlacementRequest
+from wse.studies.options.placement import MachineOptions, PlacementRequest
 
 R = TypeVar("R", bound=PlacementRequest)
 
@@ -130,7 +129,7 @@ def with_settings(request: R) -> R:
     """Convert the link and the settings of a request, such as ``wafer.clock_hz=x2``, to numbers.
 
     The numbers are stored in ``wafer_values`` and ``software_values`` of the returned copy. A
-    setting takes precedence over a number of the link.
+    setting, or a number that is already stored, takes precedence over a number of the link.
 
     Args:
         request: Request with ``settings`` in text form.
@@ -139,10 +138,12 @@ def with_settings(request: R) -> R:
         UnknownName: There is no such link, wafer, software profile or number.
         BadInput: A setting is invalid (see `read_setting`), or a number is set twice.
     """
-    link_changes = link_numbers(request.machine.link)
+    stored_keys = {key for key, _ in request.machine.wafer_values}
+    link_changes = {
+        key: number.value for key, number in link_numbers(request.machine.link).items() if key not in stored_keys
+    }
     if link_changes:
-        wafer_values = with_replaced(request.machine.wafer_values, link_changes)
-        request = replace_options(request, link=VENDOR_LINK, wafer_values=wafer_values)
+        request = replace_options(request, wafer_values=with_replaced(request.machine.wafer_values, link_changes))
     if not request.machine.settings:
         return request
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
@@ -203,6 +204,26 @@ def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
     """
     values_by_prefix = ((WAFER, request.machine.wafer_values), (SOFTWARE, request.machine.software_values))
     return {f"{prefix}{key}": value for prefix, values in values_by_prefix for key, value in values}
+
+
+def sourced_numbers(machine: MachineOptions) -> dict[str, dict[str, SourcedNumber]]:
+    """Return all numbers of a wafer and its software with unit, grade, source and range.
+
+    The link and the settings must already be converted by `with_settings`. A number of the link
+    keeps its source and range; a number of a setting has none.
+
+    Args:
+        machine: The wafer, the software profile and the link.
+
+    Returns:
+        The numbers of the wafer and of the software, keyed by `WAFER` and `SOFTWARE`, then by field
+        name. The key of a number that is valid for one generation only is ``FIELD.GENERATION``.
+    """
+    wafer_numbers = provenance(machine.wafer, machine.wafer_values)
+    for key, number in link_numbers(machine.link).items():
+        if wafer_numbers[key].value == number.value:
+            wafer_numbers[key] = number
+    return {WAFER: wafer_numbers, SOFTWARE: provenance(machine.software, machine.software_values)}
 
 
 def _numbers(settings: Iterable[Setting], prefix: str, machine: WaferSpec | SoftwareProfile) -> dict[str, float]:

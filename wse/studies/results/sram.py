@@ -15,7 +15,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import sram_table
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, count, percent
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

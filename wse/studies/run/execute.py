@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from wse.backends.execute.backend import Backend, BackendFactory
+from wse.backends.execute.backend import Backend, BackendFactory, CheckpointableBackend
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler
 from wse.backends.execute.observation.pe_contents import PePlace
+from wse.backends.execute.weight_storage.tiles import Source
 from wse.errors import BadInput, BadTrace
 from wse.program.program import Program
 from wse.reports.output_file import write_output
@@ -161,46 +162,27 @@ def execute(
     if wavelets:
         _check_wavelets(prepared_run, program, traced=trace is not None)
     weights = weights_of(prepared_run.request, prepared_run.loaded)
-    started = time.perf_counter()
-    digest = program.digest()
+    started, digest = time.perf_counter(), program.digest()
     samplers = _samplers(prepared_run, program)
     file = None if files.checkpoint is None else CheckpointFile(files.checkpoint, prepared_run, program, digest)
     start = None if file is None else file.read()  # before the trace is opened, since it may be refused
     try:
         open_recorder = _recorder(prepared_run, program, digest, trace, callbacks.on_warning)
         with TraceKeeper(open_recorder, files.trace_policy, callbacks.on_warning) as keeper:
-            backend = make_backend(
-                program,
-                prepared_run.loaded.spec,
-                weights,
-                [sampler.draw for sampler in samplers],
-                allow_nonfinite=prepared_run.request.allow_nonfinite,
-                watched=record,
-                on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
-                on_stored=callbacks.on_stored,
-                profile=files.profile is not None,
+            backend = _backend(
+                *(prepared_run, program, make_backend, weights, samplers),
+                *(keeper, files, record, record_pes, callbacks),
             )
-            if record_pes:
-                assert isinstance(backend, Engine)
-                backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
                 engine = CheckpointedEngine(backend, file, start, prepared_run, samplers)
-            if cache_warning := engine.precompile(callbacks.on_progress):
-                callbacks.on_warning(cache_warning)
             session = Session(
-                prepared_run,
-                program,
-                engine,
-                keeper,
-                callbacks,
+                *(prepared_run, program, engine, keeper, callbacks),
                 passes_again=len(start.passes) if start else 0,
                 drafter=make_drafter(prepared_run, program, draft),
                 samplers=samplers,
             )
-            session.generate()
-            if isinstance(engine, CheckpointedEngine):
-                engine.close()
+            _generate(session, engine, callbacks)
             result = session_result(session, digest, time.perf_counter() - started)
             if files.profile is not None:
                 assert engine.step_times is not None
@@ -213,6 +195,52 @@ def execute(
     if files.profile is not None:
         write_output(PROFILE_OPTION, files.profile, speedscope(program.model_name, steps))
     return replace(result, **keeper.lost)
+
+
+def _backend(
+    prepared_run: PreparedRun,
+    program: Program,
+    make_backend: BackendFactory,
+    weights: Callable[[str], Source],
+    samplers: Sequence[Sampler],
+    keeper: TraceKeeper,
+    files: RunFiles,
+    record: Sequence[int],
+    record_pes: Sequence[PePlace],
+    callbacks: RunCallbacks,
+) -> CheckpointableBackend:
+    """Create the backend, which passes recorded outputs and buffers to the trace.
+
+    Args:
+        prepared_run, program, make_backend, keeper, files, record, record_pes, callbacks: As in
+            `execute`.
+        weights: Weights of the model.
+        samplers: One sampler per user, or none if tokens are selected on the wafer.
+    """
+    backend = make_backend(
+        program,
+        prepared_run.loaded.spec,
+        weights,
+        [sampler.draw for sampler in samplers],
+        allow_nonfinite=prepared_run.request.allow_nonfinite,
+        watched=record,
+        on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
+        on_stored=callbacks.on_stored,
+        profile=files.profile is not None,
+    )
+    if record_pes:
+        assert isinstance(backend, Engine)
+        backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
+    return backend
+
+
+def _generate(session: Session, engine: Backend, callbacks: RunCallbacks) -> None:
+    """Compile the kernels, generate all tokens, and write the last checkpoint if there is one."""
+    if cache_warning := engine.precompile(callbacks.on_progress):
+        callbacks.on_warning(cache_warning)
+    session.generate()
+    if isinstance(engine, CheckpointedEngine):
+        engine.close()
 
 
 def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 from wse.backends.execute.host_tokens.sampling import Sampling
 from wse.backends.execute.weight_storage.tiles import Source
 from wse.compiler.options import Options
-from wse.compiler.search.remedies import smallest_mesh
+from wse.compiler.search.smallest_mesh import smallest_mesh
 from wse.errors import BadInput, BadModel
 from wse.hardware.live_mesh import logical_wafer
 from wse.hardware.mesh import mesh_on
@@ -22,7 +22,7 @@ from wse.studies.options.amounts import check_counts
 from wse.studies.options.basis import PreparedPlacement, check_context, check_pass, load_basis, placement_options
 from wse.studies.options.drafts.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.studies.options.engine import RAY
-from wse.studies.options.mapping_file import check_listed, mesh_of_listed
+from wse.studies.options.listed_regions import check_listed, mesh_of_listed
 from wse.studies.options.settings import with_settings
 from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
 from wse.studies.run.request import RunRequest

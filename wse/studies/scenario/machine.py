@@ -26,8 +26,8 @@ from wse.studies.estimate.drafts.drafting import COST_GRADE, wafer_drafter
 from wse.studies.estimate.drafts.placement import place_draft
 from wse.studies.estimate.drafts.plan import acceptance_result
 from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
+from wse.studies.estimate.gpus.grades import gpu_grade
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
-from wse.studies.estimate.gpus.study import gpu_grade
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest

@@ -36,6 +36,7 @@ def serve_sim(
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,
+    workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
     batch: int | str | None = None,
@@ -56,8 +57,11 @@ def serve_sim(
     rate: float | str | None = None,
     load: float | str | None = None,
     requests: int | str | None = None,
+    time_scale: float | str | None = None,
+    too_long: str = "refuse",
     burst: int | str = 8,
-    length_cv: float | str = 0.0,
+    length_cv: float | str | None = None,
+    think_time: float | str | None = None,
     batching: str = "continuous",
     dispatch: str = "least-loaded",
     max_users: int | str | None = None,
@@ -97,16 +101,24 @@ def serve_sim(
         draft_tokens: Draft tokens per pass. Default: the number that is fastest for the users, or
             for those of one pass.
         arrivals (poisson|constant|bursts|FILE): When requests arrive: at random, at a constant
-            rate, in bursts, or as in a CSV file with columns arrival_s, prompt_tokens, new_tokens,
-            and optionally tier, prefix and prefix_tokens. With users, constant means that each user
-            sends the next request when an answer ends. Default: constant if users sets the rate,
-            else poisson.
-        rate: Requests per second. Default: the rate that users generate, or by load.
+            rate, in bursts, or as in a trace. Traces of Mooncake, Azure, Splitwise and BurstGPT are
+            recognised by their content, and CSV files with columns arrival_s, prompt_tokens,
+            new_tokens, and optionally tier, prefix and prefix_tokens. With users, constant means
+            that each user sends the next request when an answer ends. Default: constant if users
+            sets the rate, else poisson.
+        rate: Requests per second; the times of a trace are stretched. Default: the rate that users
+            generate, or by load, or that of the trace.
         load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
-        requests: Number of requests. Default: 10,000, or those of the file.
+        requests: Number of requests; of a trace, the first N. Default: 10,000, or all of the trace.
+        time_scale: Factor for the arrival times of a trace: with 0.5, requests arrive twice as
+            fast.
+        too_long (refuse|skip): Refuse a trace with requests that exceed the context, or leave them
+            out and report their number.
         burst: Requests per burst.
         length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
-            over mean.
+            over mean. Default: that of workload, or 0.
+        think_time: With users, time from the end of an answer to the user's next request. Default:
+            that of workload, or 0. A number is in s; a text has a unit.
         batching (continuous|static): Users join and leave between two tokens (continuous), or wait
             for a batch and stay until it ends (static).
         dispatch (least-loaded|round-robin): With replicas, send each request to the replica with
@@ -135,7 +147,7 @@ def serve_sim(
             the same wafers.
         prefix_cache: Keep the KV caches of prefixes for later prompts.
         prefix_tokens: Tokens at the start of each prompt that it shares with other prompts.
-            Default: none.
+            Default: the share of workload, or none.
         prefixes: Number of different shared prefixes.
         fast_share: Fraction of requests in a fast tier, which never waits for other requests.
         ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a text has

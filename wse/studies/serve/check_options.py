@@ -7,12 +7,13 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.studies.options.amounts import check_counts
-from wse.studies.serve.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, STATIC
+from wse.studies.serve.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, REFUSE, STATIC, TOO_LONG
 from wse.studies.serve.request import ServeRequest
 
 MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
 MAX_LATENCY_US: Final = 1e9
+MAX_THINK_S: Final = 86_400.0
 MAX_DRAFTED: Final = 64
 """Maximum number of tokens per draft, which exceeds all measured draft lengths."""
 
@@ -39,6 +40,8 @@ def check_options(request: ServeRequest) -> None:
     if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
         message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
         raise BadInput(message)
+    if traffic.too_long not in TOO_LONG:
+        raise UnknownName("treatment of long requests", traffic.too_long, TOO_LONG, place="--too-long")
     users = request.base.serving.users
     if traffic.requests is not None and users is not None and traffic.requests < users:
         message = f"--requests {traffic.requests}: give at least one request for each of the {users:,} --users"
@@ -48,7 +51,12 @@ def check_options(request: ServeRequest) -> None:
         raise UnknownName("batching", batches.batching, BATCHING)
     if prefilling.prefill not in PREFILL_PLACES:
         raise UnknownName("place of prefill", prefilling.prefill, PREFILL_PLACES)
-    rate_sources = {"--rate": traffic.rate, "--load": traffic.load, "--users": request.base.serving.users}
+    rate_sources = {
+        "--rate": traffic.rate,
+        "--load": traffic.load,
+        "--users": request.base.serving.users,
+        "--time-scale": traffic.time_scale,
+    }
     given_sources = [option for option, value in rate_sources.items() if value is not None]
     if len(given_sources) > 1:
         message = f"{' and '.join(given_sources)}: each of them sets the rate of requests; give one of them"
@@ -70,6 +78,7 @@ def _check_needs(request: ServeRequest) -> None:
     """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
+    is_trace = str(request.arrivals) not in ARRIVALS
     has_own, by_gpus, by_wafers = (
         prefilling.prefill == OWN,
         prefilling.prefill_gpu is not None,
@@ -98,6 +107,9 @@ def _check_needs(request: ServeRequest) -> None:
         ("--fast-share", traffic.fast_share > 0, "--batching continuous", not is_static),
         ("--prefixes", traffic.prefixes != 1, "--prefix-tokens", traffic.prefix_tokens is not None),
         ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
+        ("--time-scale", traffic.time_scale is not None, "--arrivals FILE", is_trace),
+        ("--think-time", traffic.think_time is not None, "--users", request.base.serving.users is not None),
+        ("--too-long", traffic.too_long != REFUSE, "--arrivals FILE", is_trace),
     ):
         if is_given and not is_there:
             message = f"{option}: needs {needs}; give that too, or leave it out"
@@ -174,6 +186,7 @@ def _check_numbers(request: ServeRequest) -> None:
     for option, value, max_value, noun in (
         ("--rate", traffic.rate, 1e12, "requests a second"),
         ("--load", traffic.load, 1e6, "a share"),
+        ("--time-scale", traffic.time_scale, 1e6, "a factor"),
         ("--batch-wait", batches.batch_wait, 1e9, "seconds"),
         ("--ttft", promises.ttft, 1e9, "seconds"),
         ("--tpot", promises.tpot, 1e9, "seconds"),
@@ -183,7 +196,8 @@ def _check_numbers(request: ServeRequest) -> None:
             message = f"{option} {value:g}: give {noun} of more than 0"
             raise BadInput(message)
     for option, value, max_value, unit in (
-        ("--length-cv", traffic.length_cv, MAX_CV, ""),
+        ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
+        ("--think-time", traffic.think_time or 0.0, MAX_THINK_S, " s"),
         ("--fast-share", traffic.fast_share, 1, ""),
         ("--kv-latency", prefilling.kv_latency or 0.0, MAX_LATENCY_US, " µs"),
     ):

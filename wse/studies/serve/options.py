@@ -15,6 +15,9 @@ STATIC: Final = "static"
 BATCHING: Final = (CONTINUOUS, STATIC)
 LEAST_LOADED: Final = "least-loaded"
 DISPATCHES: Final = (LEAST_LOADED, "round-robin")
+REFUSE: Final = "refuse"
+SKIP: Final = "skip"
+TOO_LONG: Final = (REFUSE, SKIP)
 SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
@@ -29,10 +32,11 @@ class TrafficOptions:
     arrivals: Annotated[
         str | Path | None,
         Option(
-            doc="When requests arrive: at random, at a constant rate, in bursts, or as in a CSV file with "
-            "columns arrival_s, prompt_tokens, new_tokens, and optionally tier, prefix and prefix_tokens. With "
-            "--users, constant means that each user sends the next request when an answer ends. Default: "
-            "constant if --users sets the rate, else poisson.",
+            doc="When requests arrive: at random, at a constant rate, in bursts, or as in a trace. Traces of "
+            "Mooncake, Azure, Splitwise and BurstGPT are recognised by their content, and CSV files with columns "
+            "arrival_s, prompt_tokens, new_tokens, and optionally tier, prefix and prefix_tokens. With --users, "
+            "constant means that each user sends the next request when an answer ends. Default: constant if "
+            "--users sets the rate, else poisson.",
             panel="Serving",
             metavar="poisson|constant|bursts|FILE",
         ),
@@ -40,7 +44,8 @@ class TrafficOptions:
     rate: Annotated[
         float | None,
         Option(
-            doc="Requests per second. Default: the rate that --users generate, or by --load.",
+            doc="Requests per second; the times of a trace are stretched. Default: the rate that --users generate, "
+            "or by --load, or that of the trace.",
             panel="Serving",
             metavar="R",
         ),
@@ -55,21 +60,53 @@ class TrafficOptions:
     ] = None
     requests: Annotated[
         int | None,
-        Option(doc="Number of requests. Default: 10,000, or those of the file.", panel="Serving", metavar="N"),
-    ] = None
-    burst: Annotated[int, Option(doc="Requests per burst.", panel="Serving", metavar="N")] = 8
-    length_cv: Annotated[
-        float,
         Option(
-            doc="Variation of prompt and answer lengths, which are log-normal: standard deviation over mean.",
+            doc="Number of requests; of a trace, the first N. Default: 10,000, or all of the trace.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
+    time_scale: Annotated[
+        float | None,
+        Option(
+            doc="Factor for the arrival times of a trace: with 0.5, requests arrive twice as fast.",
             panel="Serving",
             metavar="F",
         ),
-    ] = 0.0
+    ] = None
+    too_long: Annotated[
+        str,
+        Option(
+            doc="Refuse a trace with requests that exceed the context, or leave them out and report their number.",
+            panel="Serving",
+            metavar="refuse|skip",
+        ),
+    ] = REFUSE
+    burst: Annotated[int, Option(doc="Requests per burst.", panel="Serving", metavar="N")] = 8
+    length_cv: Annotated[
+        float | None,
+        Option(
+            doc="Variation of prompt and answer lengths, which are log-normal: standard deviation over mean. Default: "
+            "that of --workload, or 0.",
+            panel="Serving",
+            metavar="F",
+        ),
+    ] = None
+    think_time: Annotated[
+        float | None,
+        Option(
+            doc="With --users, time from the end of an answer to the user's next request. Default: that of "
+            "--workload, or 0.",
+            panel="Serving",
+            metavar="TIME",
+            unit="s",
+        ),
+    ] = None
     prefix_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens at the start of each prompt that it shares with other prompts. Default: none.",
+            doc="Tokens at the start of each prompt that it shares with other prompts. Default: the share of "
+            "--workload, or none.",
             panel="Serving",
             metavar="TOKENS",
             unit=TOKEN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +15,11 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import check_context
 from wse.studies.options.option import replace_options
-from wse.studies.serve.arrivals_file import read_arrivals
 from wse.studies.serve.check_options import check_draft_tokens, check_options
-from wse.studies.serve.options import LOAD, OWN
+from wse.studies.serve.options import LOAD, OWN, SKIP
 from wse.studies.serve.prefill_machine import Placement, prefill_machine, prepare_machine
 from wse.studies.serve.request import ServeRequest
+from wse.studies.serve.traces.read_trace import Trace, TraceSelection, read_trace
 
 REQUESTS: Final = 10_000
 REQUESTS_PER_USER: Final = 10
@@ -39,7 +39,7 @@ class PreparedServe:
         context: Maximum number of tokens per request.
         workload: The users' requests. Random requests arrive at one per second until the rate is
             known.
-        has_times: Whether the arrival times come from a file and must not change.
+        trace: The trace from which the workload comes; None if requests are drawn at random.
         shares_wafers: Whether prompts are read on a separate part of the same wafers.
     """
 
@@ -48,8 +48,13 @@ class PreparedServe:
     prefill: Placement | None
     context: int
     workload: Workload
-    has_times: bool
+    trace: Trace | None
     shares_wafers: bool
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the arrival times come from a trace and must not change."""
+        return self.trace is not None
 
     @property
     def load(self) -> float:
@@ -61,7 +66,7 @@ class PreparedServe:
         """Number of users from which the arrival rate is computed, or None.
 
         Each user sends the next request when the previous answer ends. The number is None if
-        arrival times come from a file or no number of users is given.
+        arrival times come from a trace or no number of users is given.
         """
         return None if self.has_times else self.request.base.serving.users
 
@@ -74,8 +79,11 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
             missing or unusable. The subclass indicates the cause.
     """
     check_options(request)
-    is_drawn = str(request.arrivals) in ARRIVALS
-    workload, context = _drawn_requests(request) if is_drawn else _requests_of_file(request, _arrivals_path(request))
+    if str(request.arrivals) in ARRIVALS:
+        request = replace(request, base=replace(request.base, workload=request.base.workload.with_named_lengths()))
+        trace, (workload, context) = None, _drawn_requests(request)
+    else:
+        trace, workload, context = _requests_of_trace(request, _trace_path(request))
     check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
@@ -87,7 +95,7 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         prefill=prefill_machine(request, placement) if request.prefilling.prefill == OWN else None,
         context=context,
         workload=workload,
-        has_times=not is_drawn,
+        trace=trace,
         shares_wafers=request.prefilling.prefill_mesh is not None,
     )
 
@@ -106,8 +114,8 @@ def _check_states(request: ServeRequest, decode: Placement) -> None:
             raise BadInput(message)
 
 
-def _arrivals_path(request: ServeRequest) -> Path:
-    """Return the path of the CSV file named by ``--arrivals``.
+def _trace_path(request: ServeRequest) -> Path:
+    """Return the path of the trace named by ``--arrivals``.
 
     Raises:
         UnknownName: ``--arrivals`` is neither a known random process nor a file.
@@ -115,17 +123,18 @@ def _arrivals_path(request: ServeRequest) -> Path:
     """
     traffic, lengths = request.traffic, request.base.workload
     path = Path(request.arrivals)
+    if lengths.workload_name is not None:
+        message = f"--workload {lengths.workload_name}: {path} says what requests there are; leave it out"
+        raise BadInput(message)
     if not path.suffix and not path.exists():
-        raise UnknownName("arrivals", str(path), (*ARRIVALS, "a CSV file"))
+        raise UnknownName("arrivals", str(path), (*ARRIVALS, "a file with a trace"))
     for option, value in (
         ("--users", request.base.serving.users),
-        ("--rate", traffic.rate),
         ("--load", traffic.load),
-        ("--requests", traffic.requests),
         ("--prompt-len", lengths.prompt_len),
         ("--new-tokens", lengths.new_tokens),
         ("--prefix-tokens", traffic.prefix_tokens),
-        ("--length-cv", traffic.length_cv or None),
+        ("--length-cv", traffic.length_cv),
         ("--fast-share", traffic.fast_share or None),
     ):
         if value is not None:
@@ -134,19 +143,30 @@ def _arrivals_path(request: ServeRequest) -> Path:
     return path
 
 
-def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]:
-    """Read the users' requests from a CSV file.
+def _requests_of_trace(request: ServeRequest, path: Path) -> tuple[Trace, Workload, int]:
+    """Read the users' requests from a trace, and scale their arrival times as requested.
 
     Returns:
-        The requests, and the context length in tokens that the machine must support.
+        The trace, the requests that are simulated, and the context length in tokens that the
+        machine must support.
     """
-    context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
+    traffic, context = request.traffic, request.base.context
+    spec = load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
-    if context is not None:
-        return read_arrivals(path, context, f"--context {context}"), context
-    limit_source = f"the {spec.context_limit} tokens that {spec.name} was made for"
-    workload = read_arrivals(path, spec.context_limit, limit_source)
-    return workload, context or workload.most_tokens
+    made_for = f"the {spec.context_limit} tokens that {spec.name} was made for"
+    selection = TraceSelection(
+        context=context or spec.context_limit,
+        limit_source=made_for if context is None else f"--context {context}",
+        skips_too_long=traffic.too_long == SKIP,
+        max_requests=traffic.requests,
+    )
+    trace = read_trace(path, selection)
+    workload = trace.workload
+    if traffic.time_scale is not None:
+        workload = replace(workload, arrival_s=workload.arrival_s * traffic.time_scale)
+    if traffic.rate is not None:
+        workload = workload.at_rate(traffic.rate)
+    return trace, workload, context or workload.most_tokens
 
 
 def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
@@ -173,11 +193,16 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
             f"give at most {limit} together"
         )
         raise BadInput(message)
-    prefix = traffic.prefix_tokens or 0
+    named_workload = base.workload.named_workload
+    prefix = traffic.prefix_tokens
+    if prefix is None:
+        prefix = 0 if named_workload is None else int(named_workload.prefix_share * prompt)
     if prefix >= prompt:
         message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"
         raise BadInput(message)
-    times = LONGEST if traffic.length_cv else 1
+    lengths_cv = (0.0, 0.0) if named_workload is None else (named_workload.prompt_cv, named_workload.new_cv)
+    prompt_cv, answer_cv = lengths_cv if traffic.length_cv is None else (traffic.length_cv,) * 2
+    times = LONGEST if prompt_cv or answer_cv else 1
     context = base.context or min(times * (prompt + answer), limit)
     options = WorkloadOptions(
         requests=traffic.requests or max(REQUESTS, REQUESTS_PER_USER * (base.serving.users or 0)),
@@ -185,21 +210,33 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
         burst=traffic.burst,
         prompt_tokens=prompt,
         new_tokens=answer,
-        length_cv=traffic.length_cv,
+        prompt_cv=prompt_cv,
+        answer_cv=answer_cv,
         context=context,
         fast_share=traffic.fast_share,
         prefix_tokens=prefix,
         prefixes=traffic.prefixes,
         seed=traffic.seed,
     )
-    return draw_workload(options), context
+    return replace(draw_workload(options), think_s=_think_s(request)), context
+
+
+def _think_s(request: ServeRequest) -> float:
+    """Return the seconds from an answer to the same user's next request; 0 without users."""
+    named_workload = request.base.workload.named_workload
+    if request.base.serving.users is None:
+        return 0.0
+    if request.traffic.think_time is not None:
+        return request.traffic.think_time
+    return 0.0 if named_workload is None else named_workload.think_s
 
 
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine.
 
     If a machine of a different type reads the prompts, its price is left out, because the decode
-    machine accepts only its own price.
+    machine accepts only its own price. Users who pause between requests are left out too, because
+    the layout need not have room for all of them.
 
     Args:
         request: The serving request.
@@ -211,4 +248,5 @@ def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateReq
         price = prices_without_gpus(price, [request.prefilling.prefill_gpu])
     elif request.prefilling.prefill_wafer is not None and gpu is not None:
         price = prices_of_gpu(price, gpu)
-    return replace_options(placement, price=price)
+    users = None if _think_s(request) else placement.serving.users
+    return replace_options(placement, price=price, users=users, replicas=1 if users is None else placement.replicas)

@@ -53,7 +53,7 @@ class ServeRequest:
 
     @property
     def arrivals(self) -> str | Path:
-        """Random process by which requests arrive, or path of a CSV file with their arrival times.
+        """Random process by which requests arrive, or path of a trace with their arrival times.
 
         By default, arrivals are Poisson or, if a number of users is given, constant.
         """

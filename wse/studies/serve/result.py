@@ -41,12 +41,20 @@ class RequestsResult(Result):
     """The simulated requests: how many, when they arrive, and their mean lengths."""
 
     count: Annotated[int, Doc("number of requests")]
-    arrivals: Annotated[str, Doc("`poisson`, `constant`, `bursts`, or the file")]
+    arrivals: Annotated[str, Doc("`poisson`, `constant`, `bursts`, or the trace")]
     rate_per_s: Annotated[float | None, Doc("arrivals per second; absent if all arrive at once", "1/s")] = None
     prompt_tokens: Annotated[float, Doc("mean tokens per prompt")]
     new_tokens: Annotated[float, Doc("mean tokens per answer")]
     rate_of_users: Annotated[int | None, Doc("users whose requests have this rate; with `--users` alone")] = None
     in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
+    think_s: Annotated[float | None, Doc("time from an answer to the user's next request; absent if none", "s")] = None
+    trace_format: Annotated[str | None, Doc("format of the trace, if the requests come from one")] = None
+    too_long: Annotated[
+        int | None, Doc("requests of the trace that were left out because they exceed the context; absent if none")
+    ] = None
+    without_answer: Annotated[
+        int | None, Doc("requests of the trace that were left out because they have no answer; absent if none")
+    ] = None
 
 
 STABLE_LOAD: Final = 0.9
@@ -122,8 +130,9 @@ class LittleResult(Result):
 class PrefixResult(Result):
     """How often a cached prompt prefix was reused, and the prompt tokens that this saved."""
 
-    hits: Annotated[int, Doc("requests whose prefix was cached")]
+    hits: Annotated[int, Doc("requests whose prefix was cached, or the first part of it")]
     saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
+    saved_share: Annotated[float, Doc("these tokens as a fraction of all prompt tokens")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +203,9 @@ class ServeResult(Result):
         elif self.requests.in_flight is not None:
             users = plural(self.requests.in_flight, "user")
             sends = "sends" if self.requests.in_flight == 1 else "send"
-            come = f"{users} {sends} {count(rate)} requests/s, each the next one when an answer ends."
+            think_s = self.requests.think_s
+            pause = "when an answer ends" if think_s is None else f"{seconds(think_s)} after an answer"
+            come = f"{users} {sends} {count(rate)} requests/s, each the next one {pause}."
         elif not load.stable:
             come = (
                 f"Overloaded: {count(rate)} requests/s come and {capacity} can be served (load {load.offered:.2f}), so "
@@ -226,24 +237,23 @@ class ServeResult(Result):
     def _remedy(self, rate: float) -> str:
         """Suggest options that reduce the load of an overloaded service to at most `STABLE_LOAD`.
 
-        A lower rate is suggested only for random arrivals, because a file of requests has a fixed
-        rate. More replicas are suggested only for continuous batching, because static batches do
-        not support them.
+        More replicas are suggested only for continuous batching, because static batches do not
+        support them.
 
         Args:
             rate: Arrival rate per second, which exceeds the service's capacity.
         """
         is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
         stable_rate = math.floor(100 * self.load.stable_requests_per_s) / 100  # the text is rounded down
-        remedies = [f"`--rate {stable_rate:g}` or less"] if is_drawn else []
+        remedies = [f"`--rate {stable_rate:g}` or less"]
         if is_continuous:
             replicas = self.load.replicas_needed or 1
             machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
             rate_text = f"--rate {rate:g} " if is_drawn else ""
             remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in all)")
-        if not remedies:
-            return "Give more wafers or GPUs, or fewer requests per second."
-        other_option = next((f" instead of --{name}" for name in ("load", "users") if name in self.inputs), "")
+        other_options = ("--load", "--users", "--time-scale")
+        given_options = [name for name in other_options if name[2:].replace("-", "_") in self.inputs]
+        other_option = f" instead of {given_options[0]}" if given_options else ""
         return f"Give {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

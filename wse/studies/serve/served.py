@@ -83,9 +83,17 @@ def served_result(
         usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
         usd_per_hour=_amount(price, float),
         little=LittleResult(in_system=requests_in_system, by_law=by_law),
-        prefix_cache=PrefixResult(hits=outcome.prefix_hits, saved_tokens=outcome.saved_tokens)
-        if request.batches.prefix_cache
-        else None,
+        prefix_cache=_prefix_result(outcome) if request.batches.prefix_cache else None,
+    )
+
+
+def _prefix_result(outcome: SimulationOutcome) -> PrefixResult:
+    """Return how often cached blocks of prompts were reused."""
+    prompt_tokens = int(outcome.workload.prompt_tokens.sum())
+    return PrefixResult(
+        hits=outcome.prefix_hits,
+        saved_tokens=outcome.saved_tokens,
+        saved_share=outcome.saved_tokens / prompt_tokens,
     )
 
 

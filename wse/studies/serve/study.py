@@ -114,6 +114,8 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             prompt_tokens=float(workload.prompt_tokens.mean()),
             new_tokens=float(workload.new_tokens.mean()),
             in_flight=workload.in_flight,
+            think_s=workload.think_s or None,
+            **_trace_fields(prepared_serve),
         ),
         load=LoadResult(
             capacity_requests_per_s=capacity,
@@ -138,12 +140,25 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     return Service(result=result, outcome=outcome)
 
 
+def _trace_fields(prepared_serve: PreparedServe) -> dict[str, Any]:
+    """Return the fields of `RequestsResult` that describe a trace; none for random requests."""
+    trace = prepared_serve.trace
+    if trace is None:
+        return {}
+    return {
+        "trace_format": trace.title,
+        "too_long": trace.too_long or None,
+        "without_answer": trace.without_answer or None,
+    }
+
+
 def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
     """Return the number of replicas (identical machines that share the requests).
 
     If it is not requested, it is the minimum number whose KV caches can hold the requested users.
-    If no number of users is requested either, it is the minimum number at which the queue stays
-    short.
+    If these pause between requests, fewer can be enough to serve the requests that they send in
+    their pauses. If no number of users is requested either, it is the minimum number at which the
+    queue stays short.
 
     Args:
         prepared_serve: The serving request.
@@ -153,8 +168,10 @@ def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: f
     request = prepared_serve.request
     if request.base.replicas is not None:
         return request.base.replicas
-    if request.base.serving.users is not None:
-        return math.ceil(request.base.serving.users / decode.result.kv_capacity_users)
+    users, think_s = request.base.serving.users, prepared_serve.workload.think_s
+    if users is not None:
+        room_for_all = math.ceil(users / decode.result.kv_capacity_users)
+        return min(room_for_all, _stable_replicas(users / think_s, capacity)) if think_s else room_for_all
     return _stable_replicas(request.traffic.rate or prepared_serve.workload.rate_per_s, capacity)
 
 
@@ -180,8 +197,8 @@ def _with_arrival_times(
 
     1. With ``--rate``, the specified rate is used.
     2. With ``--users``, it is the rate of a closed loop, in which each user
-       sends the next request as soon as the previous answer ends. Requests with constant arrivals
-       are simulated as such a loop.
+       sends the next request when the previous answer has ended and the think time is over.
+       Requests with constant arrivals are simulated as such a loop.
     3. Otherwise, it is a fraction of the capacity, specified by ``--load`` or by default.
 
     Args:
@@ -196,7 +213,11 @@ def _with_arrival_times(
         return prepared_serve.workload.at_rate(request.traffic.rate)
     if users is None:
         return prepared_serve.workload.at_rate(prepared_serve.load * capacity)
-    rate = operating_point(decode.deployment, users, replicas).requests_per_s
+    think_s, rate = prepared_serve.workload.think_s, capacity
+    if not think_s:
+        rate = operating_point(decode.deployment, users, replicas).requests_per_s
+    elif math.isfinite(capacity):
+        rate = min(capacity, users / think_s)
     replica_users = math.ceil(users / replicas)
     replica_rate = closed_loop_requests_per_s(
         prepared_serve.workload, replica_users, rate * replica_users / users, partial(simulate_one, on_done=_silent)
@@ -240,10 +261,13 @@ def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: in
     request = prepared_serve.request
     always_given = {
         name: get_option(request, name)
-        for name in ("burst", "length_cv", "batching", "prefill", "prefix_cache", "fast_share", "seed")
+        for name in ("burst", "batching", "prefill", "prefix_cache", "fast_share", "seed")
     }
     names = (
+        "length_cv",
+        "think_time",
         "rate",
+        "time_scale",
         "draft",
         "batch_wait",
         "chunk",
@@ -261,6 +285,10 @@ def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: in
     )
     values = {name: get_option(request, name) for name in names}
     optional_values = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
+    if prepared_serve.workload.think_s:
+        optional_values |= {"users": request.base.serving.users}
+    if request.base.workload.workload_name is not None:
+        optional_values |= {"workload": request.base.workload.workload_name}
     if decode.drafts is not None:
         optional_values |= {"draft_tokens": decode.drafts.draft_tokens}
     load_sets_rate = not (prepared_serve.has_times or request.traffic.rate or prepared_serve.rate_of_users)

@@ -105,7 +105,10 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     prefixes = served_result.prefix_cache
     if prefixes is not None:
         found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
-        rows.append(("prefixes", f"{found}: {count(prefixes.saved_tokens)} tokens were not read again"))
+        saved_text = (
+            f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
+        )
+        rows.append(("prefixes", f"{found}: {saved_text}"))
     return pair_table(rows, "Machine use and cost")
 
 
@@ -113,10 +116,13 @@ def machine_table(result: ServeResult) -> Table:
     """Build the table of the simulation's inputs: requests, machines, drafts, etc."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
-    fixed = requests.arrivals in ARRIVALS and not result.inputs["length_cv"]
+    is_varied = "workload" in result.inputs or result.inputs.get("length_cv")
+    fixed = requests.arrivals in ARRIVALS and not is_varied
     mean = "" if fixed else " on average"
     lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
+    if requests.too_long or requests.without_answer:
+        rows.append(("left out", _left_out_text(requests)))
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
             cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
@@ -133,7 +139,7 @@ def machine_table(result: ServeResult) -> Table:
             chunks = f"prefill chunks of {plural(machine.chunk_tokens, 'token')}"
             rows.append(("", f"timed: decode passes of {users} at {contexts}, {chunks}"))
     if "objective" in result.inputs:
-        user_count = result.inputs.get("users")
+        user_count = None if requests.think_s is not None else result.inputs.get("users")
         purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
         rows.append(("layout", f"chosen for {result.inputs['objective']} {purpose}"))
     if result.inputs["batching"] == STATIC:
@@ -154,10 +160,18 @@ def machine_table(result: ServeResult) -> Table:
 def _arrivals_text(requests: RequestsResult) -> str:
     """Describe how requests arrive: by which random process, or from how many users."""
     if requests.in_flight is not None:
-        return f"of {plural(requests.in_flight, 'user')}, each sending the next one when an answer ends"
+        pause = "when an answer ends" if requests.think_s is None else f"{seconds(requests.think_s)} after an answer"
+        return f"of {plural(requests.in_flight, 'user')}, each sending the next one {pause}"
     if requests.rate_of_users is not None:
         return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
-    return printable(requests.arrivals)
+    trace_format = "" if requests.trace_format is None else f" ({requests.trace_format})"
+    return printable(requests.arrivals) + trace_format
+
+
+def _left_out_text(requests: RequestsResult) -> str:
+    """Describe how many requests of a trace are not served, and why."""
+    reasons = ((requests.too_long, "exceed the context"), (requests.without_answer, "have no answer"))
+    return " and ".join(f"{plural(number, 'request')} that {reason}" for number, reason in reasons if number)
 
 
 def _drafts_text(drafts: DraftsResult, place: str) -> str:

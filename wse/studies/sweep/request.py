@@ -73,6 +73,24 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
     return _check(axes | _from_texts(sets))
 
 
+def grid_of_source(source: Mapping[str, Any] | str | Path, sets: str | Sequence[str]) -> Grid:
+    """Return the grid of a call of `wse.sweep`.
+
+    Args:
+        source: Values by field, or a TOML file with a grid, or a model.
+        sets: Further axes in the form of ``--set``.
+
+    Raises:
+        BadInput: ``sets`` is given with values by field, or a field or value is invalid.
+    """
+    if not isinstance(source, Mapping):
+        return read_grid(str(source), [sets] if isinstance(sets, str) else sets)
+    if sets:
+        message = f"sets={sets!r}: settings are given as a mapping; put these values into it"
+        raise BadInput(message)
+    return grid_of(source)
+
+
 def grid_of(settings: Mapping[str, Any]) -> Grid:
     """Build the grid of all combinations of the given values.
 

@@ -132,14 +132,7 @@ def sweep(
         if picture is not None and axis is not None:
             write_output("--png", picture.path, as_png(grid, journal.entries(), axis))
         journal.remove()
-    if totals.bugs:  # 4
-        bugs = totals.bugs
-        message = f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}"
-        raise WseBug(message)
-    if totals.failed == len(grid):
-        failed = plural(totals.failed, "setting")
-        message = f"none of {failed} has an answer; the first: {rows[0].error} (the table {table} has all)"
-        raise BadInput(message)
+    _check_answers(totals, len(grid), rows[0].error if rows else None, table)  # 4
     wall_s = time.perf_counter() - began
     return SweepResult(
         table=str(table),
@@ -170,6 +163,25 @@ class _Counts(NamedTuple):
     failed: int
     processes: int
     bugs: tuple[str, ...]
+
+
+def _check_answers(totals: _Counts, settings: int, first_error: str | None, table: Path) -> None:
+    """Raise an error if a setting ended in a bug, or if no setting has an answer.
+
+    Args:
+        totals: Counts of the finished sweep.
+        settings: Number of settings.
+        first_error: Error of the first row that is shown.
+        table: Path of the table, which is written already.
+    """
+    if totals.bugs:
+        bugs = totals.bugs
+        message = f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}"
+        raise WseBug(message)
+    if totals.failed == settings:
+        failed = plural(totals.failed, "setting")
+        message = f"none of {failed} has an answer; the first: {first_error} (the table {table} has all)"
+        raise BadInput(message)
 
 
 def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Counts:

@@ -145,8 +145,8 @@ def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, b
         """Return the sum of absolute errors plus the penalty for the distance from the start point.
 
         Args:
-            p: Point, [constants].
-            e: Errors at the point, [rows].
+            p: Values of the fitted constants, [constants].
+            e: Errors of the predictions with these values, [measurements].
         """
         return float(np.abs(e).sum() + PULL * ((p - start) ** 2).sum())
 

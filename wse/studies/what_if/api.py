@@ -36,6 +36,7 @@ def what_if(
     set: Sequence[str] | str = (),
     defects: str | Path | None = None,
     defects_seed: int | str = 0,
+    workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
     batch: int | str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels.codegen.elements import narrow, widen
-from wse_kernels.operands.layers import LayerNormTensors, LayerSumsTensors
+from wse_kernels.operands.layers import GainAndBias, LayerNormTensors, LayerSumsTensors
 
 
 def moments(block, act, f32, x, sums, M, K):
@@ -62,10 +62,11 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
                 act[block, out + m * K + k, lane] = narrow(widen(wgt[block, gain + k, lane]) * value, element)
 
 
-def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto):
+def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto, biased):
     """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N].
+    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where
+    of_bias is only added if biased.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -77,6 +78,7 @@ def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.
+        biased: 1 if the norm has a bias, otherwise 0.
     """
     x, sums, of_gain, of_bias = at
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
@@ -89,13 +91,15 @@ def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto
                 square = widen(acc[block, sums + 2 * m + 1, lane]) / size
                 scale = np.float32(1.0) / np.sqrt(max(square - mean * mean, np.float32(0.0)) + eps)
                 centred = widen(element) - mean * f32[block, of_gain + n, lane]
-                acc[block, x + m * N + n, lane] = narrow(centred * scale + f32[block, of_bias + n, lane], element)
+                bias_value = f32[block, of_bias + n, lane] if biased == 1 else np.float32(0.0)
+                acc[block, x + m * N + n, lane] = narrow(centred * scale + bias_value, element)
 
 
-def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto, offset):
-    """Apply layer normalisation with gain and bias, given the moments over all PEs.
+def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto, form: GainAndBias):
+    """Apply layer normalisation with a gain, given the moments over all PEs.
 
-    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K].
+    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K], where
+    bias is only added if biased.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -105,10 +109,10 @@ def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto
         M, K: Numbers of tokens and features per PE.
         size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
-        offset: Integer added to the gain.
+        form: Number added to the gain, and whether the bias is added.
     """
     x, sums, gain, bias, out = at
-    size, offset = np.float32(size), np.float32(offset)
+    size, offset, biased = np.float32(size), np.float32(form.offset), form.biased
     eps = np.float32(eps_atto * 1e-18)
     lanes = act.shape[2]
     for m in range(M):
@@ -123,4 +127,5 @@ def layer_scale(block, act, wgt, f32, at: LayerNormTensors, M, K, size, eps_atto
                 centred = widen(value) - f32[block, sums + 2 * m, lane]
                 scaled = centred * f32[block, sums + 2 * m + 1, lane]
                 gain_product = (widen(wgt[block, gain + k, lane]) + offset) * scaled
-                act[block, out + m * K + k, lane] = narrow(gain_product + widen(wgt[block, bias + k, lane]), value)
+                bias_value = widen(wgt[block, bias + k, lane]) if biased == 1 else np.float32(0.0)
+                act[block, out + m * K + k, lane] = narrow(gain_product + bias_value, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wse_kernels.operands.layers import LayerNormTensors, LayerSumsTensors
+from wse_kernels.operands.layers import GainAndBias, LayerNormTensors, LayerSumsTensors
 from wse_kernels.oracle.memory import ATTO
 
 
@@ -50,11 +50,12 @@ def gain_moments(pe, x, sums, gain, out, M, K):
     pe.write("act", out, pe.read("wgt", gain, K) * X)
 
 
-def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
+def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto, biased):
     """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]. This NumPy
-    reference for one PE is used to test the compiled kernel of the same name.
+    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where
+    of_bias is only added if biased. This NumPy reference for one PE is used to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -65,20 +66,23 @@ def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto):
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.
+        biased: 1 if the norm has a bias, otherwise 0.
     """
     x, sums, of_gain, of_bias = at
     mean, squares = (pe.read("acc", sums, M, 2) / np.float32(size)).T
     variance = np.maximum(squares - mean * mean, np.float32(0.0))
     factor = np.float32(1.0) / np.sqrt(variance + np.float32(eps_atto * ATTO))
     centred = pe.read("acc", x, M, N) - mean[:, None] * pe.read("f32", of_gain, N)
-    pe.write("acc", x, centred * factor[:, None] + pe.read("f32", of_bias, N))
+    bias_value = pe.read("f32", of_bias, N) if biased else np.float32(0.0)
+    pe.write("acc", x, centred * factor[:, None] + bias_value)
 
 
-def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
-    """Apply layer normalisation with gain and bias, given the moments over all PEs.
+def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, form: GainAndBias):
+    """Apply layer normalisation with a gain, given the moments over all PEs.
 
-    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]. This
-    NumPy reference for one PE is used to test the compiled kernel of the same name.
+    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K], where
+    bias is only added if biased. This NumPy reference for one PE is used to test the compiled
+    kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -87,7 +91,7 @@ def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
         M, K: Numbers of tokens and features per PE.
         size: Number of features in the whole vector.
         eps_atto: Epsilon in units of 1e-18.
-        offset: Integer added to the gain.
+        form: Number added to the gain, and whether the bias is added.
     """
     x, sums, gain, bias, out = at
     mean, squares = (pe.read("f32", sums, M, 2) / np.float32(size)).T
@@ -95,5 +99,6 @@ def layer_scale(pe, at: LayerNormTensors, M, K, size, eps_atto, offset):
     factor = np.float32(1.0) / np.sqrt(variance + np.float32(eps_atto * ATTO))
     scaled = (pe.read("act", x, M, K) - mean[:, None]) * factor[:, None]
     pe.write("f32", sums, np.stack([mean, factor], axis=1))
-    gain_product = (pe.read("wgt", gain, K) + np.float32(offset)) * scaled
-    pe.write("act", out, gain_product + pe.read("wgt", bias, K))
+    gain_product = (pe.read("wgt", gain, K) + np.float32(form.offset)) * scaled
+    bias_value = pe.read("wgt", bias, K) if form.biased else np.float32(0.0)
+    pe.write("act", out, gain_product + bias_value)

@@ -21,6 +21,7 @@ from wse.studies.estimate.ranges.samples import probabilities_of, values_at
 from wse.studies.estimate.ranges.surface import ResponseSurface, response_surface
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import replace_options
+from wse.studies.options.placement import MachineOptions
 
 MODELS = {
     "story": {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64},
@@ -46,8 +47,7 @@ def compiled(name: str) -> Compiled:
     request = replace_options(EstimateRequest(model=name.partition(" ")[0]), **MODELS[name])
     layout = choose_layout(prepare_estimate(request))
     prepared, program = layout.prepared, layout.compilation.program
-    machine = request.machine
-    constants = uncertain_constants(machine.wafer, machine.software, prepared.wafer.generation)
+    constants = uncertain_constants(request.machine, prepared.wafer.generation)
     surface = response_surface(Retiming(prepared, program), constants, on_several_wafers=program.wafers > 1)
     return Compiled(prepared=prepared, program=program, constants=constants, surface=surface)
 
@@ -103,9 +103,11 @@ def test_constants_that_do_not_differ_or_are_not_used_are_left_out() -> None:
 
 
 def test_a_number_of_the_user_has_no_range() -> None:
-    constants = uncertain_constants("wse3", "tuned", "wse3", wafer_values=(("clock_hz", 9e8),))
+    machine = MachineOptions(wafer="wse3", software="tuned", wafer_values=(("clock_hz", 9e8),))
+    constants = uncertain_constants(machine, "wse3")
     assert "wafer.clock_hz" not in {constant.name for constant in constants}
-    of_generation = {c.name: c.number.value for c in uncertain_constants("wse2", "academic", "wse2")}
+    machine = MachineOptions(wafer="wse2", software="academic")
+    of_generation = {c.name: c.number.value for c in uncertain_constants(machine, "wse2")}
     assert of_generation["software.relay_cycles"] == 14
 
 

@@ -15,6 +15,7 @@ from wse.arrays import I64
 from wse.number_formats import WORD_BYTES
 from wse_mappings.link_words import words_on_links
 from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import LineSchedule
 
 
@@ -51,7 +52,7 @@ class LineLoads:
         by_line = links.transpose(0, 2, 1) if self.along_columns else links
         forward, backward = (SOUTH, NORTH) if self.along_columns else (EAST, WEST)
         lines = slice(self.first_line, self.first_line + self.lines)
-        words = -(-self.elements * self.element_bytes // WORD_BYTES)
+        words = ceil_div(self.elements * self.element_bytes, WORD_BYTES)
         kinds, variant_of_line = np.unique(self.schedule.variants[self.round, lines], return_inverse=True)
         added_words = (
             times * words_on_links(self.schedule, words, kinds, np.arange(len(kinds)), len(kinds))[:, variant_of_line]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from wse.arrays import I32
 from wse.number_formats import WORD_BYTES
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival, LineSchedule
 
 U8 = npt.NDArray[np.uint8]
@@ -50,7 +51,7 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
         int32 ``[m, 5]``: sending PE, receiving PE, Arrival (effect at the receiver), first element,
         number of elements.
     """
-    words = -(-elements * element_bytes // WORD_BYTES)
+    words = ceil_div(elements * element_bytes, WORD_BYTES)
     begin, end = np.minimum(schedule.spans_of_messages(words) * WORD_BYTES // element_bytes, elements)
     return np.concatenate([schedule.messages, np.stack([begin, end - begin], axis=1).astype(np.int32)], axis=1)
 

@@ -19,6 +19,7 @@ from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.messages import EdgeStream, HostWords
 from wse.program.transfers.transfer import Transfer
 from wse_mappings.plane import EAST
+from wse_mappings.rounding import ceil_div
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]
 """A function and its arguments."""
@@ -182,7 +183,7 @@ class Streams:
         )
         chunk = arena.read_row(element_type, self._program.root_row, transfer.source, len(places) * count)
         chunk = chunk.reshape(arena.cols, len(places), count)[columns]
-        per_col = -(-self._program.vocab_size // arena.cols)
+        per_col = ceil_div(self._program.vocab_size, arena.cols)
         index = np.arange(arena.cols)[columns, None] * per_col + transfer.first + np.arange(count)[None, :]
         is_real = index < self._program.vocab_size
         for i, place in enumerate(places):

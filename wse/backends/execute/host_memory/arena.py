@@ -18,6 +18,7 @@ import numpy.typing as npt
 from wse.backends.execute.calls.line_loads import LineLoads
 from wse.backends.execute.weight_storage.tiles import PatchShard
 from wse_kernels.library import MAX_LANES, compiled_kernel
+from wse_mappings.rounding import ceil_div, round_up
 
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
@@ -182,15 +183,15 @@ def _block_shape(cols: int) -> tuple[int, int]:
     Returns:
         Number of blocks per row, and number of lanes per block.
     """
-    min_blocks = -(-cols // MAX_LANES)
-    shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
+    min_blocks = ceil_div(cols, MAX_LANES)
+    shapes = [(blocks, _lanes(ceil_div(cols, blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
     full_registers = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
     return min(shapes[:1] + full_registers, key=lambda shape: shape[0] * (shape[1] + LANES_A_BLOCK))
 
 
 def _whole_words(byte_count: int) -> int:
     """Return a byte count rounded up to whole 32-bit words."""
-    return -(-byte_count // 4) * 4
+    return round_up(byte_count, 4)
 
 
 def _lanes(cols: int) -> int:
@@ -198,7 +199,7 @@ def _lanes(cols: int) -> int:
 
     The number is rounded up to whole vector registers if that wastes at most one lane in eight.
     """
-    rounded_up = -(-cols // VECTOR_LANES) * VECTOR_LANES
+    rounded_up = round_up(cols, VECTOR_LANES)
     return rounded_up if rounded_up * 7 <= cols * 8 else cols
 
 

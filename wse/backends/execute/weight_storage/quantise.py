@@ -36,6 +36,7 @@ from wse.number_formats import (
     scales_name,
 )
 from wse.program.program import Program
+from wse_mappings.rounding import ceil_div
 
 
 class CheckpointCodes:
@@ -58,7 +59,7 @@ class CheckpointCodes:
         self._name, self._source, self._coding, self._part = name, source, coding, part
         self._outputs = coding.block if part else 1  # rows of the source per row of this tensor
         self._activations = activations
-        self.shape: tuple[int, ...] = (-(-source.shape[0] // self._outputs), source.shape[1])
+        self.shape: tuple[int, ...] = (ceil_div(source.shape[0], self._outputs), source.shape[1])
 
     @property
     def is_read_whole(self) -> bool:
@@ -184,7 +185,7 @@ class _Part:
         self._read, self._part = read, part
         outputs, inputs = source.shape
         self.shape: tuple[int, ...] = (
-            (outputs, inputs) if part == 0 else (-(-outputs // coding.block), coding.groups(inputs))
+            (outputs, inputs) if part == 0 else (ceil_div(outputs, coding.block), coding.groups(inputs))
         )
 
         self._unit = coding.block if part else 1  # rows of the source per row of this tensor
@@ -240,7 +241,7 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
         BadModel: A weight is too large for the type of the scales.
     """
     outputs, inputs = weights.shape
-    blocks, height = -(-outputs // coding.block), coding.block
+    blocks, height = ceil_div(outputs, coding.block), coding.block
     groups, width = coding.groups(inputs), coding.group or inputs
     padded = np.zeros((blocks * height, groups * width), np.float32)
     padded[:outputs, :inputs] = weights

@@ -15,6 +15,7 @@ from wse.number_formats import CODINGS
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
 from wse_mappings.mesh.ring import skew
+from wse_mappings.rounding import ceil_div
 
 Tensor = npt.NDArray[np.generic]
 VALUES_PER_READ: Final = 1 << 21
@@ -91,7 +92,7 @@ def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, col
     whole_region = Patch(0, rows, 0, cols)
     axes = {_row_axis(part) for part in parts}
     values = max(math.prod(source.shape) for source in sources)
-    count = -(-values // VALUES_PER_READ)
+    count = ceil_div(values, VALUES_PER_READ)
     if count == 1 or len(axes) > 1 or axes == {SKEWED} or any(map(is_read_whole, sources)):
         return [whole_region]
     cuts_columns = axes == {ROWS}
@@ -120,13 +121,13 @@ def strips(part: TilePart, patch: Patch) -> list[Patch]:
     indices = rows * (patch.last_col - patch.first_col) * max(part.width, outers)
     return [
         replace(patch, first_row=patch.first_row + first, last_row=patch.first_row + last)
-        for first, last in _cuts(rows, -(-indices // VALUES_PER_READ))
+        for first, last in _cuts(rows, ceil_div(indices, VALUES_PER_READ))
     ]
 
 
 def _cuts(length: int, count: int) -> list[tuple[int, int]]:
     """Divide a length into about ``count`` intervals and return their (first, end) indices."""
-    step = max(1, -(-length // max(1, count)))
+    step = max(1, ceil_div(length, max(1, count)))
     return [(begin, min(begin + step, length)) for begin in range(0, length, step)]
 
 

@@ -29,7 +29,7 @@ from wse.backends.execute.weight_storage.tiles import (
 )
 from wse.errors import BadModel
 from wse.models.spec import ModelSpec
-from wse.program.program import ORDINALS, TIMES, Program
+from wse.program.program import FREQUENCIES, ORDINALS, TIMES, WINDOW_FREQUENCIES, Program
 from wse.program.tiles import Tile, TilePart
 from wse_kernels.library import thread_count
 
@@ -98,7 +98,8 @@ def store_weights(
         BadModel: A value is not finite although ``allow_nonfinite`` is False, or it is too large
             for the element type float16.
     """
-    constants = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
+    ropes = {FREQUENCIES: spec.rope, WINDOW_FREQUENCIES: spec.window_rope}
+    constants = {name: np.array(rope.frequencies, np.float32) for name, rope in ropes.items() if rope is not None}
     constants[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
     read = _Reader("float32", allow_nonfinite=allow_nonfinite).read
     read_rounded = _Reader(program.element_type("wgt"), allow_nonfinite=allow_nonfinite).read

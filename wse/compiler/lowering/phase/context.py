@@ -28,9 +28,9 @@ from wse.program.isa.operands import PICO
 from wse.program.isa.pe_costs import PeCosts
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.layer_parts import ATTENTION, Parts
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, FEWEST_RELAYS, equal_group_count
 from wse_mappings.patterns.multicast import diagonal_multicast
+from wse_mappings.rounding import ceil_div
 
 
 @dataclass(kw_only=True)

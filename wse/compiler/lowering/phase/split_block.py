@@ -1,7 +1,9 @@
-"""A feed-forward block that is split between stages: what its parts send to each other.
+"""Layers whose parts need the stream before them: split feed-forward blocks, and parallel blocks.
 
-The stages of the parts keep the residual stream in one buffer with the block's input and, if the
-first part sends it, the expert selection. A single transfer can then send everything.
+A feed-forward block may be split between stages, whose parts all read the same input. In a model
+with parallel blocks, attention and feed-forward block do so. The residual stream is then stored in
+one buffer with this input and, if the first part of a split block sends it, the expert selection. A
+single transfer can then send everything.
 """
 
 from __future__ import annotations
@@ -13,22 +15,27 @@ from wse.compiler.options import SENT_CHOICE
 from wse.compiler.symbolic import SymAddress
 
 
-def stream_before_block(c: Context) -> SymAddress:
-    """Return the address of the residual stream before a feed-forward block that is split.
+def keeps_input(c: Context) -> bool:
+    """Return whether the current part of a layer keeps its input for the other parts."""
+    return c.parts.cuts_block or c.spec.parallel_blocks
 
-    The parts of the block are on different stages, and all of them read this stream. The stream to
-    which the parts add their results follows it in the same buffer, so that both can be sent in one
-    transfer. If the first part also sends its selection of experts, the stream at this address is
-    already normalised.
+
+def stream_before_block(c: Context) -> SymAddress:
+    """Return the address of the residual stream that all parts of a layer read.
+
+    The parts are those of a split feed-forward block, or attention and a block that is parallel to
+    it. The stream to which they add their results follows in the same buffer, so that both can be
+    sent in one transfer. If the first part of a split block also sends its selection of experts,
+    the stream at this address is already normalised.
     """
     return SymAddress(buffer=c.temp("streams", 2 * c.tokens * c.cut.hidden_per_pe, "act"))
 
 
 def stream_of_parts(c: Context) -> SymAddress:
-    """Return the address of the residual stream to which the parts of a split block add.
+    """Return the address of the residual stream to which the parts of a layer add.
 
-    A feed-forward block may be split into parts on several stages. The stream is sent from stage to
-    stage, and each part adds its output.
+    If the parts are on several stages, the stream is sent from stage to stage, and each part adds
+    its output.
     """
     return replace(stream_before_block(c), offset=c.tokens * c.cut.hidden_per_pe)
 
@@ -46,10 +53,9 @@ def choice_of_parts(c: Context) -> tuple[SymAddress, SymAddress]:
 
 
 def end_split_block(c: Context) -> None:
-    """Copy the residual stream back to its usual buffer after a split feed-forward block.
+    """Copy the residual stream back to its usual buffer after the last part of a layer.
 
-    The parts of the block are on different stages. Until the last part, the stream is stored in a
-    buffer that also contains the block's input.
+    Until then, the stream is stored in a buffer that also contains the input of the parts.
     """
     parts, elements = c.stream, c.tokens * c.cut.hidden_per_pe
     c.enter_stage(c.builder.stage)

@@ -26,8 +26,8 @@ from wse.compiler.passes.tiling.dimensions import EXPERTS, HIDDEN, Cut, Dimensio
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import GROUPED, columns_of_expert
-from wse_mappings.cuts.split import ceil_div
 from wse_mappings.result_cache import ResultCache
+from wse_mappings.rounding import ceil_div
 
 MAX_EXPERT_GROUPS, MAX_EXTRA_FRACTION = 32, 0.02
 """Maximum number of column groups to try, and the excess over the minimum bytes to accept.

@@ -177,8 +177,8 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
     """Divide the outputs of each row or column of PEs (a line) into runs that share a scale.
 
-    A run consists of neighbouring outputs in one block of ``block`` outputs of the matrix. A run is
-    limited to the length that a byte can store. Padding belongs to the preceding run. All experts
+    A run consists of neighbouring outputs in one block of ``block`` outputs of the matrix. Its
+    length is stored in one byte, so longer runs are split. Padding belongs to the preceding run. All experts
     of a line are divided in the same way as the first one.
 
     Args:

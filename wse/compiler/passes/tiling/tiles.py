@@ -20,8 +20,8 @@ from wse.arrays import I32
 from wse.compiler.state import RegionCut
 from wse.errors import WseBug
 from wse.models.graph import Op
-from wse.models.spec import ModelSpec
-from wse.program.program import ORDINALS, TIMES
+from wse.models.spec import ModelSpec, Rope
+from wse.program.program import FREQUENCIES, ORDINALS, TIMES, WINDOW_FREQUENCIES
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
 
@@ -215,12 +215,12 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     Returns:
         A list with the tile; an empty list for ops that do not follow such a norm.
     """
-    if op.kind not in NORM_OF:
+    if op.kind not in NORM_OF or not spec.pre_norms:
         return []
     norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
     parts = [
         part_of(f"{name}{TIMES}{vector}", None, outputs)
-        for vector in (norm, f"{norm}_bias")
+        for vector in (norm, f"{norm}_bias")[: 1 + spec.has_norm_bias]
         for name, outputs in zip(op.weights, over_columns, strict=True)
     ]
     return [tile_of(parts, view="f32", name=norm_products_name(f"layers.{op.layer}.{norm}"))]
@@ -262,7 +262,12 @@ def index_tables(cut: RegionCut) -> list[Tile]:
     return [tile_of([part_of(ORDINALS, None, index)], view="f32", name=name) for name, index in tables]
 
 
-def frequency_table(cut: RegionCut, count: int) -> Tile:
+def frequencies_name(spec: ModelSpec, rope: Rope) -> str:
+    """Return the name of the tile with the frequencies of a model's rotary position embeddings."""
+    return WINDOW_FREQUENCIES if rope == spec.window_rope else FREQUENCIES
+
+
+def frequency_table(cut: RegionCut, count: int, name: str) -> Tile:
     """Return the float32 tile with the inverse frequency of each rotary pair of a column.
 
     A rotary pair consists of two features that the rotary embedding rotates together.
@@ -271,10 +276,11 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
         cut: How model dimensions are divided over the PEs of the region.
         count: Number of frequencies of the model. Pairs beyond the last frequency get 0 and are
             therefore not rotated.
+        name: Name of the tile.
     """
     first = cut.heads.features[:, : cut.heads.rotated // 2]
     features = np.ascontiguousarray(np.where(first < count, first, np.int32(-1)))
-    return tile_of([part_of("rotary_frequencies", None, (features, ROWS))], view="f32")
+    return tile_of([part_of(name, None, (features, ROWS))], view="f32")
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
@@ -343,6 +349,8 @@ def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
             return cut.queries
         case "k_bias" | "v_bias":
             return cut.keys
+        case "q_norm" | "k_norm" if spec.head_norm == "rms_all":
+            return cut.queries if name.endswith("q_norm") else cut.keys
         case "q_norm" | "k_norm" | "k_rope_bias":
             return cut.heads.features
         case "sinks":

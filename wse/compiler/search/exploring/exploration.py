@@ -15,6 +15,7 @@ import numpy as np
 
 from wse.compiler.options import REPORT
 from wse.compiler.search.exploring.layout_family import PATIENCE, LayoutFamily, Pick
+from wse.compiler.search.fallback_layouts import with_other_expert_placements
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import deciding_trials, try_layout
@@ -225,7 +226,7 @@ class Exploration:
         """
         best, setup = self.fastest_trial, self._setup
         if best is not None and best.layout.experts is None:
-            for other_layout in setup.with_other_expert_placements([best.layout]):
+            for other_layout in with_other_expert_placements(setup, [best.layout]):
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:

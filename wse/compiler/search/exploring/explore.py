@@ -13,6 +13,7 @@ from wse.compiler.options import OPTIMIZED, THIN_GEMM, Options, unsupported_on_m
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.exploring.exploration import Exploration
+from wse.compiler.search.fallback_layouts import fallback_layouts
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import dominant_cycles, try_layout
@@ -55,7 +56,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
     """
     exploration, on_whole_wafers = Exploration(setup), setup.layouts()
     if setup.many_users:  # 1, 2
-        for layouts in (on_whole_wafers, *setup.fallback_layouts(on_whole_wafers)):
+        for layouts in (on_whole_wafers, *fallback_layouts(setup, on_whole_wafers)):
             exploration.add(layouts)
             exploration.try_while_faster()
     else:
@@ -87,7 +88,7 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
         setup: Inputs that all trials share, such as model, wafer and request.
         on_whole_wafers: Layouts that use all PEs of each wafer.
     """
-    for fallback in setup.fallback_layouts(on_whole_wafers):  # 1
+    for fallback in fallback_layouts(setup, on_whole_wafers):  # 1
         if any(trial.fits for trial in _try_until_one_fits(replace(setup, timing=None), on_whole_wafers)):
             break
         on_whole_wafers = fallback
@@ -117,7 +118,7 @@ def trials_until_one_fits(setup: TrialSetup) -> list[Trial]:
     """
     layouts = setup.layouts()
     trials: list[Trial] = []
-    for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
+    for tried_layouts in (layouts, *fallback_layouts(setup, layouts)):
         trials += _try_until_one_fits(setup, tried_layouts)
         if any(trial.fits for trial in trials):
             break
@@ -232,7 +233,7 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
     untimed = replace(setup, timing=None)
     trials: list[Trial] = []
     misfits: list[BadMesh] = []
-    for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
+    for tried_layouts in (layouts, *fallback_layouts(setup, layouts)):
         for layout, product in [
             (other_layout, product) for other_layout in tried_layouts for product in setup.products(other_layout)
         ]:

@@ -19,12 +19,12 @@ from typing import NamedTuple
 from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, PREFILL, REFUSE, VERIFY
 from wse.compiler.search.fitting.chunks import first_that_fits
+from wse.compiler.search.layer_cycles import cycles_of_layers, layers_on
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import cycles_of_layers, layers_on
 from wse.models.spec import ModelSpec
 from wse_mappings.cuts.head_groups import head_places
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 MAX_NARROWING = 4
 """Maximum ratio of a region's columns to its attention columns."""

@@ -10,7 +10,7 @@ from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:

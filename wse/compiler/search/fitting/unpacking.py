@@ -14,10 +14,10 @@ from wse.compiler.choice import Choice, Rewrites
 from wse.compiler.options import DECODE, WIDE_UNPACKING
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.fitting.chunks import first_that_fits
+from wse.compiler.search.layer_cycles import cycles_of_layers, layers_on
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import cycles_of_layers, layers_on
 
 MIN_SAVED_FRACTION: Final = 0.01
 """Minimum fraction of a token's cycles that doubling the codes must save.

@@ -7,7 +7,7 @@ features of each head on the PE.
 from __future__ import annotations
 
 from wse.program.isa.pe_costs import PeCosts
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 
 def attention_scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:

@@ -11,6 +11,7 @@ from typing import Final
 from wse.number_formats import CODINGS
 from wse.program.isa.cycles.linear import BY_CODING, power_cycles, run_cycles, unpacking_cycles
 from wse.program.isa.pe_costs import PeCosts
+from wse_mappings.rounding import ceil_div
 
 _FP8: Final = CODINGS["fp8"].number
 _MXFP4: Final = CODINGS["mxfp4"].number
@@ -91,7 +92,7 @@ def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted:
         weighted: 1 to multiply the biases by the pair's router weight, else 0.
         share: Number of biases of each part that the PE stores.
     """
-    local_pairs = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
+    local_pairs = min(P, M * (ceil_div(share - 1, max(1, N)) + 1))
     return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
 
 

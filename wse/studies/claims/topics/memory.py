@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import provenance
+from wse.hardware.number import SourcedNumber
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count
+from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, with_type
@@ -25,20 +28,27 @@ CHIPS, RATES = 576, (250.0, 300.0)
 """Chips that serve Llama 70B, and tokens per second of a user without speculative decoding.
 
 The vendor and an independent benchmark published these speeds in 2024."""
+RATE: Final = SourcedNumber(
+    value=math.sqrt(RATES[0] * RATES[1]), unit="token/s", grade="M", source="geometric mean", range=RATES
+)
+LAYER_TIME: Final = "time of a layer, relative to that of 70B"
 LAYERS, PARAMETERS = 80, 70.6e9
 TRILLION: Final = "kimi-k2.6"
 """A trillion-parameter mixture-of-experts model, whose number of layers is used."""
 
 
-def many_small_chips(_: Laboratory) -> Finding:
+def many_small_chips(lab: Laboratory) -> Finding:
     """Decide whether many small SRAM chips can serve a trillion-parameter model (claim 7).
 
     The model's speed is extrapolated from the measured time per layer of a smaller model on 576
-    chips. Each op of a layer is split over several chips. Their synchronisation is assumed to
-    dominate, so a layer takes the same time regardless of its size. The number of chips is the
-    model's parameter count divided by the number of parameters that fit on one chip.
+    chips. Each op of a layer is split over several chips. If their synchronisation dominates, a
+    layer takes the same time regardless of its size. This is the stated assumption. At the other
+    end of the range, the time is proportional to the number of chips per layer. The number of chips
+    is the model's parameter count divided by the number of parameters that fit on one chip.
 
-    For comparison, the much higher speed that the SRAM bandwidth would allow is also computed.
+    The claim is true if no more chips are needed and users get at least the speed of a fast mode
+    (`FAST_TIMES` times the plain speed), and false if they get less. For comparison, the much
+    higher speed that the SRAM bandwidth would allow is also computed.
     """
     spec = read_config(CONFIGURATIONS[TRILLION])
     parameters = parameter_count(spec)
@@ -47,13 +57,25 @@ def many_small_chips(_: Laboratory) -> Finding:
     bandwidth_bound = CHIPS * CHIP_BYTES_PER_S / PARAMETERS
     chips = parameters / CHIP_SRAM_BYTES
     power = chips * CHIP_W / 1e6
+    chips_ratio = (chips / spec.layer_count) / (CHIPS / LAYERS)
+    layer_time = SourcedNumber(
+        value=1.0, unit="1", grade="I", source="judgement: synchronisation dominates", range=(1.0, chips_ratio)
+    )
+    sampled_rates = (
+        lab.sampled("tokens/s of 70B on small chips", RATE)
+        * (LAYERS / spec.layer_count)
+        / lab.sampled(LAYER_TIME, layer_time)
+    )
+    fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
+    is_fast = sampled_rates >= fast_speed
     return Finding(
-        verdicts=("conditional",),
+        verdicts=by_rule(holds=is_fast & (chips <= CHIPS), never=~is_fast),
         answer=f"A layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs on {CHIPS} chips, "
         f"{100 * RATES[1] / bandwidth_bound:.2f} % of the speed that SRAM bandwidth would allow. With the same time "
         f"per layer, a model of {parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to "
-        f"{rates[1]:,.0f} tokens/s. But it would fill {chips:,.0f} chips at one byte per parameter, with "
-        f"{power:.1f} MW. More parameters cost chips, more layers cost time.",
+        f"{rates[1]:,.0f} tokens/s; with a time in proportion to the chips of a layer, "
+        f"{rates[0] / chips_ratio:,.0f} to {rates[1] / chips_ratio:,.0f}. A fast mode has {fast_speed:g}. The model "
+        f"would fill {chips:,.0f} chips at one byte per parameter, with {power:.1f} MW.",
         numbers={
             "layer_us": figure(1e6 * layer_s[1], "µs", f"per layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
             "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "of 70B if limited by SRAM bandwidth only"),
@@ -61,9 +83,11 @@ def many_small_chips(_: Laboratory) -> Finding:
             "chips": figure(chips, "chips", f"for the weights of {TRILLION} at one byte per parameter"),
             "tokens_per_s_low": figure(rates[0], "tokens/s", f"of {TRILLION} with the slower layers of 70B"),
             "tokens_per_s_high": figure(rates[1], "tokens/s", f"of {TRILLION} with the faster layers of 70B"),
+            "chips_ratio": figure(chips_ratio, "", f"chips per layer of {TRILLION} divided by those of 70B"),
             "power_mw": figure(power, "MW", "of these chips"),
         },
-        reason="wse has no model of these chips; one published measurement was extrapolated",
+        reason="wse has no model of these chips; published speeds were extrapolated, and how the time of a layer "
+        "depends on its size is a judgement",
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from wse.serving.plan import users_at_speed
 from wse.studies.compare.machine import Machine
@@ -22,9 +22,6 @@ HALVINGS: Final = 20
 SLOWEST: Final = 1.0
 """Slowest grid speed, in tokens/s per user."""
 
-End = Literal["low", "value", "high"]
-"""Position in a price range: low end, central value, or high end."""
-
 
 class Interval(NamedTuple):
     """Range of speeds (tokens/s per user) in which tokens are cheaper on one group of machines."""
@@ -33,7 +30,7 @@ class Interval(NamedTuple):
     to_speed: float
 
 
-def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = "value") -> float:
+def cheapest_token(machines: Sequence[Machine], tokens_per_s: float) -> float:
     """Return the cost per million tokens on the cheapest machine that is fast enough.
 
     Each machine serves as many users as it can while every user gets the required speed.
@@ -41,8 +38,6 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
     Args:
         machines: The machines to choose from.
         tokens_per_s: Required speed in tokens/s per user.
-        end: Which price of a machine to use: the low end of its range, the central value or the
-            high end.
 
     Returns:
         The cost in USD; infinite if no machine reaches this speed even for one user.
@@ -52,13 +47,11 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
         users = users_at_speed(machine.point, machine.useful_users, tokens_per_s)
         cost = machine.point(users).usd_per_million_tokens if users else None
         if cost is not None:
-            prices.append(getattr(cost, end))
+            prices.append(cost.value)
     return min(prices, default=math.inf)
 
 
-def cheaper_speeds(
-    machines: Sequence[Machine], other_machines: Sequence[Machine], ends: tuple[End, End] = ("value", "value")
-) -> tuple[Interval, ...]:
+def cheaper_speeds(machines: Sequence[Machine], other_machines: Sequence[Machine]) -> tuple[Interval, ...]:
     """Return the ranges of speed in which tokens are cheaper on the first group of machines.
 
     1. Determine which group is cheaper at `SPEEDS` geometrically spaced speeds.
@@ -67,8 +60,6 @@ def cheaper_speeds(
     Args:
         machines: Machines of the first group.
         other_machines: Machines of the second group.
-        ends: Which price of a machine to use (low end, central value or high end of its range) for
-            the first group and for the second group.
 
     Returns:
         Intervals of tokens/s per user, slowest first. The last interval may be unbounded.
@@ -76,7 +67,7 @@ def cheaper_speeds(
 
     def is_cheaper(speed: float) -> bool:
         """Return whether tokens cost less on the first group of machines at this speed per user."""
-        return cheapest_token(machines, speed, ends[0]) < cheapest_token(other_machines, speed, ends[1])
+        return cheapest_token(machines, speed) < cheapest_token(other_machines, speed)
 
     fastest_of_all = max(fastest_speed(machine) for machine in (*machines, *other_machines))
     low = min(SLOWEST, fastest_of_all / 2)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wse.reports.intervals import range_of
 from wse.serving.plan import users_at_speed
 from wse.serving.tiers import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, TIER_SEPARATOR, CurveRow
+from wse.studies.compare.curve.samples import figures_of
 from wse.studies.compare.machine import Machine
 from wse.studies.results.operating_points import user_counts
 
 
-def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
+def curve_rows(machine: Machine, samples: Sequence[Machine], plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
     """Return the speed, cost and energy of a machine for various user counts, fewest first.
 
     The user counts are powers of two up to the maximum useful count: the number of users that
@@ -19,23 +24,23 @@ def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, .
 
     Args:
         machine: The machine, which must have room for at least one user.
+        samples: The machine in each sample.
         plain_tokens_per_s: Plain speed in tokens/s per user.
     """
     users = machine.useful_users
     speeds = {PLAIN: plain_tokens_per_s, FAST: FAST_TIMES * plain_tokens_per_s}
     tiers = {tier: users_at_speed(machine.point, users, speed) for tier, speed in speeds.items()}
     counts = sorted({*user_counts(users, users), *(count for count in tiers.values() if count)})
-    return tuple(
-        curve_row(machine, count, TIER_SEPARATOR.join(tier for tier, users in tiers.items() if users == count) or None)
-        for count in counts
-    )
+    names = {count: TIER_SEPARATOR.join(tier for tier, users in tiers.items() if users == count) for count in counts}
+    return tuple(curve_row(machine, samples, count, names[count] or None) for count in counts)
 
 
-def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow:
+def curve_row(machine: Machine, samples: Sequence[Machine], users: int, tier: str | None = None) -> CurveRow:
     """Return a row with a machine's speed, cost and energy when it serves ``users`` users.
 
     Args:
         machine: The machine. Its price and power must be known.
+        samples: The machine in each sample.
         users: Number of concurrent users.
         tier: ``plain``, ``fast`` or both if a service tier has this number of users; otherwise
             None.
@@ -44,7 +49,7 @@ def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     assert cost is not None  # machines of a comparison have prices
     assert energy is not None
-    return CurveRow(
+    row = CurveRow(
         machine=machine.text,
         kind=machine.kind,
         name=machine.name,
@@ -63,3 +68,5 @@ def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow
         joules_per_token_high=energy.high,
         tier=tier,
     )
+    ranges = {name: range_of(getattr(row, name), sampled) for name, sampled in figures_of(samples, users).items()}
+    return replace(row, ranges=ranges)

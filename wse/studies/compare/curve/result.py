@@ -10,6 +10,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
+from wse.studies.compare.curve.certainty import CurveCertainty
 from wse.studies.compare.curve.row import CurveRow
 from wse.studies.compare.curve.tables import curve_tables
 from wse.studies.compare.machine import GPU, WAFER
@@ -39,6 +40,7 @@ class CurveResult(Result):
         Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
     ] = None
     impossible: Annotated[Mapping[str, str] | None, Doc("machines that are impossible, with the reasons")] = None
+    certainty: Annotated[CurveCertainty, Doc("in what fraction of the samples each statement of the verdict holds")]
     verdict: Annotated[tuple[str, ...], Doc("sentences derived from the machines")]
 
     @property

@@ -12,10 +12,11 @@ from wse.reports.result import Report
 from wse.serving.prices import prices_without_gpus
 from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.compare.checks import check
-from wse.studies.compare.curve.frontier import with_best
+from wse.studies.compare.curve.certainty import certainty_of
 from wse.studies.compare.curve.points import curve_rows
 from wse.studies.compare.curve.result import CurveResult
-from wse.studies.compare.curve.row import CurveRow
+from wse.studies.compare.curve.row import CurveRow, with_best
+from wse.studies.compare.curve.samples import sampled_machines
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.grid.combination import CombinationRows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
@@ -41,7 +42,8 @@ def curve(
     1. For each GPU type, determine the smallest number of GPUs that can serve a user.
     2. Compile the model on all combinations of wafers, mappings and inter-wafer links. By default,
        only the wafers' own link is used.
-    3. Compute the speed and cost of all machines for various user counts, and derive the verdict.
+    3. Compute the speed and cost of all machines for various user counts, with their intervals, and
+       derive the verdict.
 
     Args:
         request: The model and the machines.
@@ -76,11 +78,13 @@ def curve(
     if not wafers:
         raise _does_not_fit(impossible_wafers)
     # 3. Operating points.
-    machines: list[Machine] = [*wafers, *gpus]
+    samples = {machine: sampled_machines(machine) for machine in (*wafers, *gpus)}
     economics = assumptions_of(grid.first.economics)
     for gpu in gpus:
         economics |= assumptions_of(gpu.deployment.economics, gpu.name)
-    rows = with_best([row for machine in machines for row in curve_rows(machine, plain_speed)])
+    rows = with_best([row for machine, sampled in samples.items() for row in curve_rows(machine, sampled, plain_speed)])
+    best_texts = {row.machine for row in rows if row.best}
+    certainty = certainty_of(samples, [machine for machine in samples if machine.text in best_texts])
     return CurveResult(
         inputs={**_inputs(wafer_request, grid, prepared_estimate), "plain_speed": plain_speed},
         note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared_estimate[0])))) or None,
@@ -91,7 +95,8 @@ def curve(
         public=public_points(grid.first.spec),
         published=_published(grid, rows),
         impossible={**impossible_wafers, **impossible_gpus} or None,
-        verdict=curve_verdict(machines),
+        certainty=certainty,
+        verdict=curve_verdict(samples, certainty),
     )
 
 

@@ -6,81 +6,128 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from wse.reports.terminal import plural, ranged
-from wse.serving.operating_point import OperatingPoint
+from wse.reports.intervals import interval_text, percent_text, range_of, with_interval
+from wse.reports.terminal import count, plural
+from wse.studies.compare.curve.certainty import (
+    EQUAL,
+    Crossover,
+    CurveCertainty,
+    cheapest_of,
+    crossover_of,
+    fastest_of,
+    full_cost,
+)
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, fastest_speed
+from wse.studies.compare.curve.samples import SampledMachines, figures_of
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.grid.verdict import rate
 from wse.studies.compare.machine import GPU, WAFER, Machine
 
-EQUAL: Final = 0.005
-"""Relative difference below which two numbers are considered equal."""
+CROSSOVERS: Final[dict[Crossover, str]] = {
+    "always": "at every speed",
+    "never": "at no speed",
+    "above": "above a speed that GPUs reach",
+    "alone": "only where GPUs are too slow",
+    "other": "in other ranges of speed",
+}
+"""Description of the speeds at which wafers have the cheaper token."""
 
 
-def curve_verdict(machines: Sequence[Machine]) -> tuple[str, ...]:
-    """Return three sentences that compare wafers with GPUs.
+def curve_verdict(samples: SampledMachines, certainty: CurveCertainty) -> tuple[str, ...]:
+    """Return four sentences that compare wafers with GPUs.
 
-    They state which machine is faster for a single user, which machine has the cheapest token, and
-    at which speeds per user tokens are cheaper on wafers.
+    They state which machine is faster for a single user, which machine has the cheapest token, at
+    which speeds per user tokens are cheaper on wafers, and how certain these statements are.
 
     Args:
-        machines: Wafer and GPU machines, at least one of each.
+        samples: Wafer and GPU machines, at least one of each, and the same machines in each sample.
+        certainty: In what fraction of the samples each statement holds.
     """
-    wafers, gpus = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
-    return _speed(wafers, gpus), _cheapest(wafers, gpus), _crossover(wafers, gpus)
+    machines = [*samples]
+    fastest_machines = sorted((fastest_of(machines, kind) for kind in (WAFER, GPU)), key=fastest_speed, reverse=True)
+    cheapest_machines = sorted((cheapest_of(machines, kind) for kind in (WAFER, GPU)), key=full_cost)
+    return (
+        _speed(fastest_machines, samples),
+        _cheapest(cheapest_machines, samples),
+        _crossover(machines, certainty),
+        _certainty(fastest_machines, cheapest_machines, certainty),
+    )
 
 
-def _speed(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
+def _speed(fastest_machines: Sequence[Machine], samples: SampledMachines) -> str:
     """Return a sentence that states which machine is faster for one user, and by what factor."""
-    fastest_machines = [max(group, key=fastest_speed) for group in (wafers, gpus)]
-    winner, loser = sorted(fastest_machines, key=lambda machine: -fastest_speed(machine))
+    winner, loser = fastest_machines
     times = fastest_speed(winner) / fastest_speed(loser)
-    rates = f"{rate(fastest_speed(winner))} against {rate(fastest_speed(loser))}"
+    rates = " against ".join(
+        f"{rate(fastest_speed(machine))} {_interval(machine, samples, 1, 'tokens_per_s_per_user')}".rstrip()
+        for machine in fastest_machines
+    )
     comparison = "as fast" if times < 1 + EQUAL else f"{_times(times)} as fast"
     return f"One user is {comparison} on {winner.text} as on {loser.text}: {rates}."
 
 
-def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
+def _interval(machine: Machine, samples: SampledMachines, users: int, figure: str) -> str:
+    """Return the 90 % interval of a machine's speed as text; empty if it has no width.
+
+    Args:
+        machine: The machine.
+        samples: The machine in each sample.
+        users: Number of users.
+        figure: Name of the figure.
+    """
+    value = getattr(machine.point(users), figure)
+    return interval_text(range_of(value, figures_of(samples[machine], users)[figure]), count)
+
+
+def _cheapest(cheapest_machines: Sequence[Machine], samples: SampledMachines) -> str:
     """Return a sentence about the cheapest token on wafers and on GPUs, at any speed."""
-    pairs = [min(((m, _full(m)) for m in group), key=lambda pair: _usd(pair[1])) for group in (wafers, gpus)]
-    (winner, winner_point), (loser, loser_point) = sorted(pairs, key=lambda pair: _usd(pair[1]))
+    winner, loser = cheapest_machines
+    point = winner.point(winner.useful_users)
     return (
         f"Of the numbers of wafers and GPUs compared, a token is cheapest on {winner.text}, "
-        f"{_price(winner_point)} with "
-        f"{plural(winner_point.concurrency, 'user')} of {rate(winner_point.tokens_per_s_per_user or 0.0)}, "
-        f"against {_price(loser_point)} on {loser.text}{_overlap(winner_point, loser_point)}."
+        f"{_price(winner, samples)} with {plural(point.concurrency, 'user')} of "
+        f"{rate(point.tokens_per_s_per_user or 0.0)}, against {_price(loser, samples)} on {loser.text}."
     )
 
 
-def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return a sentence about the speeds per user at which wafers have the cheaper token.
+def _price(machine: Machine, samples: SampledMachines) -> str:
+    """Format the cost per million tokens with the maximum useful number of users, with its interval."""
+    sampled = figures_of(samples[machine], machine.useful_users)["usd_per_million_tokens"]
+    value = full_cost(machine)
+    return with_interval(price(value), " USD per million", range_of(value, sampled), price)
 
-    Speeds are stated for central prices, for the lowest wafer price with the highest GPU price, and
-    for the highest wafer price with the lowest GPU price.
-    """
+
+def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
+    """Return a sentence about the speeds per user at which wafers have the cheaper token."""
+    wafers, gpus = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
     fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
     wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed
     wafers_only_text = (
         f" Above {rate(fastest_gpu_speed)} per user only wafers are fast enough." if wafers_are_faster else ""
     )
-    central = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
-    generous = _speeds(cheaper_speeds(wafers, gpus, ("low", "high")), fastest_gpu_speed)
-    cautious = _speeds(cheaper_speeds(wafers, gpus, ("high", "low")), fastest_gpu_speed)
-    users_text = "With the users that each machine serves at a speed"
-    if central == generous == cautious:
-        return f"{users_text}, wafers have the cheaper token {central}, {_prices_text(wafers, gpus)}.{wafers_only_text}"
+    speeds = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
+    text = with_interval(speeds, "", certainty.tokens_per_s, count)
     return (
-        f"{users_text}, at central prices wafers have the cheaper token {central}; at the lowest price of wafers and "
-        f"the highest of GPUs {generous}; at the highest of wafers and the lowest of GPUs {cautious}."
-        f"{wafers_only_text}"
+        f"With the users that each machine serves at a speed, wafers have the cheaper token {text}.{wafers_only_text}"
     )
 
 
-def _prices_text(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return "at all prices within the ranges", or a phrase for prices without ranges."""
-    costs = [_full(machine).usd_per_million_tokens for machine in (*wafers, *gpus)]
-    has_ranges = any(cost is not None and cost.low < cost.high for cost in costs)
-    return "at all prices within the ranges" if has_ranges else "at the given prices"
+def _certainty(
+    fastest_machines: Sequence[Machine], cheapest_machines: Sequence[Machine], certainty: CurveCertainty
+) -> str:
+    """Return a sentence that states in what fraction of the samples the verdict holds."""
+    *other_texts, last_text = (
+        f"{CROSSOVERS[case]} in {percent_text(certainty.crossovers[case])}"
+        for case in CROSSOVERS
+        if case in certainty.crossovers
+    )
+    crossovers = f"{', '.join(other_texts)} and {last_text}" if other_texts else last_text
+    places = [f"{winner.text} than on {loser.text}" for winner, loser in (fastest_machines, cheapest_machines)]
+    return (
+        f"Of {certainty.samples} samples of prices, constants and model errors, one user is faster on {places[0]} in "
+        f"{percent_text(certainty.faster)}, and a token is cheaper on {places[1]} in "
+        f"{percent_text(certainty.cheaper)}; wafers have the cheaper token {crossovers}."
+    )
 
 
 def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
@@ -90,48 +137,18 @@ def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
         intervals: Ranges of speed in which wafers are cheaper, slowest first.
         fastest_gpu_speed: Highest speed that GPUs reach, in tokens/s per user.
     """
-    if not intervals:
-        return "at no speed"
+    crossover = crossover_of(intervals, fastest_gpu_speed)
+    if crossover in ("always", "never", "alone"):
+        return CROSSOVERS[crossover]
     texts = []
     for low, high in intervals:
         if low <= 1:
-            texts.append("at every speed" if math.isinf(high) else f"up to {rate(high)} per user")
+            texts.append(f"up to {rate(high)} per user")
         elif math.isinf(high):
-            texts.append(
-                "only where GPUs are too slow"
-                if low >= fastest_gpu_speed * (1 - EQUAL)
-                else f"above {rate(low)} per user"
-            )
+            texts.append(f"above {rate(low)} per user")
         else:
             texts.append(f"between {rate(low)} and {rate(high)} per user")
     return " and ".join(texts)
-
-
-def _full(machine: Machine) -> OperatingPoint:
-    """Return the speed and cost of a machine with its maximum useful number of users.
-
-    More users would not raise the throughput, or their KV caches would not fit.
-    """
-    return machine.point(machine.useful_users)
-
-
-def _overlap(best: OperatingPoint, other_point: OperatingPoint) -> str:
-    """Return a remark if two machines' cost ranges overlap, so that either could be cheaper."""
-    if best.usd_per_million_tokens is None or other_point.usd_per_million_tokens is None:
-        return ""
-    overlaps = other_point.usd_per_million_tokens.low <= best.usd_per_million_tokens.high
-    return " (within the published range of prices, the order may be reversed)" if overlaps else ""
-
-
-def _usd(point: OperatingPoint) -> float:
-    """Return the cost per million tokens in USD; infinite if the price is unknown."""
-    return math.inf if point.usd_per_million_tokens is None else point.usd_per_million_tokens.value
-
-
-def _price(point: OperatingPoint) -> str:
-    """Format the cost per million tokens with its range; empty if the price is unknown."""
-    cost = point.usd_per_million_tokens
-    return "" if cost is None else f"{ranged(cost.value, cost.low, cost.high, price, ' USD')} per million"
 
 
 def _times(times: float) -> str:

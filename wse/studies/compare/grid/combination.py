@@ -24,6 +24,9 @@ from wse.studies.compare.tables import link_text, mapping_text
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout, layouts_by_users
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_times
+from wse.studies.estimate.ranges.samples import SAMPLES, SEED
+from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate, timed_estimate
 from wse.studies.options.option import replace_options
@@ -127,12 +130,13 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
             timed_layout = timed_estimate(linked_estimate, layout.compilation.program)
             layout_request = base if users is None else replace_options(base, users=users, objective=LATENCY)
             row = row_of(timed_layout, layout_request, link, prepared_estimate.economics)
+            uncertainty = uncertainty_of(linked_estimate, layout.compilation.program) if row.users else None
             if not request.gpu:
-                row_samples = samples_of(linked_estimate, layout.compilation.program, timed_layout.deployment, row)
+                row_samples = samples_of(uncertainty, timed_layout.deployment, row)
                 row = with_ranges(row, row_samples)
                 samples.append(row_samples)
             rows.append(row)
-            machines.append(_machine(timed_layout, row, link_text(row) if len(links) > 1 else ""))
+            machines.append(_machine(timed_layout, row, link_text(row) if len(links) > 1 else "", uncertainty))
     model = model_result(prepared_estimate.spec, program)
     return CombinationRows(rows=tuple(rows), machines=tuple(machines), samples=tuple(samples), model=model)
 
@@ -153,17 +157,20 @@ def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstima
     return {None: choose_layout(prepared_estimate, compile_fastest)}
 
 
-def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:
+def _machine(
+    timed_layout: TimedEstimate, row: ComparisonRow, link: str, uncertainty: Uncertainty | None
+) -> Machine | str:
     """Create a machine from a wafer estimate, or return the reason why it cannot serve a user.
 
     Args:
         timed_layout: The estimate.
         row: Row of the estimate, which contains the name of the mapping.
         link: Description of the inter-wafer link; empty if only one link is compared.
+        uncertainty: What makes its times uncertain; None if there is no room for a user.
     """
-    deployment, shape = timed_layout.deployment, timed_layout.deployment.shape
-    if not deployment.max_concurrency:
-        return no_room(shape)
+    deployment = timed_layout.deployment
+    if uncertainty is None:
+        return no_room(deployment.shape)
     return Machine(
         kind=WAFER,
         name=timed_layout.result.wafer.name,
@@ -171,6 +178,7 @@ def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Mach
         dtype=timed_layout.result.model.dtype,
         link=link,
         deployment=deployment,
+        time_ratios=sampled_times(uncertainty, SAMPLES, SEED),
     )
 
 

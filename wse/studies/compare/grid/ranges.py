@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from wse.arrays import F64
-from wse.program.program import Program
 from wse.reports.intervals import CONFIDENCE, percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.compare.grid.verdict import own_link, place
-from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.estimate.ranges.sampled_figures import sampled_figures
-from wse.studies.estimate.ranges.study import uncertainty_of
+from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 RowSamples = Mapping[str, F64]
@@ -45,24 +42,20 @@ class OrderResult(Result):
     samples: Annotated[int, Doc("number of samples")]
 
 
-def samples_of(
-    prepared_estimate: PreparedEstimate, program: Program, deployment: WaferDeployment, row: ComparisonRow
-) -> RowSamples:
+def samples_of(uncertainty: Uncertainty | None, deployment: WaferDeployment, row: ComparisonRow) -> RowSamples:
     """Return the speed and cost figures of a row for random samples of the uncertain constants.
 
     There are figures for one user, and for the number of users in the row. All rows of a comparison
-    use the same samples of constants, price, power and model error. The result is empty if the row
-    has no users.
+    use the same samples of constants, price, power and model error.
 
     Args:
-        prepared_estimate: The request.
-        program: The compiled model.
+        uncertainty: What makes the times uncertain. None if the row has no users; the result is
+            then empty.
         deployment: The model on its wafers, from which speed and cost are computed.
         row: The row, which states the number of users.
     """
-    if not row.users:
+    if uncertainty is None or not row.users:
         return {}
-    uncertainty = uncertainty_of(prepared_estimate, program)
     one_user, all_users = (sampled_figures(uncertainty, deployment, users, 1) for users in (1, row.users))
     single_user_samples = {key: one_user[key] for key in _OF_ONE_USER if key in one_user}
     return single_user_samples | {key: all_users[key] for key in _OF_ALL_USERS if key in all_users}

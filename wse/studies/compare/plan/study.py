@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wse.errors import DoesNotFit
@@ -71,11 +72,7 @@ def plan_machines(
     """
     check(request)
     targets = request.targets
-    lengths: Sequence[tuple[int | None, int | None]] = [
-        (request.base.workload.prompt_len, request.base.workload.new_tokens)
-    ]
-    if targets.lengths is not None:
-        lengths = [read_lengths(text) for text in targets.lengths]
+    lengths = _lengths(request)
     rows: list[PlannedRow] = []
     samples: RowSamples = {}
     tried_lengths: list[tuple[int, int]] = []
@@ -87,18 +84,7 @@ def plan_machines(
         for position, (prompt_len, new_tokens) in enumerate(lengths):
             base = replace_options(request.base, prompt_len=prompt_len, new_tokens=new_tokens)
             request_of_lengths = replace(request, base=base)
-
-            def report_progress(done: int, total: int, name: str, position: int = position) -> None:
-                """Report progress within one pair of lengths as progress over all pairs.
-
-                Args:
-                    done: Number of finished combinations of this pair.
-                    total: Number of combinations of this pair.
-                    name: Name of the last combination.
-                    position: Index of the pair.
-                """
-                on_progress(position * total + done, len(lengths) * total, name)
-
+            report_progress = partial(_report_progress, on_progress, position, len(lengths))
             first, wafer_samples, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
             tried_wafers |= wafers
             gpu_samples, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
@@ -128,6 +114,27 @@ def plan_machines(
         cheaper=cheaper or None,
         verdict=plan_verdict(rows, request.goal, tried_lengths, cheaper),
     )
+
+
+def _lengths(request: CompareRequest) -> Sequence[tuple[int | None, int | None]]:
+    """Return the requested pairs of prompt length and number of new tokens; None for a default."""
+    if request.targets.lengths is not None:
+        return [read_lengths(text) for text in request.targets.lengths]
+    return [(request.base.workload.prompt_len, request.base.workload.new_tokens)]
+
+
+def _report_progress(on_progress: OnProgress, position: int, pairs: int, done: int, total: int, name: str) -> None:
+    """Report progress within one pair of lengths as progress over all pairs.
+
+    Args:
+        on_progress: Function to call.
+        position: Index of the pair.
+        pairs: Number of pairs.
+        done: Number of finished combinations of this pair.
+        total: Number of combinations of this pair.
+        name: Name of the last combination.
+    """
+    on_progress(position * total + done, pairs * total, name)
 
 
 def _wafer_rows(

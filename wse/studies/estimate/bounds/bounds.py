@@ -13,7 +13,8 @@ from rich.text import Text
 
 from wse.backends.fabric.bounds import BOUNDS, PhaseBounds
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.model import Fabric, TokenClass
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.token_class import TokenClass
 from wse.models.spec import Layer, ModelSpec
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number

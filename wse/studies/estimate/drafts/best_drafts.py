@@ -12,6 +12,7 @@ from wse.serving.drafts.speculation import Acceptance, best_draft
 from wse.serving.drafts.tree import DraftTree, fastest_tree
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.studies.options.drafts.acceptance import DraftAcceptance
+from wse_mappings.rounding import ceil_div
 
 TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Node counts of the draft trees to try."""
@@ -65,7 +66,7 @@ class UsersOfDrafts:
     @cached_property
     def machine(self) -> DraftMachine:
         """Drafting and verification times on the replica with the most users."""
-        return self.drafter.machine(-(-self.users // self.replicas))
+        return self.drafter.machine(ceil_div(self.users, self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
         """Return the speed and cost per token with certain drafts (tokens that are verified later).

@@ -15,7 +15,8 @@ from wse.program.program import Program
 from wse.serving.route import PassRoute, busy_cycles
 from wse.studies.compile.choose import pass_fabric
 from wse.studies.estimate.drafts.placement import PlacedDraft
-from wse.studies.estimate.timing.stage_times import REGION, RouteReader, pass_time
+from wse.studies.estimate.timing.servers import REGION
+from wse.studies.estimate.timing.stage_times import RouteReader, pass_time
 from wse.studies.options.basis import PreparedPlacement
 from wse.studies.options.drafts.draft import HEAD
 

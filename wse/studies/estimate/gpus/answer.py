@@ -45,7 +45,8 @@ def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]
     system, replicas = result.system, result.serving.replicas
     gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"
     headline = f"{printable(result.model.name)}, {result.model.dtype}, on {machine_text(gpus, replicas)}"
-    return answer_tables(headline, _sentences(result), [*_rows(result)], result.grades if detail else None)
+    grades = result.grades if detail else None
+    return answer_tables(headline, _sentences(result), [*_rows(result)], grades, result.ranges)
 
 
 def _sentences(result: GpuEstimateResult) -> Iterator[str]:

@@ -37,18 +37,17 @@ class DraftedGpus(GpuDeployment):
 
     steps_of: Callable[[float], DraftSteps]
 
-    def wait_s(self, other_requests: float) -> float:
-        """Return the mean time in seconds that a new request waits until the running pass ends.
-
-        If a pass is running, this is half the duration of a verification pass with its draft
-        passes.
+    def pass_s(self, decoding: float, prompts: float) -> float:
+        """Return the duration of a verification pass with its draft passes, in seconds.
 
         Args:
-            other_requests: Mean number of other requests. A number below 1 is the probability that
-                a pass is running.
+            decoding: Mean number of requests that decode in the pass, at least 1.
+            prompts: Number of prompts that the pass reads; 0 or at least 1.
         """
-        steps = self.steps_of(max(1.0, other_requests))
-        return min(1.0, other_requests) * steps.busy_s / 2
+        steps = self.steps_of(decoding)
+        if not prompts:
+            return steps.busy_s
+        return self.prompt_rounds(decoding, prompts).round_s * steps.tokens_per_pass
 
     def decode_round_s(self, decoding: float) -> float:
         """Return the time per output token of each request in seconds while no prompts are read.

@@ -71,6 +71,7 @@ class PreparedGpuEstimate:
     objective: str
     price: str | None
     note: str | None = None
+    workload: str | None = None
 
     @property
     def deployment(self) -> GpuDeployment:
@@ -121,28 +122,15 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         BadInput: A name is unknown, or a file is missing or cannot be used.
         DoesNotFit: The weights do not fit.
     """
+    request = dataclasses.replace(request, workload=request.workload.with_named_lengths())
     assert request.gpu is not None  # callers use this function for requests with a GPU only
     # 1. Options.
     check_options(request)
     parallelism = request.gpu_serving.parallelism or TENSOR
     # 2. Model, GPU and serving stack.
     loaded_model = load_model(request.model, with_weights=False)
-    gpu, spec = load_gpu(request.gpu), loaded_model.spec
-    if spec.experts is None and parallelism != TENSOR:
-        msg = f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}"
-        raise BadInput(msg)
-    stack = load_stack(request.gpu_serving.stack or STACK, gpu.generation)
-    server = GpuServer(
-        spec=spec,
-        weights=weight_format(spec, request.types.dtype),
-        gpu=gpu,
-        stack=stack,
-        parallelism=Parallelism(
-            gpus=request.gpu_serving.gpus or 1,
-            attention_by_data=parallelism == DATA,
-            whole_experts=parallelism in (EXPERTS, DATA),
-        ),
-    )
+    server = _server(request, loaded_model.spec, parallelism)
+    gpu, spec = server.gpu, server.spec
     draft_model = (
         None if request.drafts.draft_model is None else load_draft_model(request.drafts.draft_model, loaded_model).spec
     )
@@ -180,6 +168,36 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         objective=request.serving.objective or LATENCY,
         price=prices_text(request.costs.price),
         note=dtype_note(loaded_model, request.types.dtype),
+        workload=request.workload.workload_name,
+    )
+
+
+def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuServer:
+    """Return the timing model of the requested GPUs, or of one GPU if no number is requested.
+
+    Args:
+        request: The request.
+        spec: The model.
+        parallelism: How the model is divided over the GPUs.
+
+    Raises:
+        BadInput: A name is unknown, or experts are to be divided and the model has none.
+    """
+    assert request.gpu is not None
+    gpu = load_gpu(request.gpu)
+    if spec.experts is None and parallelism != TENSOR:
+        msg = f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}"
+        raise BadInput(msg)
+    return GpuServer(
+        spec=spec,
+        weights=weight_format(spec, request.types.dtype),
+        gpu=gpu,
+        stack=load_stack(request.gpu_serving.stack or STACK, gpu.generation),
+        parallelism=Parallelism(
+            gpus=request.gpu_serving.gpus or 1,
+            attention_by_data=parallelism == DATA,
+            whole_experts=parallelism in (EXPERTS, DATA),
+        ),
     )
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Final
 
-from wse.hardware.number import Grade, SourcedNumber, weakest
+from wse.hardware.number import SourcedNumber
 from wse.models.tensors.model_tensors import parameter_count
 from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
-from wse.serving.gpus.load import gpu_numbers, stack_numbers
 from wse.serving.gpus.roofline import Tokens
-from wse.serving.gpus.server import GpuServer
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.plan import plan_of
 from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
+from wse.studies.estimate.gpus.grades import gpu_grades
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpu_estimate
 from wse.studies.estimate.gpus.result import (
     GpuCostResult,
@@ -32,15 +30,11 @@ from wse.studies.estimate.gpus.result import (
     GpuTpotParts,
     GpuVerifyResult,
 )
-from wse.studies.estimate.grades import SOURCES, GradeResult
 from wse.studies.estimate.ranges.gpu_figures import sampled_gpu_figures
 from wse.studies.estimate.ranges.sampled_figures import intervals_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
-
-ARRIVALS_GRADE: Final[Grade] = "I"
-"""Evidence grade of the assumption that other users' prompts arrive at equal intervals."""
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
@@ -107,36 +101,11 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         published=_published(prepared_estimate, 1 / tpot_s, drafts),
         energy=None if energy is None or economics is None else _energy(energy, economics),
         cost=None if cost is None or economics is None else _cost(cost, economics),
-        grades=_grades(prepared_estimate, energy, cost),
+        grades=gpu_grades(prepared_estimate, energy, cost),
         serving=serving,
         ranges={f"serving.{name}": interval for name, interval in intervals.items()},
         batches=_draft_gains(prepared_estimate, serving),
     )
-
-
-def _grades(
-    prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
-) -> dict[str, GradeResult]:
-    """Return the evidence grades of an estimate, which state how reliable its numbers are.
-
-    Args:
-        prepared_estimate: The request.
-        energy: Energy per token; None if the power is unknown.
-        cost: Cost per million tokens; None if the price is unknown.
-
-    Returns:
-        Grades, keyed by the number's path in the JSON output, such as ``latency.tpot_s``.
-    """
-    decode_grade = gpu_grade(prepared_estimate)
-    first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
-    decode_keys = ("latency.tpot_s", "decode.tokens_per_s_per_user", "decode.tokens_per_s", "memory.kv_capacity_tokens")
-    grades = dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), first_token_grade)
-    grades |= dict.fromkeys(decode_keys, decode_grade)
-    if energy is not None:
-        grades["energy.joules_per_token"] = _combined_grade(decode_grade, energy, "gpu_power_w")
-    if cost is not None:
-        grades["cost.usd_per_million_tokens"] = _combined_grade(decode_grade, cost, "gpu_usd_per_hour")
-    return grades
 
 
 def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
@@ -220,69 +189,6 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
     return GpuVerifyResult(tokens=prepared_estimate.verify_tokens, s=verify_s, ratio_to_decode=verify_s / decode_s)
 
 
-def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
-    """Return the evidence grade of a GPU estimate, which states how reliable its constants are.
-
-    It is the weakest grade among the constants of the GPU, and those constants of the serving stack
-    that affect this model.
-    """
-    generation = prepared_estimate.server.gpu.generation
-    stack = {
-        key: number
-        for key, number in stack_numbers(prepared_estimate.stack).items()
-        if key.partition(".")[2] in ("", generation) and key not in _irrelevant_constants(prepared_estimate.server)
-    }
-    numbers = {f"{prepared_estimate.gpu} {key}": number for key, number in gpu_numbers(prepared_estimate.gpu).items()}
-    numbers |= {f"{prepared_estimate.stack} {key}": number for key, number in stack.items()}
-    grade = weakest(number.grade for number in numbers.values())
-    name = next(name for name, number in numbers.items() if number.grade == grade)
-    return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
-
-
-def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
-    """Return the evidence grade of the time to first token.
-
-    With several users, this time also depends on the assumption that other users' prompts arrive at
-    equal intervals. In that case, the grade cannot exceed the grade of this assumption.
-
-    Args:
-        prepared_estimate: The request.
-        decode_grade: Grade of the decoded tokens per second.
-    """
-    if prepared_estimate.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
-        return decode_grade
-    return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
-
-
-def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
-    """Return the names of constants of a serving stack that do not affect an estimate.
-
-    For example, constants of all-reduces are irrelevant on a single GPU.
-    """
-    keys = {"workspace_bytes", "memory_ratio", "max_sequences"}
-    if server.parallelism.gpus == 1:
-        keys |= {"link_ratio", "all_reduce_s", "one_shot_bytes"}
-    if server.spec.experts is None:
-        keys |= {"expert_ratio", "expert_layer_s", f"expert_layer_s.{server.gpu.generation}"}
-    if not (server.weights.is_of_four_bits and server.gpu.fp4_flops_per_s):
-        keys.add("four_bit_ratio")
-    return frozenset(keys)
-
-
-def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the grade of an energy or cost per token, which cannot exceed the speed's grade.
-
-    Args:
-        decode_grade: Grade of the decoded tokens per second.
-        number: The energy or cost per token, with its own grade.
-        name: Name of the constant (such as a power or price) that the number's grade is based on.
-    """
-    grade = weakest((decode_grade.grade, number.grade))
-    return (
-        decode_grade if grade == decode_grade.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
-    )
-
-
 def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
     """Return the energy per token with its range, and the assumed power behind it."""
     return GpuEnergyResult(
@@ -321,6 +227,7 @@ def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
         "batch": prepared_estimate.users,
         "objective": prepared_estimate.objective,
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
+        "workload": prepared_estimate.workload,
         "prompt_len": prepared_estimate.prompt_tokens,
         "new_tokens": prepared_estimate.new_tokens,
         "price": prepared_estimate.price,

@@ -30,7 +30,7 @@ from wse.studies.estimate.layouts.searches import search_for_room
 from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
-from wse_mappings.cuts.split import ceil_div
+from wse_mappings.rounding import ceil_div
 
 WIDENED: Final = 2
 """Number of layouts per search to compile for passes over several users."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
-from wse.hardware.load import Values, provenance
 from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.studies.options.settings import SOFTWARE, WAFER
+from wse.studies.options.placement import MachineOptions
+from wse.studies.options.settings import SOFTWARE, WAFER, sourced_numbers
 
 CLOCK: Final = "wafer.clock_hz"
 _TIMED_WAFER: Final = (
@@ -88,33 +87,19 @@ class Costs:
         return replace(self, **{place: changed_spec})
 
 
-def uncertain_constants(
-    wafer: str | Path,
-    software: str | Path,
-    generation: str,
-    *,
-    wafer_values: Values = (),
-    software_values: Values = (),
-) -> tuple[UncertainConstant, ...]:
+def uncertain_constants(machine: MachineOptions, generation: str) -> tuple[UncertainConstant, ...]:
     """Return the constants that affect times and are known only within a range.
 
     A constant that the user replaced has no range, so it is left out.
 
     Args:
-        wafer: Name or file of the wafer.
-        software: Name or file of the software profile.
+        machine: The wafer, the link between wafers, and the software profile.
         generation: Generation of the wafer, for numbers that differ between generations.
-        wafer_values: (name, number) pairs that replace numbers of the wafer.
-        software_values: (name, number) pairs that replace numbers of the software profile.
     """
-    found = []
-    for prefix, file, values, keys in (
-        (WAFER, wafer, wafer_values, _TIMED_WAFER),
-        (SOFTWARE, software, software_values, _TIMED_SOFTWARE),
-    ):
-        numbers = provenance(file, values)
+    all_numbers, found = sourced_numbers(machine), []
+    for prefix, keys in ((WAFER, _TIMED_WAFER), (SOFTWARE, _TIMED_SOFTWARE)):
         for key in keys:
-            number = numbers.get(f"{key}.{generation}") or numbers[key]
+            number = all_numbers[prefix].get(f"{key}.{generation}") or all_numbers[prefix][key]
             if number.low < number.high:
                 found.append(UncertainConstant(name=f"{prefix}{key}", number=number))
     return tuple(found)

@@ -32,17 +32,21 @@ def gpu_price_and_power(gpu: str) -> tuple[str, str]:
     return f"economics.gpu_usd_per_hour.{gpu}", f"economics.gpu_power_w.{gpu}"
 
 
-def gpu_time_ratios(server: GpuServer) -> F64:
+def gpu_time_ratios(server: GpuServer, name: str = GPU_ERROR) -> F64:
     """Return samples of the ratio of actual to predicted times of a model on GPUs.
 
-    All estimates use the same random quantiles of the model error. Errors that two GPU estimates
-    have in common therefore cancel in a comparison.
+    By default, all estimates use the same random quantiles of the model error. Errors that two GPU
+    estimates have in common therefore cancel in a comparison.
+
+    Args:
+        server: Model, GPUs and serving stack.
+        name: Name of the model error, which determines its random quantiles.
 
     Returns:
         float64 ``[SAMPLES]``.
     """
     error = model_error("gpu_dense" if server.spec.experts is None else "gpu_experts", server.stack.name)
-    return np.exp(error.at(probabilities_of(GPU_ERROR, SAMPLES, SEED)))
+    return np.exp(error.at(probabilities_of(name, SAMPLES, SEED)))
 
 
 def sampled_gpu_figures(deployment: GpuDeployment, point: OperatingPointResult) -> Mapping[str, F64]:

@@ -15,7 +15,8 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.route import PassRoute, alone_cycles, as_loop, busiest_server
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.constants import Costs
-from wse.studies.estimate.timing.stage_times import HOST_LINK, RouteReader
+from wse.studies.estimate.timing.servers import HOST_LINK
+from wse.studies.estimate.timing.stage_times import RouteReader
 
 TIMES: Final = ("token_s", "stage_s", "prompt_s", "delay_s")
 """Fields of a `WaferDeployment` that depend on constants, in the order of the arrays here."""

@@ -39,13 +39,7 @@ def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Unc
         program: The compiled model.
     """
     machine = prepared_estimate.request.machine
-    constants = uncertain_constants(
-        machine.wafer,
-        machine.software,
-        prepared_estimate.wafer.generation,
-        wafer_values=machine.wafer_values,
-        software_values=machine.software_values,
-    )
+    constants = uncertain_constants(machine, prepared_estimate.wafer.generation)
     retiming = Retiming(prepared_estimate, program)
     # The links of a comparison replace numbers of the wafer without a trace in the request.
     constants = tuple(c for c in constants if retiming.costs.value(c.name) == c.number.value)

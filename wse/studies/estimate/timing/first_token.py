@@ -18,7 +18,8 @@ from wse.reports.result import Doc, Result
 from wse.serving import events
 from wse.serving.pipelining import chunks_cycles, idle_fraction
 from wse.serving.route import PassRoute, alone_cycles
-from wse.studies.estimate.timing.stage_times import REGION, RouteReader, Server
+from wse.studies.estimate.timing.servers import REGION, Server
+from wse.studies.estimate.timing.stage_times import RouteReader
 
 MOST_VISITS: Final = 40_000
 """Maximum number of visits in a discrete-event run for a report, which takes about 0.1 s."""

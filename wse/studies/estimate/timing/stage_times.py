@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -34,71 +33,11 @@ from wse.program.steps import HOST, Steps
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
-from wse.reports.terminal import number_ranges
 from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server
 from wse.serving.simulation.staged_costs import PassTime
+from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
 
-REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
-KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
-"""Kinds of servers."""
 _LINK_RATES: Final = ("clock_hz", "stream_words_per_cycle", "host_bytes_per_s", "wafer_link_bytes_per_s")
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A PE region, a link or a host connection, which handles one batch of tokens at a time.
-
-    Attributes:
-        kind: One of ``KINDS``.
-        wafer: Index of the wafer that contains the region or link. For a link to another wafer or
-            to the host, it is the wafer from which the data come.
-        stages: Pipeline stages that run on a region, or the two stages that a link within a wafer
-            connects. Empty for links to other wafers and to the host.
-    """
-
-    kind: str
-    wafer: int
-    stages: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the server in reports."""
-        stages = number_ranges(self.stages)
-        match self.kind:
-            case "region":
-                return f"stage {stages}" if len(self.stages) == 1 else f"stages {stages}"
-            case "link":
-                return f"link of stages {stages}"
-            case "wafer link":
-                return f"link out of wafer {self.wafer}"
-            case _:
-                return f"link of the host to wafer {self.wafer}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageTimes:
-    """The servers of a compiled Program, and the time that prompts and tokens spend on them.
-
-    A server is a PE region, a link or a host connection. A route is a sequence of visits to
-    servers, with the cycles of each visit.
-
-    Attributes:
-        servers: The servers. A visit in a route refers to a server by its index in this tuple.
-        prefill: Route of each prompt chunk, in order.
-        decode: Route of a pass that decodes one token per user.
-    """
-
-    servers: tuple[Server, ...]
-    prefill: tuple[PassRoute, ...]
-    decode: PassRoute
-
-    def servers_of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of all servers of one kind.
-
-        Args:
-            kind: One of ``KINDS``, such as ``region``.
-        """
-        return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
 class _Stream(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse.backends.fabric.expert_costs import Pairs
+from wse.backends.fabric.expert_columns import Pairs
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.program.program import Program

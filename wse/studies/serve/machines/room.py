@@ -21,7 +21,8 @@ def check_room(workload: Workload, costs: PassCosts) -> None:
     if slots > costs.kv_capacity_tokens:
         message = (
             f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens need {slots:,} "
-            f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
+            f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests "
+            "(a smaller --context, and for a trace --too-long skip)"
         )
         raise DoesNotFit(message)
 

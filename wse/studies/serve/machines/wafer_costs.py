@@ -19,6 +19,7 @@ from wse.serving.route import as_loop
 from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.timing.stage_times import RouteReader, pass_time
 from wse.studies.results.sram import cache_capacity
+from wse_mappings.rounding import ceil_div
 
 CONTEXTS: Final = 9
 """Number of contexts for which decode passes are timed, from an empty to a full cache."""
@@ -97,7 +98,7 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
     def times(prompt: int) -> tuple[PassTime, ...]:
         """Return the time of each chunk of one prompt. All other users have one-token prompts."""
         fabric = _fabric(placeable, compilation, (prompt, *(1,) * (slots - 1)))
-        phases = fabric.program.prefill[: -(-prompt // chunk)]
+        phases = fabric.program.prefill[: ceil_div(prompt, chunk)]
         reader = RouteReader(fabric)
         routes = [reader.route(phase, fabric.prefill_cost(index)) for index, phase in enumerate(phases)]
         return tuple(pass_time(reader, placeable.wafer, route) for route in routes)

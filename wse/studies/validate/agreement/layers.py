@@ -24,8 +24,9 @@ from wse.compiler.options import (
     Options,
 )
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.fitting.tree_groups import FEWER_GROUPS
 from wse.compiler.search.search import search
-from wse.compiler.search.trees import FEWER_GROUPS, with_group_count
+from wse.compiler.search.trees import with_group_count
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.configs.rope import plain_rope

@@ -33,6 +33,7 @@ from wse.studies.validate.measured.cells import (
     read_value,
 )
 from wse.studies.validate.measured.text_numbers import check_unit
+from wse_mappings.rounding import ceil_div
 
 BUNDLED: Final = Path(__file__).parents[3] / "data" / "measurements"
 """Folder of the files that `wse validate` reads by default."""
@@ -40,12 +41,10 @@ BUNDLED: Final = Path(__file__).parents[3] / "data" / "measurements"
 FILE_LIMIT_BYTES: Final = 2**24
 MAX_ROWS: Final = 100_000
 LONGEST_CELL: Final = 10_000
-
 _CONDITIONS: Final = "source_url date vendor_or_independent system chips model total_params_B active_params_B precision"
 _SERVING: Final = f"{_CONDITIONS} spec_decode batch_or_concurrency context metric value note"
 _WAFERLLM: Final = "source evidence system hardware workload phase grid_w grid_h seq_in seq_out M N K batch dtype"
 _MICROBENCH: Final = "source figure_or_table kernel algorithm grid_w grid_h vector_len_bytes M,N,K dtype"
-
 TABLES: Final[dict[str, tuple[str, ...]]] = {
     "waferllm": (*_WAFERLLM.split(), "metric", "value", "note"),
     "microbench": (*_MICROBENCH.split(), "metric", "value", "value_kind", "platform", "note"),
@@ -111,7 +110,7 @@ class Measurement:
     def words(self) -> int | None:
         """Size of the vector on each PE in 32-bit words, rounded up; None if not stated."""
         bytes_ = self.sizes.get("vector_len_bytes")
-        return None if bytes_ is None else -(-bytes_ // 4)
+        return None if bytes_ is None else ceil_div(bytes_, 4)
 
     @property
     def element_bytes(self) -> int | None:

@@ -17,6 +17,7 @@ from wse.studies.validate.measured.platforms import Profiles, software, wafer_of
 from wse.studies.validate.measured.text_numbers import is_cycles
 from wse.studies.validate.predictors.harness import PROFILE, Grid, gemm_cycles, gemv_cycles
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
+from wse_mappings.rounding import ceil_div
 
 _GROUPS: Final = re.compile(
     r"\b(?:g|groups?|group_?num(?:ber)?)\s*[=:]\s*(\d{1,4})\b|\b(\d{1,4}) groups\b", re.IGNORECASE
@@ -97,7 +98,7 @@ def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     profile = profiles(PROFILE, wafer.generation)
     rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
     costs = LineCosts.for_software(rate, profile)
-    rounds = distance * exchange_cycles(-(-tile * m.element_bytes // 4), costs)
+    rounds = distance * exchange_cycles(ceil_div(tile * m.element_bytes, 4), costs)
     return _prediction(profile.task_dispatch_cycles + rounds)
 
 

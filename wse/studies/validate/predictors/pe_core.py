@@ -21,6 +21,7 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_silicon, software, wafer_of
 from wse.studies.validate.measured.text_numbers import convert_cycles
 from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
+from wse_mappings.rounding import ceil_div
 
 SETUP_CYCLES: Final = 16
 """Cycles before the first element of a vector operation: 15 to 17, depending on the operation.
@@ -171,7 +172,7 @@ def local_product(m: Measurement) -> Prediction | None:
         return decline("the row does not state generation, grid, M, N and K")
     if m.element_bytes is None:
         return decline("the row does not state a known element type")
-    rows, depth = -(-size["M"] // m.rows), -(-size["K"] // m.cols)
+    rows, depth = ceil_div(size["M"], m.rows), ceil_div(size["K"], m.cols)
     rate = rate_in_same_banks(multiply_add(wafer, m.element_bytes), wafer, silicon=False)
     cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
     value = convert_cycles(m.text("metric"), cycles, wafer.clock_hz)

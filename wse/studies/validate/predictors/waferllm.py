@@ -25,6 +25,7 @@ from wse.studies.validate.predictors.harness import (
     prefill_layer_cycles,
 )
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
+from wse_mappings.rounding import ceil_div
 
 CLOCK_HZ: Final = 1.1e9
 """Clock frequency that the source uses to convert cycles to seconds, for both generations."""
@@ -176,7 +177,7 @@ def _request(
         return decline(problem)
     # Tokens whose caches fill the same number of slots on a row cost the same.
     rows = decode_grid.rows
-    min_slots, max_slots = -(-prompt // rows), -(-(prompt + new_tokens - 1) // rows)
+    min_slots, max_slots = ceil_div(prompt, rows), ceil_div(prompt + new_tokens - 1, rows)
     if max_slots - min_slots > MAX_CACHE_SIZES:
         return decline("the answer has too many numbers of cache slots to be timed one by one")
     # 2. Prefill.

@@ -95,13 +95,13 @@ def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Select the stages whose recorded buffers apply to a PE, given the stages that it belongs to.
+    """Return the stages of which a trace has the buffers of a given PE.
 
-    Buffers of a stage that spans several wafers are recorded only for its first wafer. For a PE on
-    another wafer, the result is the recorded stage with the same layers and the same rectangle.
+    If a stage spans several wafers, the trace has its buffers only once, for the first wafer. For a
+    PE on another wafer, the function returns the stage with the same layers and rectangle there.
 
     Args:
-        buffer_stage: Stage of each recorded buffer.
+        buffer_stage: Stage of each buffer in the trace.
         stages: Columns of all stages.
         holding: Indices of the stages that the PE belongs to.
     """

@@ -13,11 +13,11 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run 
     BLOCKS_PER_ROW,
     DescribedRun,
     Shard,
-    dimensions_of,
     shares_blocks,
     top_k_of,
     unknown_model,
 )
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
 from wse.studies.validate.predictors.wafer_inference.kernel_model.prefill_time import PrefillRun, PrefillTime

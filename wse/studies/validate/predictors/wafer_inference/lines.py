@@ -9,12 +9,8 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_number, read_whole
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
-    Dimensions,
-    Shard,
-    dimensions_of,
-    mean_context,
-)
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard, mean_context
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import NORM_OPERATIONS, Work
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import GROUP_PES

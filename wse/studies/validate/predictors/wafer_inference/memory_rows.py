@@ -14,13 +14,12 @@ from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
-    Dimensions,
     Shard,
-    dimensions_of,
     max_layers,
     shares_blocks,
     unknown_model,
 )
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit, memory_wafer

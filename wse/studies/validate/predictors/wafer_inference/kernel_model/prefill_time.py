@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Dimensions
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import SILU_PARTS, product_work
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime

@@ -16,6 +16,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import line_cycles
 from wse.hardware.compute_engine import ComputeEngineCosts
 from wse.hardware.spec import WaferSpec
+from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 
 GROUP_PES: Final = 16
@@ -87,7 +88,7 @@ def _depth(pes: int, group: int) -> int:
         pes: Number of PEs on the line.
         group: Number of PEs per group.
     """
-    groups = -(-pes // group)
+    groups = ceil_div(pes, group)
     return min(group, pes) // 2 + groups // 2
 
 

@@ -1,0 +1,95 @@
+"""Chains of blocks that prompts share, and the space that they take in a cache."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_costs import PlainCosts
+
+from tests.support.plain_workload import plain_workload
+from wse.serving.simulation.kv_room import KvRoom
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTreeBuilder
+from wse.serving.simulation.workload import Workload
+
+BLOCK = 10
+
+
+def workload_of(chains: Sequence[Sequence[int]], own_tokens: int = 5) -> Workload:
+    """Return requests whose prompts start with chains of blocks of 10 tokens, and answer with 5 tokens."""
+    builder = PrefixTreeBuilder()
+    prefix = np.array([builder.add(chain, BLOCK) for chain in chains])
+    prompts = np.array([len(chain) * BLOCK + own_tokens for chain in chains])
+    plain = plain_workload(np.zeros(len(chains)), prompts, np.full(len(chains), 5))
+    return replace(plain, prefix=prefix, prefix_tree=builder.tree())
+
+
+def room_of(workload: Workload, capacity: int) -> KvRoom:
+    return KvRoom(workload, PlainCosts(kv_capacity_tokens=capacity), prefix_cache=True)
+
+
+def serve(room: KvRoom, request: int) -> int:
+    cached = room.take(request)
+    room.keep_prefix(request)
+    room.give_back(request)
+    return cached
+
+
+def test_equal_hash_behind_another_block_is_another_block() -> None:
+    builder = PrefixTreeBuilder()
+    first, second, third = builder.add([1, 2, 3], BLOCK), builder.add([9, 2], BLOCK), builder.add([1, 2], BLOCK)
+    tree = builder.tree()
+    assert len(builder) == 5
+    assert (tree.path(first), tree.path(second), tree.path(third)) == ([0, 1, 2], [3, 4], [0, 1])
+    assert tree.tokens(np.array([first, second, NO_PREFIX])).tolist() == [30, 20, 0]
+
+
+def test_requests_share_the_common_start_of_their_chains() -> None:
+    room = room_of(workload_of([[1, 2, 3], [1, 2, 4, 5], [7, 2], [1, 2, 4, 5, 6]]), 10_000)
+    assert [serve(room, request) for request in range(4)] == [0, 20, 0, 40]
+    assert (room.hits, room.saved_tokens) == (2, 60)
+    assert room.free == 10_000 - 8 * BLOCK
+
+
+def test_last_blocks_of_the_longest_unused_chain_are_removed_first() -> None:
+    """Of 70 tokens, two chains of 3 blocks leave 10; a request of 1 + 1 blocks removes block 3 of the first chain."""
+    room = room_of(workload_of([[1, 2, 3], [4, 5, 6], [8], [1, 2, 3], [4, 5, 6]]), 70)
+    assert [serve(room, request) for request in range(5)] == [0, 0, 0, 20, 20]
+
+
+def test_block_that_two_requests_read_at_once_is_stored_once() -> None:
+    room = room_of(workload_of([[1, 2], [1, 2, 3]]), 1_000)
+    assert (room.take(0), room.take(1)) == (0, 0)
+    room.keep_prefix(0)
+    room.keep_prefix(1)
+    assert room.free == 1_000 - 3 * BLOCK - 2 * 10
+    room.give_back(0)
+    room.give_back(1)
+    assert room.free == 1_000 - 3 * BLOCK
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20), st.integers(60, 200))
+def test_saved_tokens_are_those_of_a_list_of_all_prefixes(chains: list[list[int]], capacity: int) -> None:
+    """With room for everything, each request saves its longest common start with an earlier one."""
+    room = room_of(workload_of(chains), 100_000)
+    seen: set[tuple[int, ...]] = set()
+    for request, chain in enumerate(chains):
+        starts = [tuple(chain[:count]) for count in range(1, len(chain) + 1)]
+        assert serve(room, request) == BLOCK * sum(start in seen for start in starts)
+        seen.update(starts)
+    tight = room_of(workload_of(chains), capacity)
+    for request in range(len(chains)):
+        assert tight.fits(request)
+        serve(tight, request)
+        assert 0 <= tight.free <= capacity
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_chain_in_use_is_never_removed(*, keeps: bool) -> None:
+    room = KvRoom(workload_of([[1, 2], [1, 2], [3, 4]]), PlainCosts(kv_capacity_tokens=45), prefix_cache=keeps)
+    room.take(0)
+    room.keep_prefix(0)
+    assert room.fits(1) == keeps
+    assert not room.fits(2)

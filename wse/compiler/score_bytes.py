@@ -1,0 +1,67 @@
+"""Bytes of attention scores, as a function of the number of columns of a region."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from wse.compiler.options import Options
+from wse.models.spec import ModelSpec
+from wse.number_formats import ELEMENT_BYTES
+from wse_mappings.cuts.head_groups import head_places
+from wse_mappings.cuts.widths import ColumnBytes
+
+
+def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
+    """Return a function that computes how much memory a token's attention scores need.
+
+    There is one score per query head and KV-cache entry. The cache entries are divided over the
+    rows of a region (a rectangle of PEs); the result is the total of all rows.
+
+    Args:
+        spec: Model.
+        options: The request, with the context and the element type of sums.
+
+    Returns:
+        A function that maps the column count of a region to the bytes on its fullest column.
+    """
+    return options.cache.of(_score_bytes, 16)(
+        replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
+    )
+
+
+def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
+    """Build the function that maps a column count to the bytes of attention scores (`score_bytes`).
+
+    Args:
+        spec: Model. Its layers are not used; callers omit them so that the cache finds equal
+            models.
+        entry_bytes: Total size in bytes of one head's scores for all cache entries.
+    """
+
+    @cache
+    def bytes_of_columns(cols: int) -> float:
+        """Return the bytes of attention scores on the column of PEs that has the most scores.
+
+        Args:
+            cols: Number of columns of the region.
+        """
+        if spec.latent is not None:
+            return float(entry_bytes * spec.head_count)  # all heads share all columns
+        return float(entry_bytes * fullest_head_places(spec, cols)[0] * spec.queries_per_kv)
+
+    return bytes_of_columns
+
+
+def fullest_head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
+    """Return how many KV heads, and how many features of each, the fullest column of PEs stores.
+
+    Args:
+        spec: Model.
+        cols: Number of columns.
+
+    Returns:
+        Number of KV heads of which the column stores features, and number of features per head.
+    """
+    sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
+    return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)

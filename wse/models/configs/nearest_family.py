@@ -1,0 +1,110 @@
+"""Find the supported model family that is nearest to a config of an unknown one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import MISSING, fields
+from difflib import SequenceMatcher
+from typing import Any, Final, NamedTuple
+
+from wse.errors import BadModel
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import HARMLESS_KEYS
+from wse.models.family import Family
+
+NAMES_OF_FAMILY: Final = ("model_type", "architectures", "auto_map")
+MAX_SHOWN: Final = 8
+"""Maximum number of settings that a message lists."""
+MIN_SIMILARITY: Final = 0.6
+"""Minimum similarity of names that are written almost alike."""
+
+
+class _Candidate(NamedTuple):
+    """A family and what it does not support of a config.
+
+    Attributes:
+        refusal: Why the family refuses the config; "" if it does not.
+        settings: Keys and values that the family does not read.
+        dissimilarity: How different the spelling of the family's name is, from 0 to 1; 1 for all
+            names that are not similar.
+        traits: Number of traits in which the model would differ from Llama.
+        name: Name of the family.
+    """
+
+    refusal: str
+    settings: list[str]
+    dissimilarity: float
+    traits: int
+    name: str
+
+
+def nearest_family(config: ConfigReader, families: Iterable[Family], unstated_dtype: str) -> str:
+    """Return a sentence that names the nearest family, and the settings that it does not support.
+
+    This is the family that reads the config and leaves the fewest keys unread. Among equal ones, it
+    is the one with the most similar name, or else the one that is most like Llama.
+
+    Args:
+        config: Reader of a config whose family is unknown. If it describes a multimodal model, only
+            its text model is compared.
+        families: The supported families.
+        unstated_dtype: Element type to use if the config does not specify one.
+    """
+    model_type, text = str(config.value("model_type")), config.table("text_config") or config
+    candidates = [_candidate(text, family, model_type, unstated_dtype) for family in families]
+    nearest_candidate = min(
+        candidates,
+        key=lambda item: (bool(item.refusal), len(item.settings), item.dissimilarity, item.traits, *_order(item.name)),
+    )
+    if nearest_candidate.refusal:
+        nearest_candidate = min(candidates, key=lambda item: (item.dissimilarity, *_order(item.name)))
+        return (
+            f"the nearest family is {nearest_candidate.name!r}, which refuses this config: {nearest_candidate.refusal}"
+        )
+    if not nearest_candidate.settings:
+        return f"the nearest family is {nearest_candidate.name!r}; set model_type to it if its mathematics is the same"
+    ending = (
+        f" and {len(nearest_candidate.settings) - MAX_SHOWN} more"
+        if len(nearest_candidate.settings) > MAX_SHOWN
+        else ""
+    )
+    return (
+        f"the nearest family is {nearest_candidate.name!r}, in which these settings are missing: "
+        f"{', '.join(nearest_candidate.settings[:MAX_SHOWN])}{ending}"
+    )
+
+
+def _order(name: str) -> tuple[bool, str]:
+    """Return a sort key for families that are equally near: Llama first, then by name."""
+    return name != "llama", name
+
+
+def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_dtype: str) -> _Candidate:
+    """Return what a family does not support of a config.
+
+    Settings that switch something off are not counted.
+
+    Args:
+        config: Reader of the config.
+        family: The family.
+        model_type: Unknown family of the config.
+        unstated_dtype: Element type to use if the config does not specify one.
+    """
+    copy, name = config.unread_copy(NAMES_OF_FAMILY), family.model_types[0]
+    ratio = SequenceMatcher(None, model_type, name).ratio()
+    dissimilarity = 1.0 - ratio if ratio >= MIN_SIMILARITY else 1.0
+    try:
+        spec = family.read(copy, name, unstated_dtype)
+    except BadModel as error:
+        return _Candidate(str(error).removeprefix(f"{config.path}: "), [], dissimilarity, 0, name)
+    keys = copy.unread_keys(HARMLESS_KEYS | family.harmless_keys)
+    settings = [f"{key} = {_value_text(copy.value(key))}" for key in keys if copy.value(key)]
+    traits = sum(field.default is not MISSING and getattr(spec, field.name) != field.default for field in fields(spec))
+    return _Candidate("", settings, dissimilarity, traits, name)
+
+
+def _value_text(value: Any) -> str:
+    """Return the text of a value, or the kind of value if it has several parts."""
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return "{...}" if isinstance(value, dict) else "[...]"
+    return repr(value)

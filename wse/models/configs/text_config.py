@@ -1,0 +1,44 @@
+"""Read the text model of a multimodal model, whose config has it in the table ``text_config``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import finish, read_dtype
+from wse.models.spec import ModelSpec
+
+
+def read_text_model(
+    config: ConfigReader,
+    name: str,
+    unstated_dtype: str,
+    read_text: Callable[[ConfigReader, str, str], ModelSpec],
+    harmless_keys: frozenset[str],
+) -> ModelSpec:
+    """Return the specification of a text model, which may be part of a multimodal model.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+        read_text: Function that reads the config of a text model.
+        harmless_keys: Keys of the text model that may remain unread.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported, or the tables contradict each
+            other.
+    """
+    text = config.table("text_config")
+    if text is None:
+        return read_text(config, name, unstated_dtype)
+    dtype = read_dtype(config, unstated_dtype)
+    spec = read_text(text, name, dtype)
+    if config.has_value("dtype") or config.has_value("torch_dtype"):
+        for key in ("dtype", "torch_dtype"):
+            text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
+    config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
+    finish(text, harmless_keys)
+    outer_end_ids = config.ids("eos_token_id", spec.vocab_size)
+    return replace(spec, eos_token_ids=spec.eos_token_ids or outer_end_ids)

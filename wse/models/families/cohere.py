@@ -1,0 +1,105 @@
+"""Cohere (Command R): parallel blocks that share a layer norm without bias, and scaled logits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.rope_config import read_rope
+from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors
+
+UNSTATED_BASE: Final = 500_000.0
+UNSTATED_LOGIT_SCALE: Final = 0.0625
+LARGEST_FACTOR: Final = 1e6
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a Cohere model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "CohereForCausalLM")
+    config.require("use_qk_norm", (False,), "layer norms of heads are not supported; supported: false")
+    layers = equal_layers(config, layer_count(config), None)
+    return read_cohere(config, name, unstated_dtype, family="cohere", layers=layers, base=UNSTATED_BASE)
+
+
+def read_cohere(
+    config: ConfigReader, name: str, unstated_dtype: str, *, family: str, layers: tuple[Layer, ...], base: float
+) -> ModelSpec:
+    """Read what the configs of Cohere and Cohere 2 models have in common.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+        family: Name of the family.
+        layers: Layers of the model.
+        base: Base of the rotary frequencies if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    heads = read_heads(config)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family=family,
+        heads=heads,
+        rope=read_rope(config, heads.size, base=base),
+        layers=layers,
+        eps_key="layer_norm_eps",
+        tied=True,
+    )
+    biased = config.flag("attention_bias", default=False)
+    return replace(
+        spec,
+        norm="layer",
+        norm_bias=False,
+        parallel_blocks=True,
+        logit_scale=config.number("logit_scale", 0.0, LARGEST_FACTOR, default=UNSTATED_LOGIT_SCALE),
+        qkv_bias=biased,
+        output_bias=biased,
+    )
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a Cohere or Cohere 2 model with its location in a checkpoint.
+
+    The blocks of a layer share one norm, which wse stores for both. In the file, the two features
+    that rotary embeddings rotate together are adjacent rows.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
+    """
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
+
+        The result is () for tensors that are stored unchanged.
+
+        Args:
+            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
+        return adjacent_pairs(name, spec, layer, shape)
+
+    return canonical_tensors(spec, {**NAMES, "mlp_norm": NAMES["attention_norm"]}, slices_of=slices_of)
+
+
+FAMILY: Final = Family(model_types=("cohere",), read=read, tensors=tensors)

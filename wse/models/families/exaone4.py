@@ -1,0 +1,75 @@
+"""EXAONE 4: norms of heads, norms only after blocks, and rotation only in layers with windows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import FULL, pattern_kinds, read_window, windowed_layers
+from wse.models.configs.rope_config import read_rope
+from wse.models.family import CanonicalTensor, Family
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
+
+UNSTATED_WINDOW: Final = 4096
+UNSTATED_INTERVAL: Final = 4
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a EXAONE 4 model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Exaone4ForCausalLM")
+    heads = read_heads(config, requires_kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="exaone4",
+        heads=heads,
+        rope=read_rope(config, heads.size),
+        layers=_layers(config),
+    )
+    return replace(spec, head_norm="rms", pre_norms=False, post_norms=True)
+
+
+def _layers(config: ConfigReader) -> tuple[Layer, ...]:
+    """Return the layers of an EXAONE 4 model.
+
+    Without ``layer_types``, every n-th layer has full attention, where n is
+    ``sliding_window_pattern``. If the config has a window, layers with full attention do not
+    rotate. Otherwise all layers do.
+    """
+    count, window = layer_count(config), read_window(config, UNSTATED_WINDOW)
+    kinds = [FULL] * count
+    if config.has_value("layer_types"):
+        config.value("sliding_window_pattern")  # the same as a number or as text, such as LLLG
+    elif window is not None:
+        kinds = pattern_kinds(config, count, UNSTATED_INTERVAL)
+    layers = windowed_layers(config, kinds, window)
+    return tuple(replace(layer, rotary=window is None or layer.window is not None) for layer in layers)
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a EXAONE 4 model with its location in a checkpoint.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
+    """
+    return canonical_tensors(spec, {**NAMES, **POST_NORM_NAMES})
+
+
+FAMILY: Final = Family(
+    model_types=("exaone4",), read=read, tensors=tensors, harmless_keys=frozenset({"sliding_window_pattern"})
+)

@@ -1,0 +1,126 @@
+"""Gemma 3, text model only: Gemma 2 without caps, with norms of heads and two rotary bases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import pattern_kinds, read_window, windowed_layers
+from wse.models.configs.rope_config import read_ropes
+from wse.models.configs.text_config import read_text_model
+from wse.models.family import CanonicalTensor, Family, harmless_names
+from wse.models.spec import ModelSpec
+from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
+
+UNSTATED: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "vocab_size": 262_208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131_072,
+        "rms_norm_eps": 1e-6,
+        "query_pre_attn_scalar": 256,
+    }
+)
+"""Settings that published configs leave out, with the values of transformers' config class."""
+UNSTATED_WINDOW: Final = 4096
+UNSTATED_INTERVAL: Final = 6
+UNSTATED_BASE, UNSTATED_WINDOW_BASE = 1e6, 1e4
+ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a Gemma 3 model from its config.json.
+
+    If the model is multimodal, only its text model (``text_config``) is read.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Gemma3ForConditionalGeneration", "Gemma3ForCausalLM")
+    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
+
+
+def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Return the specification of the text model, which may be part of a multimodal model."""
+    config = config.with_defaults(UNSTATED)
+    require_class(config, "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration")
+    config.require("model_type", ("gemma3", "gemma3_text"), "give gemma3_text")
+    heads = read_heads(config)
+    rope, window_rope = read_ropes(
+        config,
+        heads.size,
+        base=UNSTATED_BASE,
+        window_base=UNSTATED_WINDOW_BASE,
+        window_key="rope_local_base_freq",
+    )
+    kinds = pattern_kinds(config, layer_count(config), UNSTATED_INTERVAL)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="gemma3",
+        heads=heads,
+        rope=rope,
+        layers=windowed_layers(config, kinds, read_window(config, UNSTATED_WINDOW)),
+        activations=ACTIVATIONS,
+        tied=True,
+    )
+    config.require("hidden_activation", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")
+    config.require("use_bidirectional_attention", (False,), "only decoders are supported; supported: false")
+    for key in ("attn_logit_softcapping", "final_logit_softcapping"):
+        config.require(key, (), "caps are not supported in this family; supported: null")
+    biased = config.flag("attention_bias", default=False)
+    return replace(
+        spec,
+        attention_scale=config.number("query_pre_attn_scalar", 0.0, 1e6) ** -0.5,
+        window_rope=window_rope,
+        qkv_bias=biased,
+        output_bias=biased,
+        head_norm="rms",
+        norm_unit_offset=True,
+        post_norms=True,
+        embedding_scale=spec.hidden_size**0.5,
+    )
+
+
+PREFIXES: Final = ("language_model.model.", "model.language_model.")
+"""Start of the names of the text model's tensors in files of multimodal models."""
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a Gemma 3 model with its location in a checkpoint.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, used to detect a multimodal model.
+    """
+    prefix = next((start for start in PREFIXES if f"{start}embed_tokens.weight" in file_names), "model.")
+    head = "language_model.lm_head.weight" if prefix == PREFIXES[0] else NAMES["head"]
+    tables = {"embedding": f"{prefix}embed_tokens.weight", "final_norm": f"{prefix}norm.weight", "head": head}
+    names = {**NAMES, **POST_NORM_NAMES, "mlp_norm": "pre_feedforward_layernorm.weight", **tables}
+    return canonical_tensors(spec, names, f"{prefix}layers.")
+
+
+FAMILY: Final = Family(
+    model_types=("gemma3", "gemma3_text"),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset(
+        {
+            *("vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index", "image_token_index"),
+            *("_sliding_window_pattern",),
+        }
+    ),
+    harmless_tensors=harmless_names(r"(model\.)?(vision_tower|multi_modal_projector)\..*"),
+)

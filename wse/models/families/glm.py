@@ -1,0 +1,104 @@
+"""GLM (GLM-4 of 2024): rotation of half of each head, biases for queries, keys and values.
+
+Gate and up share one matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.rope_config import read_rope
+from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.spec import ModelSpec
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, adjacent_pairs, canonical_tensors, rows_of_matrix
+
+UNSTATED_FRACTION: Final = 0.5
+UNSTATED_HEAD_SIZE: Final = 128
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a GLM model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "GlmForCausalLM")
+    return read_glm(config, name, unstated_dtype, family="glm")
+
+
+def read_glm(config: ConfigReader, name: str, unstated_dtype: str, *, family: str) -> ModelSpec:
+    """Read what the configs of GLM and of its successor GLM-4-0414 have in common.
+
+    ``attention_bias`` applies to queries, keys and values, but not to the output.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+        family: Name of the family.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family=family,
+        heads=heads,
+        rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
+        layers=equal_layers(config, layer_count(config), None),
+    )
+    return replace(spec, qkv_bias=config.flag("attention_bias", default=True))
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a GLM model with its location in a checkpoint.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
+    """
+    return glm_tensors(spec, NAMES)
+
+
+def glm_tensors(spec: ModelSpec, names: Mapping[str, str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a GLM or GLM-4-0414 model with its location in a checkpoint.
+
+    In the file, the two features that rotary embeddings rotate together are adjacent rows, and gate
+    and up are one matrix.
+
+    Args:
+        spec: Specification of the model.
+        names: Names in the file, keyed by the tensor's name in wse without the layer.
+    """
+    heights = {"gate": spec.ffn_size, "up": spec.ffn_size}
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
+
+        The result is () for tensors that are stored unchanged.
+
+        Args:
+            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
+        pairs = adjacent_pairs(name, spec, layer, shape)
+        return pairs or rows_of_matrix(name, f"{LAYERS}{layer}.mlp.gate_up_proj.weight", heights, shape)
+
+    return canonical_tensors(spec, names, slices_of=slices_of)
+
+
+FAMILY: Final = Family(model_types=("glm",), read=read, tensors=tensors)

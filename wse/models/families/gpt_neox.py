@@ -1,0 +1,104 @@
+"""GPT-NeoX and Pythia: layer norms, parallel blocks, partial rotation, GELU without gate, biases.
+
+Queries, keys and values of a head are adjacent rows of one matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.rope_config import LARGEST_BASE, ORIGINAL_BASE, read_rope
+from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
+from wse.models.spec import ModelSpec
+from wse.models.tensors.tensor_names import NAMES, Shape, canonical_tensors, qkv_of_groups
+
+UNSTATED_FRACTION: Final = 0.25
+ACTIVATIONS: Final = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu"}
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a GPT-NeoX model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "GPTNeoXForCausalLM")
+    heads = read_heads(config)
+    base = config.number("rotary_emb_base", 1.0, LARGEST_BASE, default=ORIGINAL_BASE)
+    fraction = config.number("rotary_pct", 0.0, 1.0, default=UNSTATED_FRACTION)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="gpt_neox",
+        heads=heads,
+        rope=read_rope(config, heads.size, base=base, rotated_fraction=fraction),
+        layers=equal_layers(config, layer_count(config), None),
+        activations=ACTIVATIONS,
+        eps_key="layer_norm_eps",
+    )
+    biased = config.flag("attention_bias", default=True)
+    return replace(
+        spec,
+        norm="layer",
+        parallel_blocks=config.flag("use_parallel_residual", default=True),
+        gated=False,
+        qkv_bias=biased,
+        output_bias=biased,
+        ffn_bias=True,
+    )
+
+
+START: Final = "gpt_neox."
+FILE_NAMES: Final = {
+    **NAMES,
+    "embedding": f"{START}embed_in.weight",
+    "final_norm": f"{START}final_layer_norm.weight",
+    "head": "embed_out.weight",
+    "o": "attention.dense.weight",
+    "up": "mlp.dense_h_to_4h.weight",
+    "down": "mlp.dense_4h_to_h.weight",
+}
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a GPT-NeoX model with its location in a checkpoint.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
+    """
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
+
+        The result is () for tensors that are stored unchanged.
+
+        Args:
+            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
+        return qkv_of_groups(name, spec, f"{START}layers.{layer}.attention.query_key_value", shape)
+
+    return canonical_tensors(spec, FILE_NAMES, f"{START}layers.", slices_of)
+
+
+FAMILY: Final = Family(
+    model_types=("gpt_neox",),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset({"classifier_dropout"}),
+    harmless_tensors=harmless_names(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)"),
+    tied_copy="embed_out.weight",
+)

@@ -1,0 +1,70 @@
+"""OLMo 3: OLMo 2 with sliding windows in most layers, whose rotary frequencies are not scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import pattern_kinds, read_window, windowed_layers
+from wse.models.configs.rope_config import LARGEST_BASE, read_ropes
+from wse.models.family import CanonicalTensor, Family
+from wse.models.spec import ModelSpec
+from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
+
+UNSTATED_BASE: Final = 500_000.0
+UNSTATED_WINDOW: Final = 4096
+FULL_INTERVAL: Final = 4
+"""Every fourth layer has full attention if the config has no ``layer_types``."""
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a OLMo 3 model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Olmo3ForCausalLM")
+    heads = read_heads(config)
+    base = config.number("rope_theta", 1.0, LARGEST_BASE, default=UNSTATED_BASE)
+    rope, window_rope = read_ropes(config, heads.size, base=base, window_base=base, window_key="rope_theta")
+    kinds = pattern_kinds(config, layer_count(config), FULL_INTERVAL)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="olmo3",
+        heads=heads,
+        rope=rope,
+        layers=windowed_layers(config, kinds, read_window(config, UNSTATED_WINDOW)),
+    )
+    biased = config.flag("attention_bias", default=False)
+    return replace(
+        spec,
+        window_rope=window_rope,
+        qkv_bias=biased,
+        output_bias=biased,
+        head_norm="rms_all",
+        pre_norms=False,
+        post_norms=True,
+    )
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a OLMo 3 model with its location in a checkpoint.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
+    """
+    return canonical_tensors(spec, {**NAMES, **POST_NORM_NAMES})
+
+
+FAMILY: Final = Family(model_types=("olmo3",), read=read, tensors=tensors)

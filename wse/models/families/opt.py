@@ -1,0 +1,126 @@
+"""OPT: layer norms, learned positions, ReLU and biases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import (
+    LARGEST_TABLE,
+    MAX_HEADS,
+    WIDEST,
+    layer_count,
+    read_bos,
+    read_dtype,
+    require_class,
+)
+from wse.models.configs.rope_config import LONGEST_CONTEXT
+from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.tensor_names import NAMES, Shape, canonical_tensors
+
+NORM_EPS: Final = 1e-5
+ACTIVATIONS: Final = {"relu": "relu", "gelu": "gelu"}
+FIRST_POSITION: Final = 2
+"""Row of the position table that belongs to the first token."""
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a OPT model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "OPTForCausalLM")
+    hidden_size = config.integer("hidden_size", 1, WIDEST)
+    heads = config.integer("num_attention_heads", 1, MAX_HEADS)
+    if hidden_size % heads:
+        config.refuse("hidden_size", hidden_size, f"give a multiple of num_attention_heads = {heads}")
+    vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
+    positions = config.integer("max_position_embeddings", 1, LONGEST_CONTEXT)
+    config.require("word_embed_proj_dim", (hidden_size,), f"supported: hidden_size = {hidden_size}")
+    config.require("do_layer_norm_before", (True,), "norms after blocks are not supported; supported: true")
+    config.require("_remove_final_layer_norm", (False,), "the last norm is not optional; supported: false")
+    config.require("layer_norm_elementwise_affine", (True,), "norms have gains; supported: true")
+    biased = config.flag("enable_bias", default=True)
+    return ModelSpec(
+        name=name,
+        family="opt",
+        layers=(Layer(rotary=False),) * layer_count(config),
+        hidden_size=hidden_size,
+        head_count=heads,
+        kv_head_count=heads,
+        head_size=hidden_size // heads,
+        attention_scale=(hidden_size // heads) ** -0.5,
+        rope=None,
+        ffn_size=config.integer("ffn_dim", 1, LARGEST_TABLE),
+        vocab_size=vocab_size,
+        context_limit=positions,
+        norm_eps=NORM_EPS,
+        tied_embedding=config.flag("tie_word_embeddings", default=True),
+        dtype=read_dtype(config, unstated_dtype),
+        bos_token_id=read_bos(config, vocab_size),
+        eos_token_ids=config.ids("eos_token_id", vocab_size),
+        qkv_bias=biased,
+        output_bias=biased,
+        activation=ACTIVATIONS[config.choice("activation_function", ACTIVATIONS, default="relu")],
+        gated=False,
+        ffn_bias=biased,
+        norm="layer",
+        learned_positions=positions,
+    )
+
+
+LAYER_NAMES: Final = {
+    "attention_norm": "self_attn_layer_norm.weight",
+    "mlp_norm": "final_layer_norm.weight",
+    "o": "self_attn.out_proj.weight",
+    "up": "fc1.weight",
+    "down": "fc2.weight",
+}
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a OPT model with its location in a checkpoint.
+
+    Names in the file start with ``model.decoder.`` or ``decoder.``. The first two rows of the
+    position table are not used.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, used to detect the start.
+    """
+    start = "decoder." if "decoder.embed_tokens.weight" in file_names else "model.decoder."
+    tables = {"embedding": f"{start}embed_tokens.weight", "final_norm": f"{start}final_layer_norm.weight"}
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of checkpoint tensors that make up one tensor of the model.
+
+        The result is () for all tensors except the position table.
+
+        Args:
+            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
+        if name != "positions":
+            return ()
+        rows = (shape[0] + FIRST_POSITION, shape[1])
+        index = (slice(FIRST_POSITION, rows[0]),)
+        return (FileSlice(file_name=f"{start}embed_positions.weight", file_shape=rows, index=index),)
+
+    return canonical_tensors(spec, {**NAMES, **LAYER_NAMES, **tables}, f"{start}layers.", slices_of)
+
+
+FAMILY: Final = Family(
+    model_types=("opt",),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset({"dropout", "activation_dropout", "layerdrop", "init_std"}),
+)

@@ -1,0 +1,64 @@
+"""SmolLM3: Llama in which some layers do not rotate queries and keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import FULL, SLIDING, read_rotary, read_window, windowed_layers
+from wse.models.configs.rope_config import read_rope
+from wse.models.family import Family
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.tensor_names import plain_tensors
+
+UNSTATED_BASE: Final = 2e6
+UNSTATED_INTERVAL: Final = 4
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a SmolLM3 model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "SmolLM3ForCausalLM")
+    heads = read_heads(config, requires_kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="smollm3",
+        heads=heads,
+        rope=read_rope(config, heads.size, base=UNSTATED_BASE),
+        layers=_layers(config),
+        tied=True,
+    )
+    biased = config.flag("attention_bias", default=False)
+    mlp_biased = config.flag("mlp_bias", default=False)
+    return replace(spec, qkv_bias=biased, output_bias=biased, ffn_bias=mlp_biased)
+
+
+def _layers(config: ConfigReader) -> tuple[Layer, ...]:
+    """Return the layers of a SmolLM3 model.
+
+    Unless ``layer_types`` specifies otherwise, the sliding window of a config with
+    ``use_sliding_window`` applies to the layers without rotation.
+    """
+    rotary = read_rotary(config, layer_count(config), UNSTATED_INTERVAL)
+    window = read_window(config)
+    has_window = config.flag("use_sliding_window", default=False) and window is not None
+    kinds = [SLIDING if has_window and not is_rotary else FULL for is_rotary in rotary]
+    layers = windowed_layers(config, kinds, window)
+    return tuple(replace(layer, rotary=is_rotary) for layer, is_rotary in zip(layers, rotary, strict=True))
+
+
+FAMILY: Final = Family(
+    model_types=("smollm3",), read=read, tensors=plain_tensors, harmless_keys=frozenset({"max_window_layers"})
+)

@@ -1,0 +1,65 @@
+"""StableLM: layer norms, rotation of a part of each head, optional biases and parallel blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.rope_config import read_rope
+from wse.models.family import CanonicalTensor, Family
+from wse.models.spec import ModelSpec
+from wse.models.tensors.tensor_names import NAMES, canonical_tensors
+
+UNSTATED_FRACTION: Final = 0.25
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a StableLM model from its config.json.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "StableLmForCausalLM")
+    heads = read_heads(config, requires_kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="stablelm",
+        heads=heads,
+        rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
+        layers=equal_layers(config, layer_count(config), None),
+        eps_key="layer_norm_eps",
+    )
+    config.require("qk_layernorm", (False,), "layer norms of heads are not supported; supported: false")
+    return replace(
+        spec,
+        norm="layer",
+        qkv_bias=config.flag("use_qkv_bias", default=False),
+        parallel_blocks=config.flag("use_parallel_residual", default=False),
+    )
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a StableLM model with its location in a checkpoint.
+
+    Parallel blocks share one norm, which wse stores for both.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint. Unused here.
+    """
+    shared_norm = {"mlp_norm": NAMES["attention_norm"]} if spec.parallel_blocks else {}
+    return canonical_tensors(spec, {**NAMES, **shared_norm})
+
+
+FAMILY: Final = Family(model_types=("stablelm",), read=read, tensors=tensors)

@@ -1,0 +1,90 @@
+"""PrefixTree: the beginnings that prompts have in common, as a tree of blocks.
+
+A *block* is a number of consecutive prompt tokens. Its position in the tree identifies all tokens
+from the start of the prompt to the end of the block, as a chain of block hashes does. Two prompts
+share exactly the blocks on the common part of their paths from a root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wse.arrays import I64
+
+NO_PREFIX: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrefixTree:
+    """Blocks of prompt tokens, each with the block that precedes it.
+
+    Attributes:
+        parent: Index of the preceding block, or NO_PREFIX for a first block, int64 [blocks].
+        end_tokens: Tokens from the start of the prompt to the end of the block, int64 [blocks].
+    """
+
+    parent: I64
+    end_tokens: I64
+
+    @staticmethod
+    def single_blocks(tokens: Sequence[int]) -> PrefixTree:
+        """Return a tree of unrelated prefixes, each of which is one block.
+
+        Args:
+            tokens: Length of each prefix.
+        """
+        return PrefixTree(parent=np.full(len(tokens), NO_PREFIX), end_tokens=np.array(tokens, np.int64))
+
+    def path(self, block: int) -> list[int]:
+        """Return the blocks from the start of a prompt to a block; none for NO_PREFIX."""
+        blocks: list[int] = []
+        while block != NO_PREFIX:
+            blocks.append(block)
+            block = int(self.parent[block])
+        return blocks[::-1]
+
+    def tokens(self, blocks: I64) -> I64:
+        """Return the tokens up to the end of each block, and 0 for NO_PREFIX, int64 [blocks]."""
+        return np.append(self.end_tokens, 0)[blocks]
+
+
+class PrefixTreeBuilder:
+    """Builder of a `PrefixTree` from the block hashes of prompts."""
+
+    def __init__(self) -> None:
+        """Create an empty tree."""
+        self._blocks: dict[tuple[int, Hashable], int] = {}
+        self._parent: list[int] = []
+        self._end_tokens: list[int] = []
+
+    def __len__(self) -> int:
+        """Return the number of blocks so far."""
+        return len(self._parent)
+
+    def add(self, hashes: Sequence[Hashable], block_tokens: int) -> int:
+        """Add the blocks of a prompt that are not in the tree yet.
+
+        Args:
+            hashes: Hash of each block, from the start of the prompt.
+            block_tokens: Tokens per block.
+
+        Returns:
+            Index of the last block, or NO_PREFIX if there are no hashes.
+        """
+        block = NO_PREFIX
+        for position, block_hash in enumerate(hashes, start=1):
+            key = (block, block_hash)
+            known_block = self._blocks.setdefault(key, len(self._parent))
+            if known_block == len(self._parent):
+                self._parent.append(block)
+                self._end_tokens.append(position * block_tokens)
+            block = known_block
+        return block
+
+    def tree(self) -> PrefixTree:
+        """Return the tree of all blocks so far."""
+        return PrefixTree(parent=np.array(self._parent, np.int64), end_tokens=np.array(self._end_tokens, np.int64))

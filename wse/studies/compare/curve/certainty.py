@@ -1,0 +1,127 @@
+"""Certainty of a verdict on wafers and GPUs: the fraction of the samples in which it holds."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import numpy as np
+
+from wse.reports.intervals import RangeResult, range_of, share_above
+from wse.reports.result import Doc, Result
+from wse.studies.compare.curve.crossover import SLOWEST, Interval, cheaper_speeds, fastest_speed
+from wse.studies.compare.curve.samples import SampledMachines, figures_of
+from wse.studies.compare.machine import GPU, WAFER, Machine
+
+EQUAL: Final = 0.005
+"""Relative difference below which two numbers are considered equal."""
+
+Crossover = Literal["always", "never", "above", "alone", "other"]
+"""Speeds at which wafers have the cheaper token.
+
+``always`` and ``never`` mean at every speed and at no speed. With ``above``, GPUs are cheaper at
+low speeds, and wafers above a speed that GPUs reach as well. With ``alone``, wafers are cheaper
+only where GPUs are too slow. All other cases are ``other``.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveCertainty(Result):
+    """In what fraction of the samples each statement of the verdict holds.
+
+    The compared machines are the same in all samples.
+    """
+
+    faster: Annotated[float, Doc("fraction of the samples in which the faster machine for one user is faster")]
+    cheaper: Annotated[float, Doc("fraction of the samples in which the machine with the cheapest token is cheaper")]
+    crossover: Annotated[
+        Crossover, Doc("speeds at which wafers are cheaper: `always`, `never`, `above` a speed, `alone` or `other`")
+    ]
+    crossovers: Annotated[Mapping[str, float], Doc("fraction of the samples with each of these cases")]
+    tokens_per_s: Annotated[
+        RangeResult | None, Doc("speed above which wafers are cheaper, of the samples with `above`", "1/s")
+    ] = None
+    samples: Annotated[int, Doc("number of samples of prices, constants and model errors")]
+
+
+def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> CurveCertainty:
+    """Return in what fraction of the samples wafers or GPUs are faster, and cheaper.
+
+    1. The fastest wafers and GPUs for one user are compared.
+    2. The wafers and GPUs with the cheapest token are compared, with the users that saturate them.
+    3. The speeds at which wafers have the cheaper token are determined in each sample.
+
+    Args:
+        samples: The machines in each sample.
+        best_machines: Machines with the cheapest token at some speed, at least one of wafers and of GPUs.
+            Only these are compared in step 3.
+    """
+    # 1. One user.
+    fastest_machines = [fastest_of(samples, kind) for kind in (WAFER, GPU)]
+    fastest_machines.sort(key=fastest_speed, reverse=True)
+    speeds = [figures_of(samples[machine], 1)["tokens_per_s_per_user"] for machine in fastest_machines]
+    # 2. Cheapest token.
+    cheapest_machines = [cheapest_of(samples, kind) for kind in (WAFER, GPU)]
+    cheapest_machines.sort(key=full_cost)
+    costs = [
+        figures_of(samples[machine], machine.useful_users)["usd_per_million_tokens"] for machine in cheapest_machines
+    ]
+    # 3. Crossover.
+    wafers, gpus = ([machine for machine in best_machines if machine.kind == kind] for kind in (WAFER, GPU))
+    cases, lows = [], []
+    for number in range(len(costs[0])):
+        sampled_wafers, sampled_gpus = ([samples[machine][number] for machine in group] for group in (wafers, gpus))
+        intervals = cheaper_speeds(sampled_wafers, sampled_gpus)
+        cases.append(crossover_of(intervals, max(map(fastest_speed, sampled_gpus))))
+        if cases[-1] == "above":
+            lows.append(intervals[0].from_speed)
+    stated_intervals = cheaper_speeds(wafers, gpus)
+    crossover = crossover_of(stated_intervals, max(map(fastest_speed, gpus)))
+    has_interval = crossover == "above" and lows
+    return CurveCertainty(
+        faster=share_above(speeds[0], speeds[1]),
+        cheaper=share_above(costs[1], costs[0]),
+        crossover=crossover,
+        crossovers={case: count / len(cases) for case, count in Counter(cases).most_common()},
+        tokens_per_s=range_of(stated_intervals[0].from_speed, np.array(lows)) if has_interval else None,
+        samples=len(cases),
+    )
+
+
+def crossover_of(intervals: Sequence[Interval], fastest_gpu_speed: float) -> Crossover:
+    """Return at which speeds wafers have the cheaper token.
+
+    Args:
+        intervals: Ranges of speed in which wafers are cheaper, slowest first.
+        fastest_gpu_speed: Highest speed that GPUs reach, in tokens/s per user.
+    """
+    if not intervals:
+        return "never"
+    low, high = intervals[0]
+    if len(intervals) > 1 or not math.isinf(high):
+        return "other"
+    if low <= SLOWEST:
+        return "always"
+    return "alone" if low >= fastest_gpu_speed * (1 - EQUAL) else "above"
+
+
+def fastest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
+    """Return the fastest wafers, or the fastest GPUs, for one user."""
+    return max((machine for machine in machines if machine.kind == kind), key=fastest_speed)
+
+
+def cheapest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
+    """Return the wafers, or the GPUs, with the cheapest token at their maximum useful users."""
+    return min((machine for machine in machines if machine.kind == kind), key=full_cost)
+
+
+def full_cost(machine: Machine) -> float:
+    """Return the cost per million tokens with the maximum useful number of users, in USD.
+
+    The cost is infinite if the price is unknown.
+    """
+    cost = machine.point(machine.useful_users).usd_per_million_tokens
+    return math.inf if cost is None else cost.value

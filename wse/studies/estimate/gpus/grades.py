@@ -1,0 +1,102 @@
+"""Evidence grades of estimates for GPUs: how reliable their numbers are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.hardware.number import Grade, SourcedNumber, weakest
+from wse.serving.gpus.load import gpu_numbers, stack_numbers
+from wse.serving.gpus.server import GpuServer
+from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
+from wse.studies.estimate.grades import SOURCES, GradeResult
+
+ARRIVALS_GRADE: Final[Grade] = "I"
+"""Evidence grade of the assumption that other users' prompts arrive at equal intervals."""
+
+
+def gpu_grades(
+    prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
+) -> dict[str, GradeResult]:
+    """Return the evidence grades of an estimate, which state how reliable its numbers are.
+
+    Args:
+        prepared_estimate: The request.
+        energy: Energy per token; None if the power is unknown.
+        cost: Cost per million tokens; None if the price is unknown.
+
+    Returns:
+        Grades, keyed by the number's path in the JSON output, such as ``latency.tpot_s``.
+    """
+    decode_grade = gpu_grade(prepared_estimate)
+    first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
+    decode_keys = ("latency.tpot_s", "decode.tokens_per_s_per_user", "decode.tokens_per_s", "memory.kv_capacity_tokens")
+    grades = dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), first_token_grade)
+    grades |= dict.fromkeys(decode_keys, decode_grade)
+    if energy is not None:
+        grades["energy.joules_per_token"] = _combined_grade(decode_grade, energy, "gpu_power_w")
+    if cost is not None:
+        grades["cost.usd_per_million_tokens"] = _combined_grade(decode_grade, cost, "gpu_usd_per_hour")
+    return grades
+
+
+def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
+    """Return the evidence grade of a GPU estimate, which states how reliable its constants are.
+
+    It is the weakest grade among the constants of the GPU, and those constants of the serving stack
+    that affect this model.
+    """
+    generation = prepared_estimate.server.gpu.generation
+    stack = {
+        key: number
+        for key, number in stack_numbers(prepared_estimate.stack).items()
+        if key.partition(".")[2] in ("", generation) and key not in _irrelevant_constants(prepared_estimate.server)
+    }
+    numbers = {f"{prepared_estimate.gpu} {key}": number for key, number in gpu_numbers(prepared_estimate.gpu).items()}
+    numbers |= {f"{prepared_estimate.stack} {key}": number for key, number in stack.items()}
+    grade = weakest(number.grade for number in numbers.values())
+    name = next(name for name, number in numbers.items() if number.grade == grade)
+    return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
+
+
+def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
+    """Return the evidence grade of the time to first token.
+
+    With several users, this time also depends on the assumption that other users' prompts arrive at
+    equal intervals. In that case, the grade cannot exceed the grade of this assumption.
+
+    Args:
+        prepared_estimate: The request.
+        decode_grade: Grade of the decoded tokens per second.
+    """
+    if prepared_estimate.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
+        return decode_grade
+    return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
+
+
+def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
+    """Return the names of constants of a serving stack that do not affect an estimate.
+
+    For example, constants of all-reduces are irrelevant on a single GPU.
+    """
+    keys = {"workspace_bytes", "memory_ratio", "max_sequences"}
+    if server.parallelism.gpus == 1:
+        keys |= {"link_ratio", "all_reduce_s", "one_shot_bytes"}
+    if server.spec.experts is None:
+        keys |= {"expert_ratio", "expert_layer_s", f"expert_layer_s.{server.gpu.generation}"}
+    if not (server.weights.is_of_four_bits and server.gpu.fp4_flops_per_s):
+        keys.add("four_bit_ratio")
+    return frozenset(keys)
+
+
+def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
+    """Return the grade of an energy or cost per token, which cannot exceed the speed's grade.
+
+    Args:
+        decode_grade: Grade of the decoded tokens per second.
+        number: The energy or cost per token, with its own grade.
+        name: Name of the constant (such as a power or price) that the number's grade is based on.
+    """
+    grade = weakest((decode_grade.grade, number.grade))
+    return (
+        decode_grade if grade == decode_grade.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
+    )
