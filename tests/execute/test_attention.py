@@ -66,6 +66,10 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
         "layers": (Layer(), Layer(rotary=False)),
         "position_scale": PositionScale(coefficient=0.3, floor_tokens=4),
     },
+    "rotated queries scaled by position": {
+        "layers": (Layer(), Layer(rotary=False)),
+        "position_scale": PositionScale(coefficient=0.3, floor_tokens=4, first=0, rotary=True),
+    },
 }
 
 

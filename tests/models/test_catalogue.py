@@ -35,6 +35,7 @@ PARAMETERS = {
     "olmoe-1b-7b": 6_919_161_856,
     "phi-4": 14_659_507_200,
     "pythia-12b": 11_846_072_320,
+    "qwen1.5-moe-a2.7b": 14_315_784_192,
     "qwen2.5-14b": 14_770_033_664,
     "qwen2.5-32b": 32_763_876_352,
     "qwen2.5-72b": 72_706_203_648,
@@ -75,6 +76,7 @@ BILLIONS = {
     "olmo-3-7b": 7.3,
     "opt-13b": 12.9,
     "opt-66b": 65.7,
+    "qwen2-57b-a14b": 57.4,
 }
 """The same, rounded: without vision models and rows of tables that no token has, with shared norms counted twice."""
 OWN = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS, *BILLIONS)

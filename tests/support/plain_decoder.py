@@ -151,9 +151,9 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, m
         q, k = _rotated(rope, q), _rotated(rope, k)
         if spec.head_norm == "l2":
             q, k = _rms(q, spec.norm_eps), _rms(k, spec.norm_eps)
-    elif spec.position_scale is not None:
-        scale = spec.position_scale
-        far = np.floor((np.arange(tokens) + 1) / scale.floor_tokens)
+    scale = spec.position_scale
+    if scale is not None and scale.rotary == (rope is not None):
+        far = np.floor((np.arange(tokens) + scale.first) / scale.floor_tokens)
         q = q * (1 + scale.coefficient * np.log1p(far))[:, None, None]
     made("qkv", np.concatenate([q, k, v], axis=1))
     k, v = (np.repeat(heads, spec.queries_per_kv, axis=1) for heads in (k, v))

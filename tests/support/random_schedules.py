@@ -166,7 +166,7 @@ def random_spec(draw: Random) -> ModelSpec:
         layers = [replace(layer, window=windows[i % 2] or None) for i, layer in enumerate(layers)]
         if maybe() and rotary:
             layers[-1] = Layer(chunk=5, rotary=False)
-            traits["position_scale"] = PositionScale(coefficient=0.3, floor_tokens=4)
+            traits["position_scale"] = PositionScale(coefficient=0.3, floor_tokens=4, rotary=maybe())
     if maybe(0.5):
         traits |= {"experts": random_experts(draw), "gated": True, "post_norms": False}
         layers = [replace(layer, experts=i == len(layers) - 1 or maybe(0.5)) for i, layer in enumerate(layers)]

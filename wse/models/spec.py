@@ -159,13 +159,20 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A query factor that grows with position, used in layers without rotary embeddings.
+    """A query factor that grows with position.
 
-    The factor is 1 + coefficient * ln(1 + floor((position + 1) / floor_tokens)).
+    The factor is 1 + coefficient * ln(1 + floor((position + first) / floor_tokens)), where the
+    first token has position 0.
+
+    Attributes:
+        coefficient, floor_tokens, first: Numbers in this formula.
+        rotary: Whether the factor is used in layers that rotate, or else in those that do not.
     """
 
     coefficient: float
     floor_tokens: int
+    first: int = 1
+    rotary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

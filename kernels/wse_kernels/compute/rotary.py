@@ -163,10 +163,10 @@ def split_heads(block, act, acc, x, at: QueryKeyValue, M, Hq, Hk, F):
         convert_elements(act, acc, block, at.v + m * keys, source + queries + keys, keys)
 
 
-def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
+def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens, first):
     """Scale queries by a factor that grows with the token's position, as Llama 4 does.
 
-    x[M, n] *= 1 + coefficient * ln(1 + floor((position of m + 1) / tokens)).
+    x[M, n] *= 1 + coefficient * ln(1 + floor((position of m + first) / tokens)).
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -177,12 +177,13 @@ def scale_queries(place: Place, act, ctl, x, M, n, coefficient_pico, tokens):
         n: Number of features over all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
+        first: Number added to the position, which is 0 for the first token.
     """
     coefficient = np.float32(coefficient_pico * 1e-12)
     block, row, _ = place
     lanes = act.shape[2]
     for m in range(M):
-        intervals = np.float32((ctl[row, 0] + m + 1) // tokens)
+        intervals = np.float32((ctl[row, 0] + m + first) // tokens)
         factor = logarithm_plus_one(intervals) * coefficient + np.float32(1.0)
         for e in range(x + m * n, x + m * n + n):
             for lane in range(lanes):

@@ -126,11 +126,11 @@ def split_heads(pe, x, at: QueryKeyValue, M, Hq, Hk, F):
         pe.write("act", out, heads[:, first : first + count])
 
 
-def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
+def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens, first):
     """Scale queries by a factor that grows with the token's position, as Llama 4 does.
 
-    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). This NumPy reference for
-    one PE is used to test the compiled kernel of the same name.
+    x[M, n] *= 1 + coefficient * ln(1 + floor((position + first) / tokens)). This NumPy reference
+    for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -140,7 +140,8 @@ def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
         n: Number of features over all query heads on the PE.
         coefficient_pico: Coefficient in units of 1e-12.
         tokens: Number of positions after which the factor changes.
+        first: Number added to the position, which is 0 for the first token.
     """
-    intervals = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
+    intervals = np.floor((ctl[pe.row, 0] + np.arange(M) + first) / tokens).astype(np.float32)
     factor = np.log1p(intervals) * np.float32(coefficient_pico * PICO) + np.float32(1.0)
     pe.write("act", x, pe.read("act", x, M, n) * factor[:, None])

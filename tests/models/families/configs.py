@@ -102,6 +102,8 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
         {"_sliding_window_pattern"},
         {"rope_local_base_freq": 1e4, "sliding_window_pattern": 2, "hidden_act": "gelu_pytorch_tanh"},
     ),
+    "qwen2_moe": ("qwen2_moe", {}, {"qkv_bias"}, {"sliding_window": 5, "max_window_layers": 21}),
+    "ministral3": ("ministral3", {}, {"max_position_embeddings"}, {"max_position_embeddings": 64}),
     "granite": ("granite", {}, {"mlp_bias"}, {}),
     "granitemoe": ("granitemoe", {}, set(), {}),
     "opt": ("opt", {}, {"enable_bias", "layer_norm_elementwise_affine"}, {"activation_dropout": 0.0}),
@@ -154,6 +156,16 @@ GEMMA3: Config = {
 }
 del GEMMA3["text_config"]["torch_dtype"]
 """Gemma 3 beside its vision model, as transformers 4 writes it."""
+
+MINISTRAL3: Config = {
+    "model_type": "mistral3",
+    "architectures": ["Mistral3ForConditionalGeneration"],
+    "dtype": "float32",
+    "vision_config": {"hidden_size": 3},
+    "image_token_index": 10,
+    "text_config": CONFIGS["ministral3"],
+}
+"""Ministral 3 beside its vision model."""
 
 LLAMA4: Config = {
     "model_type": "llama4",

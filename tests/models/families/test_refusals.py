@@ -22,6 +22,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         for name in (
             *("mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "glm4_moe", "llama4", "gemma2", "gemma"),
             *("smollm3", "seed_oss", "glm", "glm4", "stablelm", "starcoder2", "exaone4", "minimax_m2"),
+            *("qwen2_moe", "ministral3"),
         )
     ),
     ("mistral", {"layer_types": [FULL] * 2}, f"…: supported: {SLIDING} in every layer"),
@@ -78,6 +79,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("falcon", {"alibi": True}, "…: positions in scores are not supported; supported: false"),
     ("falcon", {"num_kv_heads": 4}, "…: give a divisor of num_attention_heads = 6"),
     ("falcon_7b", {"num_ln_in_parallel_attn": 2}, "…: supported: 1"),
+    ("qwen2_moe", {"use_sliding_window": True}, "…: a sliding window is not supported in this family"),
+    (
+        "ministral3",
+        {"rope_parameters": {"rope_type": "default"}},
+        "has no rope_parameters.llama_4_scaling_beta",
+    ),
     ("granite", {"logits_scaling": 0}, "…: give a number above 0, at most 1e+06"),
     ("opt", {"word_embed_proj_dim": 36}, "…: supported: hidden_size = 72"),
     ("opt", {"do_layer_norm_before": False}, "…: norms after blocks are not supported; supported: true"),

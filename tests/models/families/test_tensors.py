@@ -78,6 +78,7 @@ def test_every_value_of_a_file_is_used_once(tmp_path: Path, name: str) -> None:
 
 
 PARTS = {
+    "qwen2_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "minimax_m2": ("block_sparse_moe.experts", ("w1", "w3", "w2")),
     "olmoe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "mixtral": ("block_sparse_moe.experts", ("w1", "w3", "w2")),
@@ -123,9 +124,11 @@ def test_llama4_beside_its_vision_model(folders: tuple[Path, Path]) -> None:
     assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
 
 
-def test_gemma3_beside_its_vision_model(folders: tuple[Path, Path]) -> None:
-    config, arrays = golden("gemma3")["config"], drawn("gemma3")
-    outer = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "text_config": config}
+@pytest.mark.parametrize(("name", "model_type"), [("gemma3", "gemma3"), ("ministral3", "mistral3")])
+def test_a_text_model_beside_its_vision_model(folders: tuple[Path, Path], name: str, model_type: str) -> None:
+    config, arrays = golden(name)["config"], drawn(name)
+    architecture = f"{model_type.capitalize()}ForConditionalGeneration"
+    outer = {"model_type": model_type, "architectures": [architecture], "text_config": config}
     seeing = {f"language_model.{key}": array for key, array in arrays.items()}
     seeing |= {"vision_tower.vision_model.bias": np.ones(3, np.float32)}
     assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))

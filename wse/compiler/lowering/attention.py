@@ -41,7 +41,7 @@ def qkv(c: Context, op: Op) -> None:
     1. Project to queries, keys and values side by side, and to gates if the model has them.
     2. Split the result into heads. Rotate queries and keys unless a norm with gains comes first.
     3. Normalise the query and key heads if the model does so. After an RMS norm, rotate them.
-    4. Scale queries by their position if the model does so in layers without rotation.
+    4. Scale queries by their position if the model does so in this layer.
     """
     H, Hk, _, F = c.heads
     widths = (H * F, Hk * F, Hk * F, *([H * F] if c.spec.attention_gate else []))
@@ -74,9 +74,10 @@ def qkv(c: Context, op: Op) -> None:
     if c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, queries_and_keys, [])
     # 4. Scale by position.
-    if c.spec.position_scale is not None and not rotary:
-        coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
-        scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
+    position_scale = c.spec.position_scale
+    if position_scale is not None and position_scale.rotary == rotary:
+        scale = {"tokens": position_scale.floor_tokens, "first": position_scale.first}
+        scale["coefficient_pico"] = round(PICO * position_scale.coefficient)
         with over_users(c) as user:
             b.compute("scale_queries", x=user.at(q, H * F), M=user.tokens, n=H * F, **scale)
 

@@ -52,6 +52,20 @@ def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts)
     )
 
 
+def sparse_step_layers(config: ConfigReader, count: int) -> list[bool]:
+    """Return, for each layer of a Qwen model, whether its feed-forward block is a mixture of experts.
+
+    Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
+
+    Args:
+        config: Reader of the model's config.
+        count: Number of layers of the model.
+    """
+    dense_layers = config.integers("mlp_only_layers", 0, count - 1) or ()
+    step = config.integer("decoder_sparse_step", 1, MAX_LAYERS, default=1)
+    return [index not in dense_layers and (index + 1) % step == 0 for index in range(count)]
+
+
 def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -> list[bool]:
     """Return, for each layer, whether its feed-forward block is a mixture of experts.
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -62,6 +62,7 @@ def read_rope(
     rotated_fraction: float | None = None,
     kinds: Mapping[str, str] = KINDS,
     unstated_table: Mapping[str, Any] = MappingProxyType({}),
+    other_keys: Collection[str] = (),
 ) -> RopeConfig:
     """Return the rotary position embeddings that a config describes.
 
@@ -74,11 +75,15 @@ def read_rope(
             heads.
         kinds: Supported scaling methods: names in the config mapped to names in `KINDS`.
         unstated_table: Rotary settings to use if the config has no such table.
+        other_keys: Keys of the table that the caller reads.
 
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.
     """
-    return _rope(config, _table(config, unstated_table), head_size, base, rotated_fraction, kinds)
+    table = _table(config, unstated_table)
+    rope = _rope(config, table, head_size, base, rotated_fraction, kinds)
+    table.finish(other_keys)
+    return rope
 
 
 def read_ropes(
@@ -108,7 +113,9 @@ def read_ropes(
         _rope(config, table or ConfigReader(config.path, {}, nested.prefix), head_size, unstated_base, None, KINDS)
         for table, unstated_base in zip(tables, (base, window_base), strict=True)
     )
-    nested.finish(())
+    for table in (nested, *tables):
+        if table is not None:
+            table.finish(())
     return full, window.rope
 
 
@@ -156,7 +163,6 @@ def _rope(
         if kind == "dynamic":  # would change the base only beyond the context limit, which no text may exceed
             table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR)
         rope = plain_rope(size, base)
-    table.finish(())
     return RopeConfig(rope=rope, context_limit=limit, score_factor=factor)
 
 

@@ -14,7 +14,7 @@ from wse.models.configs.rope_config import read_ropes
 from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
+from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, text_tensors
 
 UNSTATED: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -94,10 +94,6 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
     )
 
 
-PREFIXES: Final = ("language_model.model.", "model.language_model.")
-"""Start of the names of the text model's tensors in files of multimodal models."""
-
-
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a Gemma 3 model with its location in a checkpoint.
 
@@ -105,11 +101,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint, used to detect a multimodal model.
     """
-    prefix = next((start for start in PREFIXES if f"{start}embed_tokens.weight" in file_names), "model.")
-    head = "language_model.lm_head.weight" if prefix == PREFIXES[0] else NAMES["head"]
-    tables = {"embedding": f"{prefix}embed_tokens.weight", "final_norm": f"{prefix}norm.weight", "head": head}
-    names = {**NAMES, **POST_NORM_NAMES, "mlp_norm": "pre_feedforward_layernorm.weight", **tables}
-    return canonical_tensors(spec, names, f"{prefix}layers.")
+    return text_tensors(spec, {**NAMES, **POST_NORM_NAMES, "mlp_norm": "pre_feedforward_layernorm.weight"}, file_names)
 
 
 FAMILY: Final = Family(

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MAX_LAYERS, layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import add_experts, read_experts, sparse_step_layers, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
@@ -18,8 +18,6 @@ from wse.models.tensors.tensor_names import NAMES, expert_tensors
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Read the specification of a Qwen3-MoE model from its config.json.
-
-    Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
 
     Args:
         config: Reader of the keys in config.json.
@@ -32,9 +30,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     require_class(config, "Qwen3MoeForCausalLM")
     heads = read_heads(config, requires_kv_count=True)
     count = layer_count(config)
-    dense_layers = config.integers("mlp_only_layers", 0, count - 1) or ()
-    step = config.integer("decoder_sparse_step", 1, MAX_LAYERS, default=1)
-    has_experts = [index not in dense_layers and (index + 1) % step == 0 for index in range(count)]
+    has_experts = sparse_step_layers(config, count)
     spec = read_decoder(
         config,
         name,

@@ -12,19 +12,26 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
     MAX_HEADS,
-    MAX_LAYERS,
     WIDEST,
     layer_count,
     read_decoder,
     read_heads,
     require_class,
 )
-from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
+from wse.models.configs.expert_config import add_experts, read_experts, sparse_step_layers, with_mixture
 from wse.models.configs.layer_kinds import linear_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import LinearAttention, ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, expert_slices, rows_of_heads
+from wse.models.tensors.tensor_names import (
+    LAYERS,
+    NAMES,
+    SCALED_SHARED_NAMES,
+    Shape,
+    canonical_tensors,
+    expert_slices,
+    rows_of_heads,
+)
 
 UNSTATED_HEAD_SIZE: Final = 256
 UNSTATED_ROTATED_FRACTION: Final = 0.25
@@ -46,9 +53,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     require_class(config, "Qwen3NextForCausalLM")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     count = layer_count(config)
-    dense_layers = config.integers("mlp_only_layers", 0, count - 1) or ()
-    step = config.integer("decoder_sparse_step", 1, MAX_LAYERS, default=1)
-    has_experts = [index not in dense_layers and (index + 1) % step == 0 for index in range(count)]
+    has_experts = sparse_step_layers(config, count)
     spec = read_decoder(
         config,
         name,
@@ -102,9 +107,7 @@ def read_linear_attention(config: ConfigReader) -> LinearAttention:
 
 _NAMES: Final = {
     **NAMES,
-    "router": "mlp.gate.weight",
-    **{f"shared.{part}": f"mlp.shared_expert.{part}_proj.weight" for part in ("gate", "up", "down")},
-    "shared.scale": "mlp.shared_expert_gate.weight",
+    **SCALED_SHARED_NAMES,
     "delta.log_rate": "linear_attn.A_log",
     "delta.decay_bias": "linear_attn.dt_bias",
     "delta.norm": "linear_attn.norm.weight",

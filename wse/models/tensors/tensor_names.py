@@ -91,6 +91,24 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
     return names[name.removesuffix("_bias")].removesuffix("weight") + "bias"
 
 
+TEXT_PREFIXES: Final = ("language_model.model.", "model.language_model.")
+"""Start of the names of a text model's tensors in files of multimodal models."""
+
+
+def text_tensors(spec: ModelSpec, names: Mapping[str, str], file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a text model whose file may be that of a multimodal model.
+
+    Args:
+        spec: Specification of the model.
+        names: Names in the file of a text model, keyed by the tensor's name in wse.
+        file_names: Names of the tensors in the checkpoint.
+    """
+    start = next((text for text in TEXT_PREFIXES if f"{text}embed_tokens.weight" in file_names), "model.")
+    head = "language_model.lm_head.weight" if start == TEXT_PREFIXES[0] else NAMES["head"]
+    tables = {"embedding": f"{start}embed_tokens.weight", "final_norm": f"{start}norm.weight", "head": head}
+    return canonical_tensors(spec, {**names, **tables}, f"{start}layers.")
+
+
 def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a model whose checkpoint uses the names and layout of Llama.
 
@@ -196,6 +214,12 @@ SIGMOID_NAMES: Final = {
     **{f"shared.{part}": f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")},
 }
 """Names of the router and the shared expert in files of DeepSeek-V3 and similar models."""
+SCALED_SHARED_NAMES: Final = {
+    "router": "mlp.gate.weight",
+    "shared.scale": "mlp.shared_expert_gate.weight",
+    **{f"shared.{part}": f"mlp.shared_expert.{part}_proj.weight" for part in ("gate", "up", "down")},
+}
+"""Names of the router and the scaled shared expert in files of Qwen2-MoE and Qwen3-Next."""
 PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 
 

@@ -172,7 +172,7 @@ ROTARY: Final = (
     ),
     Kernel(
         name="scale_queries",
-        operands=(act("x", "M n"), *numbers("M n coefficient_pico tokens")),
+        operands=(act("x", "M n"), *numbers("M n coefficient_pico tokens first")),
         work=lambda M, n: M * n,
         cycles=lambda c, M, n: M * (c.loop + 2 * c.function + c.vector(n, c.act)),
         counters=True,

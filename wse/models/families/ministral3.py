@@ -1,0 +1,103 @@
+"""Ministral 3, text model only: Mistral with YaRN, and queries scaled by their position."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import equal_layers, read_window
+from wse.models.configs.rope_config import LONGEST_CONTEXT, TABLES, read_rope
+from wse.models.configs.text_config import read_text_model
+from wse.models.family import CanonicalTensor, Family, harmless_names
+from wse.models.spec import ModelSpec, PositionScale
+from wse.models.tensors.tensor_names import NAMES, text_tensors
+
+UNSTATED_HEAD_SIZE: Final = 128
+UNSTATED_ROPE: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "rope_type": "yarn",
+        "rope_theta": 1e6,
+        "factor": 16.0,
+        "original_max_position_embeddings": 16384,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "llama_4_scaling_beta": 0.1,
+    }
+)
+BETA: Final = "llama_4_scaling_beta"
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a Ministral 3 model from its config.json.
+
+    If the model is multimodal, only its text model (``text_config``) is read.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Mistral3ForConditionalGeneration", "Ministral3ForCausalLM")
+    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
+
+
+def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Return the specification of the text model, which may be part of a multimodal model."""
+    require_class(config, "Ministral3ForCausalLM", "Mistral3ForConditionalGeneration")
+    config.require("model_type", ("ministral3",), "give ministral3")
+    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="ministral3",
+        heads=heads,
+        rope=read_rope(config, heads.size, unstated_table=UNSTATED_ROPE, other_keys=(BETA, "max_position_embeddings")),
+        layers=equal_layers(config, layer_count(config), read_window(config)),
+    )
+    return replace(spec, position_scale=_position_scale(config))
+
+
+def _position_scale(config: ConfigReader) -> PositionScale:
+    """Return the query factor, which grows after each multiple of the original context."""
+    tables = [table for table in map(config.table, TABLES) if table is not None]
+    table = tables[0] if tables else ConfigReader(config.path, dict(UNSTATED_ROPE), f"{TABLES[0]}.")
+    return PositionScale(
+        coefficient=table.number(BETA, 0.0, 1e6),
+        floor_tokens=table.integer("original_max_position_embeddings", 1, LONGEST_CONTEXT),
+        first=0,
+        rotary=True,
+    )
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a Ministral 3 model with its location in a checkpoint.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, used to detect a multimodal model.
+    """
+    return text_tensors(spec, NAMES, file_names)
+
+
+FAMILY: Final = Family(
+    model_types=("ministral3", "mistral3"),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset(
+        {
+            *("vision_config", "image_token_index", "image_token_id", "multimodal_projector_bias"),
+            *("projector_hidden_act", "spatial_merge_size", "vision_feature_layer"),
+        }
+    ),
+    harmless_tensors=harmless_names(r"(model\.)?(vision_tower|multi_modal_projector)\..*"),
+)
