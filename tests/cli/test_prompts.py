@@ -126,6 +126,7 @@ def test_folder_and_a_file_that_is_too_large(wse: Wse, empty: Path, monkeypatch:
     assert "is over 4 bytes" in wse("run", "--prompts", "large").refusal()
 
 
+@pytest.mark.slow
 def test_logits_are_those_of_each_user(wse: Wse, tiny: Path) -> None:
     report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, "--logits", "--trace", "none")
     for user, ids in zip(report["users"], IDS, strict=True):
