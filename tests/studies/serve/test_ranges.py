@@ -57,3 +57,14 @@ def test_the_intervals_on_gpus_are_those_of_an_estimate() -> None:
 
 def test_separate_machines_for_prompts_have_no_ranges() -> None:
     assert wse.serve_sim("story", prefill="own", prefill_wafers=1, **STORY).ranges is None
+
+
+def test_queues_of_overloaded_samples_grow_with_the_time_for_which_requests_arrive() -> None:
+    options = {"gpu": "h100", "prompt_len": 100, "new_tokens": 20, "arrivals": "constant"}
+    rate = 0.9 * wse.serve_sim("llama-3-8b", requests=50, **options).load.capacity_requests_per_s
+    short, long = (wse.serve_sim("llama-3-8b", rate=rate, requests=count, **options) for count in (1_000, 4_000))
+    assert short.load.overloaded_share == long.load.overloaded_share > 0.05
+    ends = [result.ranges["served.all.ttft.p50"].high for result in (short, long)]
+    ratio = long.served.makespan_s / short.served.makespan_s
+    assert ends[1] / ends[0] == pytest.approx(ratio, rel=0.05)  # the wait in the queue dominates
+    assert short.ranges["served.all.ttft.p50"].low == pytest.approx(long.ranges["served.all.ttft.p50"].low, rel=0.05)

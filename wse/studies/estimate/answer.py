@@ -101,7 +101,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     """Return the row with the time to first token that a remote user observes.
 
-    This time includes a new connection, the network and the service in front of the wafers.
+    This time includes a new connection, the network and the service in front of the wafers. Its
+    range goes from the lower ends of these times and of TTFT to their upper ends.
 
     Args:
         result: The estimate. Its latencies are for one batch of users alone on the machine.
@@ -109,6 +110,9 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)
+    interval = (result.ranges or {}).get("serving.ttft_s")
+    if interval is not None:
+        low, high = low + interval.low - interval.value, high + interval.high - interval.value
     text = f"with connection, network and service as assumed ({seconds(low)} to {seconds(high)})"
     return AnswerRow("TTFT at user", seconds(user.ttft_s + waited_s), text, "latency.user.ttft_s")
 

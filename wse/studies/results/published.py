@@ -167,7 +167,8 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
     note = (
         "tokens/s per user, the fastest without drafts (speculative decoding), with them and unstated; ratio: "
         "estimate / published; the estimate has drafts only with --draft and if the service may use them; chips: of "
-        "the published machine"
+        "the published machine; an estimate for one user is for the layout "
+        "of all requested users"
     )
     speeds_by_address: dict[str, list[str]] = {}
     for speed in speeds:

@@ -5,15 +5,15 @@ two operating points at the mean number of requests in flight: with the sampled 
 constants. If the arrival rate depends on the speed of the machine (a constant number of users, or a
 load relative to the capacity), this is nearly exact, because all times of the simulation scale
 together. If the rate is given, the throughput of a sample is that of the arrivals, unless the
-machine of the sample cannot sustain it. A machine that is slower than stated also has longer
-queues, which the ratio of latencies does not contain. On GPUs, a sample multiplies all times by the
-same ratio.
+machine of the sample is overloaded. Then a queue grows for as long as requests arrive, and the wait
+in it is added to TTFT. Queues of samples that are slower than stated, but not overloaded, are not
+modelled. On GPUs, a sample multiplies all times by the same ratio.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,13 @@ from wse.studies.estimate.ranges.sampled_figures import POWER, PRICE, Uncertaint
 from wse.studies.estimate.ranges.samples import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.serve.machines.machine import ServingMachine
 from wse.studies.serve.result import ServedResult
+
+ARRIVED_SHARES: Final = {"mean": 0.5, "p50": 0.5, "p99": 0.99}
+"""Fraction of the arrivals before the request with a statistic of TTFT, if a queue grows steadily.
+
+After a time t of overload, the queue takes t (1 / throughput - 1) to process, where the throughput
+is relative to the arrivals.
+"""
 
 
 class ServiceRanges(NamedTuple):
@@ -67,23 +74,28 @@ def ranges_of_service(
     else:
         return None
     throughput, overloaded_share = ratios["tokens_per_s"], None
+    queue_growth = np.zeros(SAMPLES)  # seconds of wait per second of arrivals
     if given_load is not None:
         overloaded_share = float(np.mean(throughput < given_load))
         throughput = np.minimum(1.0, throughput / given_load)
+        queue_growth = 1 / throughput - 1
     waits = served_result.all
-    figures = {"served.tokens_per_s": (served_result.tokens_per_s, throughput)}
-    for name in ("mean", "p50", "p99"):
-        figures[f"served.all.ttft.{name}"] = getattr(waits.ttft, name), ratios["ttft_s"]
+    figures = {"served.tokens_per_s": (served_result.tokens_per_s, served_result.tokens_per_s * throughput)}
+    for name, arrived_share in ARRIVED_SHARES.items():
+        ttft_s = getattr(waits.ttft, name)
+        queue_s = arrived_share * served_result.makespan_s * queue_growth
+        figures[f"served.all.ttft.{name}"] = ttft_s, ttft_s * ratios["ttft_s"] + queue_s
         if waits.tpot is not None and "tpot_s" in ratios:
-            figures[f"served.all.tpot.{name}"] = getattr(waits.tpot, name), ratios["tpot_s"]
+            tpot_s = getattr(waits.tpot, name)
+            figures[f"served.all.tpot.{name}"] = tpot_s, tpot_s * ratios["tpot_s"]
     for path, amount, machine_amount, name in (
         ("served.usd_per_million_tokens", served_result.usd_per_million_tokens, decode.usd_per_hour, names[0]),
         ("served.joules_per_token", served_result.joules_per_token, decode.power_w, names[1]),
     ):
         if amount is not None and machine_amount is not None:
             sampled = values_at(machine_amount, probabilities_of(name, SAMPLES, SEED)) / machine_amount.value
-            figures[path] = amount.value, sampled / throughput
-    intervals = {path: range_of(value, value * ratio) for path, (value, ratio) in figures.items()}
+            figures[path] = amount.value, amount.value * sampled / throughput
+    intervals = {path: range_of(value, samples) for path, (value, samples) in figures.items()}
     return ServiceRanges(intervals=intervals, overloaded_share=overloaded_share)
 
 

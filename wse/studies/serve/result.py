@@ -214,7 +214,9 @@ class ServeResult(Result):
         else:
             come = f"Stable: {count(rate)} requests/s offered, {percent(load.offered)} of the capacity of {capacity}"
             if load.overloaded_share:
-                come += f"; overloaded in {percent_text(load.overloaded_share)} of the samples of its intervals"
+                come += (
+                    f"; in {percent_text(load.overloaded_share)} of the samples, the machine is slower and overloaded"
+                )
             come += "."
         if self.served is None:
             return come

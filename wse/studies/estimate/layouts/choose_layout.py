@@ -184,8 +184,10 @@ def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, math.ceil(users / replicas)))
     more_room = "more --replicas"
     if min_wafers <= p.spec.layer_count:  # each wafer has a layer at least
-        more_room = f"more --wafers (by bytes at least {min_wafers}) or --replicas"
-    remedies = [f"{more_room}, or shorter --prompt-len and --new-tokens"]
+        by_bytes = f" (by bytes at least {min_wafers})" if min_wafers > p.options.wafers + 1 else ""
+        more_room = f"more --wafers{by_bytes} or --replicas"
+    smaller_batch = "a smaller --batch, " if (p.request.serving.batch or 1) > 1 else ""
+    remedies = [f"{smaller_batch}{more_room}, or shorter --prompt-len and --new-tokens"]
     if room:
         remedies.insert(0, f"--users {replicas * room}")
     message = f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {', '.join(remedies)}"

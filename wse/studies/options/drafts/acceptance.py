@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 from wse.errors import BadInput, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
+from wse.models.catalogue import names as model_names
 from wse.serving.drafts.speculation import (
     TYPICAL,
     Acceptance,
@@ -79,8 +80,7 @@ def read_acceptance(text: str) -> DraftAcceptance:
         UnknownName: There is no measurement of this name.
         BadInput: A probability is not a number from 0 to 1, or the file cannot be used.
     """
-    names = {name.casefold(): name for name in known_acceptances()}
-    if text.casefold() in names:
+    if text.casefold() in {name.casefold() for name in known_acceptances()}:
         matching_curves = [curve for curve in measured_curves() if curve.model.casefold() == text.casefold()]
         curve = matching_curves[0] if matching_curves else typical(measured_curves())
         return DraftAcceptance(curve=curve, shares=shares_of(curve, choice_shares().shares))
@@ -88,7 +88,11 @@ def read_acceptance(text: str) -> DraftAcceptance:
         return _from_file(Path(text))
     parts = text.split(",")
     if not parts[0].strip()[:1].isdigit() and parts[0].strip()[:1] not in (".", "-", "+"):
-        raise UnknownName("acceptance of drafts", text, known_acceptances(), place="--draft")
+        is_model = text in model_names() or Path(text).is_dir()
+        remedy = f"a draft model is given by --draft-model {text} and, for its acceptance, --draft typical"
+        raise UnknownName(
+            "acceptance of drafts", text, known_acceptances(), place="--draft", remedy=remedy if is_model else ""
+        )
     shares = [_share(part, f"--draft {text}") for part in parts]
     shares = shares * CONSTANT_POSITIONS if len(shares) == 1 else shares
     return _user_acceptance([with_choices(share, choice_shares().shares) for share in shares], "--draft", text)
