@@ -7,6 +7,7 @@ import pytest
 from wse.errors import DoesNotFit
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.ranges.model_error import error_distribution
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import get_option, make_request
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse
@@ -23,6 +24,7 @@ from wse.studies.validate.predictors.services import (
 )
 from wse.studies.validate.study import compare
 from wse.studies.validate.summary import ComparedRow
+from wse.studies.validate.undisclosed import alternatives_of, undisclosed_settings
 
 ROW = {
     "source_url": "x",
@@ -226,3 +228,32 @@ def test_models_with_stated_wafers_are_told_once(monkeypatch: pytest.MonkeyPatch
     rows = [row(), row(value="446", context=""), row(chips=""), row(metric="price_out_usd_per_Mtok")]
     assert service_request(rows[0]) is not None
     assert [(c.model, c.wafers, c.dtype) for c in capacity_of(rows)] == [("llama-3.1-70b", 4, "bfloat16")]
+
+
+def test_settings_that_a_row_does_not_state_are_alternatives() -> None:
+    prediction = Prediction(value=200.0, plain=150.0, method="estimate, optimized", software="production")
+    assert alternatives_of(row(), prediction) == ((1.0, 1.0),)
+    assert alternatives_of(row(chips="", precision="", metric="ttft_s"), prediction) == ((1.0, 1.0),)
+    assert alternatives_of(row(spec_decode="unknown"), prediction) == ((0.75, 1.0), (0.25, 0.75))
+    every_setting = alternatives_of(row(chips="", precision="", spec_decode=""), prediction)
+    assert len(every_setting) == 2 * (1 + 3) * (1 + 3)
+    assert sum(weight for weight, _ in every_setting) == pytest.approx(1)
+    assert every_setting[0] == (0.75 * 0.25, 1.0)
+    ratios = [undisclosed_settings()[name][1]["rate_ratios"]["no_drafts"][-1] for name in ("wafers", "precision")]
+    assert every_setting[-1] == pytest.approx((0.25 * 0.25 / 9, 0.75 * ratios[0] * ratios[1]))
+
+
+def test_the_page_of_assumptions_lists_every_alternative_with_its_weight() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "assumptions.md").read_text(encoding="utf-8")
+    for alternatives in undisclosed_settings().values():
+        assert sum(row["weight"] for row in alternatives) == 1
+        for alternative in alternatives:
+            assert f"| {alternative['choice']} | {100 * alternative['weight']:g} % |" in page
+
+
+def test_the_interval_of_a_row_covers_its_alternatives() -> None:
+    error = error_distribution([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09])
+    without_drafts = ((0.75, 1.0), (0.25, 0.6))
+    for predicted_over_measured, alone, mixed in ((1.0, True, True), (1 / 0.6, False, True), (0.8, False, False)):
+        assert error.covers(predicted_over_measured, 0.9) == alone
+        assert error.covers(predicted_over_measured, 0.9, without_drafts) == mixed

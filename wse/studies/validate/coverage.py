@@ -10,6 +10,9 @@ source never contribute to it.
   same weight. There must be enough of them (`are_enough`). Most kernels were measured by one or two
   sources, so they have no interval.
 
+- **Services** that do not state the number of wafers, the precision or the drafts: the same error,
+  for a mixture of the settings that are possible (`wse.studies.validate.undisclosed`).
+
 Uncertain constants would make the intervals wider and are left out here.
 """
 
@@ -28,6 +31,7 @@ from wse.studies.estimate.ranges.model_error import (
     model_error,
 )
 from wse.studies.validate.kinds import SERVICES, WAFERLLM_DECODE, MeasurementKind
+from wse.studies.validate.undisclosed import alternatives_of
 
 if TYPE_CHECKING:
     from wse.studies.validate.summary import ComparedRow
@@ -75,12 +79,23 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
     """
     usable = [row for row in rows if row.prediction.value and row.measurement.measured]
     errors = [_model_error(kind, row, usable) for row in usable]
-    pairs = [(_ratio(row), error) for row, error in zip(usable, errors, strict=True) if error is not None]
+    pairs = [(row, error) for row, error in zip(usable, errors, strict=True) if error is not None]
     if not pairs:
         return (None,) * len(CONFIDENCES)
     return tuple(
-        float(np.mean([error.covers(ratio, confidence) for ratio, error in pairs])) for confidence in CONFIDENCES
+        float(np.mean([_covers(row, error, confidence) for row, error in pairs])) for confidence in CONFIDENCES
     )
+
+
+def _covers(row: ComparedRow, error: ModelError, confidence: float) -> bool:
+    """Return whether a measured value is inside the interval of its prediction.
+
+    Args:
+        row: The measurement and its prediction.
+        error: Distribution of the model error.
+        confidence: Confidence of the interval.
+    """
+    return error.covers(_ratio(row), confidence, alternatives_of(row.measurement, row.prediction))
 
 
 def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[ComparedRow]) -> ModelError | None:

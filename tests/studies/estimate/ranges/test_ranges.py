@@ -164,6 +164,9 @@ def test_largest_of_n_errors_is_exceeded_once_in_n_plus_1() -> None:
     error = error_distribution([1.1, 1 / 1.2, 1.3])
     assert error.probabilities.tolist() == pytest.approx([0, 0.25, 0.5, 0.75])
     assert [error.covers(ratio, 0.75) for ratio in (1.29, 1.31)] == [True, False]
+    probabilities = np.array([0.2, 0.5, 0.6, 0.8])
+    assert [error.probability(each) for each in error.at(probabilities)] == pytest.approx(probabilities.tolist())
+    assert error.probability(1.0) == 1.0
     by_source = error_distribution([1.1, 1 / 1.2, 1.3], ["a", "a", "b"])
     assert by_source.probabilities.tolist() == pytest.approx([0, 0.1875, 0.375, 0.75])
 

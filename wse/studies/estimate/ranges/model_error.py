@@ -51,6 +51,11 @@ FEWEST_SOURCES: Final = 3
 Errors of a single source do not show how much the predictions for another source may differ.
 """
 
+Alternatives = Sequence[tuple[float, float]]
+"""Settings that are possible for a measurement: their probability, and the predicted value with them,
+divided by the prediction."""
+AS_PREDICTED: Final[Alternatives] = ((1.0, 1.0),)
+
 ErrorKind = Literal["decode", "prefill", "gpu_dense", "gpu_experts"]
 
 
@@ -78,14 +83,27 @@ class ModelError:
         signed = 2 * probabilities - 1
         return np.asarray(np.sign(signed) * np.interp(np.abs(signed), self.probabilities, self.sizes))
 
-    def covers(self, ratio: float, confidence: float) -> bool:
-        """Return whether a ratio of actual to predicted value is inside a central interval.
+    def probability(self, error: float) -> float:
+        """Return the probability that the error is at most this large.
 
         Args:
-            ratio: The ratio, or its reciprocal.
-            confidence: Confidence of the interval, such as 0.9.
+            error: Logarithm of a ratio of actual to predicted time.
         """
-        return bool(abs(np.log(ratio)) <= self.at(np.array([0.5 + confidence / 2]))[0])
+        size_probability = np.interp(abs(error), self.sizes, self.probabilities, right=1.0)
+        return float(0.5 + np.sign(error) * size_probability / 2)
+
+    def covers(self, ratio: float, confidence: float, alternatives: Alternatives = AS_PREDICTED) -> bool:
+        """Return whether a measured value is inside a central interval of its prediction.
+
+        Args:
+            ratio: Predicted value, divided by the measured one.
+            confidence: Confidence of the interval, such as 0.9.
+            alternatives: (weight, ratio) pairs of settings that are possible: the probability of
+                the setting, and the predicted value with it, divided by ``ratio``'s predicted value.
+                The interval is that of the mixture.
+        """
+        probability = sum(weight * self.probability(float(np.log(ratio * other))) for weight, other in alternatives)
+        return abs(probability - 0.5) <= confidence / 2
 
 
 NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0]))
