@@ -83,7 +83,7 @@ class PreparedPlacement(Placeable):
         return dtype_note(self.loaded, self.request.types.dtype)
 
 
-def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis:
+def load_basis(request: PlacementRequest, *, with_weights: bool) -> Basis:
     """Load the model, wafer and other files that a request names, and check its options.
 
     Args:
