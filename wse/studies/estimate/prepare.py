@@ -141,7 +141,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     check_drafts(request)
     # 2. Model, wafer, software profile and prices.
-    basis = load_basis(request, with_weights=False)
+    basis = load_basis(request, fetches_weights=False)
     if request.drafts.draft_model is not None:
         load_draft_model(request.drafts.draft_model, basis.loaded)
     price = wafer_price(request.costs.price, basis.whole.name)
