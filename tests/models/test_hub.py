@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import wse
 from tests.support.local_hub import COMMIT, OLD_COMMIT, LocalHub, local_hub
 from wse.errors import BadModel
 from wse.models.hub import HubReference, download, hub_reference
@@ -56,6 +57,7 @@ def test_a_run_gets_the_files_that_wse_reads_and_no_others(hub: LocalHub) -> Non
 def test_an_estimate_gets_the_config_alone(hub: LocalHub) -> None:
     model = load_model("org/name", with_weights=False)
     assert (model.checkpoint, model.spec.hidden_size) == (None, load_model("story").spec.hidden_size)
+    assert wse.estimate("org/name", mesh="24x24", mapping="region", prompt_len=8, new_tokens=8).model.name == "name"
     assert hub.sent == ["config.json"]
 
 
@@ -73,7 +75,7 @@ def test_the_token_is_sent_and_the_cache_is_used_without_a_network(
     download.cache_clear()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert load_model("org/name", with_weights=False).path == path
-    with pytest.raises(BadModel, match=r"fetch config.json, the tokenizer's files and the safetensors files by hand"):
+    with pytest.raises(BadModel, match=r"HF_HUB_OFFLINE is set.*the tokenizer's files and the safetensors files by"):
         load_model("org/name")
 
 

@@ -108,8 +108,10 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
         message = f"'{reference}': the repository has no such revision; give a branch, tag or commit of it after the @"
         raise BadModel(message) from fault
     except Exception as fault:  # the errors of the HTTP client, which differs between versions of the package
+        is_offline = isinstance(fault.__cause__, errors.OfflineModeIsEnabled)
+        reason = "HF_HUB_OFFLINE is set" if is_offline else _first_line(fault.__cause__ or fault)
         message = (
-            f"'{reference}': no such folder, not in the cache, and the hub cannot be read ({_first_line(fault)}); "
+            f"'{reference}': no such folder, not in the cache, and the hub cannot be read ({reason}); "
             f"connect to it, or {_remedy(reference, with_weights=with_weights)}"
         )
         raise BadModel(message) from fault
@@ -131,6 +133,6 @@ def _remedy(reference: HubReference, *, with_weights: bool) -> str:
     return f"{by_name}fetch {files} by hand into a folder {reference.name} and give its path, ./{reference.name}"
 
 
-def _first_line(fault: Exception) -> str:
+def _first_line(fault: BaseException) -> str:
     """Return the start of the first line of an error's message, or its class if it has none."""
     return next(iter(str(fault).splitlines()), "")[:200] or type(fault).__name__

@@ -45,7 +45,7 @@ class LoadedModel:
     note: str | None = None
 
 
-def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> LoadedModel:
+def load_model(name_or_path: str | Path, *, with_weights: bool = True, fetches_weights: bool = True) -> LoadedModel:
     """Load a model: a bundled name, a folder, a GGUF file, a config file, or a repository of a hub.
 
     A bundled name takes precedence over a folder of the same name; write ``./name`` for the folder.
@@ -56,8 +56,9 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
     Args:
         name_or_path: Name or path of the model.
         with_weights: Whether to open the weights. If false, there is no checkpoint, and weights in
-            a folder are opened only to find an element type that config.json does not specify. Of a
-            repository, config.json alone is then downloaded.
+            a folder are opened only to find an element type that config.json does not specify.
+        fetches_weights: Whether to download the weights of a repository, if they are to be opened.
+            Otherwise config.json alone is downloaded, and there is no checkpoint.
 
     Raises:
         UnknownName: ``name_or_path`` looks like a name, but no bundled model has it.
@@ -66,6 +67,7 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> Loaded
     """
     reference = hub_reference(str(name_or_path))
     if reference is not None:
+        with_weights = with_weights and fetches_weights
         folder = download(reference, with_weights=with_weights)
         return _folder(folder, folder / "config.json", with_weights=with_weights, name=reference.name)
     name_or_path, path = _name_and_path(str(name_or_path))

@@ -115,7 +115,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     request = with_settings(replace(request, workload=request.workload.with_named_lengths()))
     _check_options(request)
     # 2. Model, wafer, software profile and prices.
-    basis = load_basis(request)
+    basis = load_basis(request, fetches_weights=False)
     if request.draft is not None:
         check_takes_drafts(basis.spec)
     if request.drafts.draft_model is not None:

@@ -83,12 +83,13 @@ class PreparedPlacement(Placeable):
         return dtype_note(self.loaded, self.request.types.dtype)
 
 
-def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis:
+def load_basis(request: PlacementRequest, *, with_weights: bool = True, fetches_weights: bool = True) -> Basis:
     """Load the model, wafer and other files that a request names, and check its options.
 
     Args:
         request: The request.
-        with_weights: Whether to load the weight files.
+        with_weights: Whether to open the weight files.
+        fetches_weights: Whether to download the weight files of a repository, if they are opened.
 
     Raises:
         UnknownName: A name in the request is unknown.
@@ -110,7 +111,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
         message = f"--defects-seed {machine.defects_seed}: draws the dead PEs of --defects RATE; give that too"
         raise BadInput(message)
     defects = None if machine.defects is None else read_defects(machine.defects, machine.defects_seed, full_wafer)
-    loaded_model = load_model(request.model, with_weights=with_weights)
+    loaded_model = load_model(request.model, with_weights=with_weights, fetches_weights=fetches_weights)
     if loaded_model.spec.experts is None and layout.experts not in (AUTO, DISTRIBUTED):
         message = f"--experts {layout.experts}: {loaded_model.spec.name} has no experts; leave it out"
         raise BadInput(message)

@@ -250,7 +250,7 @@ def _digest(grid: Grid) -> str:
             continue
         for value in axis.values:
             if axis.name == "model":
-                digests[f"model {value}"] = repr(asdict(load_model(str(value)).spec))
+                digests[f"model {value}"] = repr(asdict(load_model(str(value), with_weights=False).spec))
             elif (path := file_of(str(value))).is_file():
                 content = read_file(path, NAMED_FILE_LIMIT_BYTES, BadInput)
                 digests[f"{axis.name} {value}"] = hashlib.sha256(content).hexdigest()

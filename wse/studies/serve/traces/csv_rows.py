@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from wse.errors import BadInput
 from wse.studies.serve.traces.lines import TraceLine
+
+
+def count_columns(first_line: str, names: Collection[str]) -> int:
+    """Return how many of some columns the first line of a file names; 0 if it is not CSV."""
+    try:
+        return len({cell.strip() for row in csv.reader([first_line]) for cell in row} & set(names))
+    except csv.Error:
+        return 0
 
 
 def column_names(line: TraceLine) -> list[str]:

@@ -45,12 +45,12 @@ def read_lines(path: Path) -> Iterator[TraceLine]:
         BadInput: The file is not a readable regular file or not text in UTF-8, or a line or what is
             read of the file is too large.
     """
-    if not path.is_file():
-        reason = "is not a regular file" if path.exists() else "does not exist"
-        message = f"{path}: {reason}; give the path of a trace of requests"
-        raise BadInput(message)
     number = total_bytes = 0
     try:
+        if not path.is_file():
+            reason = "is not a regular file" if path.exists() else "does not exist"
+            message = f"{path}: {reason}; give the path of a trace of requests"
+            raise BadInput(message)
         with path.open("rb") as stream:
             while data := stream.readline(MAX_LINE_BYTES + 1):
                 number, total_bytes = number + 1, total_bytes + len(data)
@@ -62,7 +62,7 @@ def read_lines(path: Path) -> Iterator[TraceLine]:
     except UnicodeDecodeError as fault:
         message = f"{path}, line {number}: not text in UTF-8 ({fault.reason}); give a CSV or JSON Lines file"
         raise BadInput(message) from fault
-    except OSError as fault:
+    except (OSError, ValueError) as fault:
         message = f"{path}: cannot be read ({fault}); check the path and its permissions"
         raise BadInput(message) from fault
 

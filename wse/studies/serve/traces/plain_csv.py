@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wse.studies.serve.traces.csv_rows import read_rows
+from wse.studies.serve.traces.csv_rows import count_columns, read_rows
 from wse.studies.serve.traces.lines import TraceLine
 from wse.studies.serve.traces.trace_format import TraceRequest
 from wse.studies.serve.traces.values import seconds_of, token_count
@@ -39,8 +38,7 @@ class PlainCsv:
 
     def known_fields(self, first_line: str) -> int:
         """Return how many columns of the format the first line of a file names."""
-        names = {name.strip() for row in csv.reader([first_line]) for name in row}
-        return len(names & {self.arrival, self.prompt, self.answer})
+        return count_columns(first_line, (self.arrival, self.prompt, self.answer))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
         """Read the requests of a trace (see `TraceFormat`)."""

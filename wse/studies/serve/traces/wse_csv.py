@@ -7,7 +7,6 @@ Columns ``arrival_s``, ``prompt_tokens`` and ``new_tokens`` are required. ``tier
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final
@@ -15,7 +14,7 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.files import short_repr
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve.traces.csv_rows import column_names, read_rows
+from wse.studies.serve.traces.csv_rows import column_names, count_columns, read_rows
 from wse.studies.serve.traces.lines import TraceLine
 from wse.studies.serve.traces.trace_format import TraceRequest
 from wse.studies.serve.traces.values import seconds_of, token_count
@@ -33,8 +32,7 @@ class WseCsv:
 
     def known_fields(self, first_line: str) -> int:
         """Return how many columns of the format the first line of a file names."""
-        names = {name.strip() for row in csv.reader([first_line]) for name in row}
-        return len(names & {*NEEDED, *OPTIONAL})
+        return count_columns(first_line, (*NEEDED, *OPTIONAL))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
         """Read the requests of a trace (see `TraceFormat`).
