@@ -10,10 +10,12 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import add_experts, read_experts
 from wse.models.configs.layer_kinds import equal_layers, read_window
-from wse.models.configs.rope_config import LARGEST_FACTOR, TABLES, RopeConfig, read_rope
+from wse.models.configs.rope_config import TABLES, RopeConfig, read_rope
+from wse.models.configs.rope_scalings import LARGEST_FACTOR
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, expert_tensors
+from wse.models.tensors.expert_tensors import expert_tensors
+from wse.models.tensors.tensor_names import NAMES
 
 UNSTATED_BASE: Final = 1e6
 UNSTATED_NOISE: Final = 0.01

@@ -23,15 +23,8 @@ from wse.models.configs.layer_kinds import linear_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import LinearAttention, ModelSpec
-from wse.models.tensors.tensor_names import (
-    LAYERS,
-    NAMES,
-    SCALED_SHARED_NAMES,
-    Shape,
-    canonical_tensors,
-    expert_slices,
-    rows_of_heads,
-)
+from wse.models.tensors.expert_tensors import SCALED_SHARED_NAMES, expert_slices
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, rows_of_heads
 
 UNSTATED_HEAD_SIZE: Final = 256
 UNSTATED_ROTATED_FRACTION: Final = 0.25
