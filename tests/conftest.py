@@ -16,6 +16,8 @@ from wse.studies.compile import choose
 from wse.studies.serve.machines import wafer_drafts
 from wse_kernels import library, precompile
 
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks a hub but one of its own
+
 LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py", "test_model_errors.py")
 """Files whose tests take longest: they begin first, so that no worker is left with one of them at the end."""
 

@@ -36,12 +36,13 @@ def test_options_of_a_placement_have_one_default(request_type: type) -> None:
     assert {name: options[name].default for name in shared} == {name: common[name].default for name in shared}
 
 
+SHORT = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
 ASKED: list[tuple[str, ...]] = [
     ("story", "--mesh", "9x9"),
     ("story", "--mesh", "24x24", "--new-tokens", "1"),
     ("story", "--mesh", "9x9", "--batch", "2", "--verify-tokens", "3", "--prompt-len", "20", "--new-tokens", "20"),
     ("story", "--mesh", "6x6", "--wafers", "1", "--capacity", "report"),
-    ("story", "--mesh", "16x16", "--prompt-len", "8", "--new-tokens", "8", "--users", "8", "--objective", "cost"),
+    ("story", "--mesh", "16x16", *SHORT, "--users", "8", "--objective", "cost"),
     ("llama-3.1-70b",),
 ]
 

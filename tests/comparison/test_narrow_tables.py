@@ -24,9 +24,9 @@ def results() -> dict[str, Result]:
         "estimate --gpu": wse.estimate("story", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),
         "what-if": wse.what_if("story", **SMALL, batch=2, changes="clock=x2,hop=x0.3,sram=64KiB", jobs=1),
         "estimate optimized": wse.estimate(
-            "story", mesh="16x16", wafers=2, mapping="pipeline", prompt_len=400, new_tokens=8
+            "story", mesh="16x16", wafers=2, mapping="pipeline", prompt_len=40, new_tokens=8
         ),
-        "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region"),
+        "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region", schedule="baseline"),
         "compare": wse.compare("story", **SMALL, wafers=[1, 2], set=sets, jobs=1),
         "compare --ttft": wse.compare("story", **SMALL, wafers=[1, 2], ttft="1ms", tpot="30us", jobs=1),
         "compare --users": wse.compare("story", **SMALL, wafers=[1, 2], users=3000, gpu=["h100"], tpot="1ms", jobs=1),

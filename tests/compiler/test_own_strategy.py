@@ -59,6 +59,7 @@ def test_a_strategy_is_made_once_and_anew_when_its_file_was_changed(mine: Path) 
     assert wse.estimate("story", mapping="mine.py:STRATEGY", **other_sizes).system.regions == 1
 
 
+@pytest.mark.slow
 def test_compare_takes_one_beside_others(mine: Path) -> None:
     sizes = {"mesh": "24x24", "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
     result = wse.compare("story", mapping=["region", "mine.py:STRATEGY"], wafers=[1], jobs=1, **sizes)

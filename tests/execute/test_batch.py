@@ -95,7 +95,7 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
     assert sum(int(cost.traffic.bytes.sum()) for cost in found.costs) == found.crossed
 
 
-@pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline"])
+@pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline", pytest.param("linear", marks=pytest.mark.slow)])
 def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
     _, program, machine = compiled(PROMPTS, name)
     cost = Fabric(program, machine, SOFTWARE).decode_cost(7, 1, 11, 4)

@@ -31,7 +31,7 @@ KEPT = (5, 2, 1, 4, 3)
 GENERATED = sum(KEPT) + len(KEPT)
 CONTEXT = len(PROMPTS[0]) + GENERATED + TOKENS
 OF_USERS = ("1x1", "two wafers", "drawn", "float16", "fp8", "int4", "mxfp4", "biased experts", "experts in int4")
-REFUSED = ("linear", "linear over wafers", "qwen3_next")
+REFUSED = ("linear", "linear over wafers", "qwen3_next", "qwen3_5", "qwen3_5_moe")
 """Models whose state cannot take tokens back."""
 NAMES = [name for name in CASES if name not in (*OF_USERS, *REFUSED)]
 FAMILIES = Path(__file__).parents[1] / "data" / "families"

@@ -170,7 +170,7 @@ def test_no_user_with_drafts_is_faster_beside_more_users(model: str, gpu: str) -
     request = make_request(EstimateRequest, model=model, gpu=gpu, gpus=8, stack="trtllm", dtype="fp8", draft="typical")
     prepared = prepare_gpu_estimate(request)
     rates = []
-    for users in (*range(1, 100, 9), *range(100, 160), *range(160, 1000, 40)):
+    for users in (*range(1, 100, 9), *range(100, 160, 4), *range(160, 1000, 80)):
         served = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=users)
         _, gain = served.best_row(prepared.acceptance.curve)
         rates.append((users, gain / served.plain.tpot_s))

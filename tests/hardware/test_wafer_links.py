@@ -61,7 +61,7 @@ def test_constants_of_a_link_are_sampled_within_their_ranges(tmp_path: Path) -> 
 def test_link_of_a_file_changes_the_crossings_alone(tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text("wafer_link_latency_s = 1e-3\nwafer_link_bytes_per_s = 150e9\n", encoding="utf-8")
-    lengths = {"mesh": "12x12", "wafers": 2, "prompt_len": 8, "new_tokens": 8}
+    lengths = {"mesh": "12x12", "wafers": 2, "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
     own, slow = (wse.estimate("story", link=link, **lengths).decode for link in ("vendor", file))
     extra_s = (slow.cycles_by["crossing"] - own.cycles_by["crossing"]) / load_wafer("wse3").clock_hz
     assert extra_s == pytest.approx(2 * (1e-3 - 5e-6), rel=0.01)  # to the second wafer and back

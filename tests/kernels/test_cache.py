@@ -85,6 +85,7 @@ def test_kernels_are_found_by_the_next_process_for_all_types_and_an_edited_helpe
         assert list(Path(folder).glob("caller.probe-serial-*.bin"))
 
 
+@pytest.mark.slow
 def test_what_numba_needs_to_compile_is_not_loaded_for_a_kernel_that_was_kept(package: Path) -> None:
     code = "import sys; from wse_kernels import caller; print(caller.probe(1), 'numba.np.arraymath' in sys.modules)"
     assert [python(package, code).stdout.split() for _ in range(2)] == [["22", "True"], ["22", "False"]]

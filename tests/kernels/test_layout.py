@@ -254,7 +254,7 @@ def test_kernels_in_vectors_stay_within_their_arrays() -> None:
     assert ended("from tests.kernels.test_layout import run_at_page_ends; run_at_page_ends()") == 0
 
 
-@pytest.mark.parametrize("index", [-1, 8])
+@pytest.mark.parametrize("index", [pytest.param(-1, marks=pytest.mark.slow), 8])
 def test_a_process_that_touches_what_is_beside_such_an_array_ends(index: int) -> None:
     code = f"""
 import ctypes, numpy

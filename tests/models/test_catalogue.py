@@ -213,19 +213,6 @@ def test_the_case_of_a_name_is_free_where_no_folder_has_it(tmp_path: Path, monke
     assert load_model("Llama-3-8B").spec.hidden_size == 12
 
 
-@pytest.mark.parametrize(
-    ("repository", "says"),
-    [
-        ("Qwen/Qwen3-8B", "its shape comes with wse: give qwen3-8b; or fetch it, hf download Qwen/Qwen3-8B "),
-        ("some.one/Model_1", "fetch it, hf download some.one/Model_1 --local-dir Model_1, and give the folder Model_1"),
-    ],
-)
-def test_a_name_of_a_hub_is_told_how_to_get_it(repository: str, says: str) -> None:
-    line = refusal(BadModel, load_model, repository)
-    assert line.startswith(f"{repository!r}: no such folder; wse fetches nothing from a hub: ")
-    assert says in line
-
-
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert f"'{missing}': no such file or folder" in refusal(BadModel, load_model, str(missing))

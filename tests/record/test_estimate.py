@@ -176,7 +176,7 @@ def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> No
     assert inspect_trace(InspectRequest(trace=path)).to_dict()["system"]["mapping"] == "expert"
 
 
-@pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), (0, [0, 6])])
+@pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), pytest.param(0, [0, 6], marks=pytest.mark.slow)])
 def test_trace_tells_the_columns_of_attention(columns: int, expected: list[int], tmp_path: Path) -> None:
     model, path = str(write_model(tmp_path)), tmp_path / "run.h5"
     prepared = prepare(make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=2, mesh="3x7", new_tokens=2))

@@ -1,4 +1,4 @@
-"""Load a model from a folder, a GGUF file or a config.json, or by its bundled name.
+"""Load a model from a folder, a GGUF file, a config.json or a hub, or by its bundled name.
 
 The readers of weights and tokenizers are imported only when needed. This halves the time needed to
 read only a config.
@@ -6,24 +6,22 @@ read only a config.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wse.errors import BadModel, UnknownName
 from wse.files import path_exists
 from wse.known_names import known_name
-from wse.models.catalogue import BUNDLED, CONFIGURATIONS, name_of_repository, names
+from wse.models.catalogue import BUNDLED, CONFIGURATIONS, names
 from wse.models.configs.config import config_states_dtype, read_config
+from wse.models.hub import download, hub_reference
 from wse.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from wse.models.tensors.checkpoint import Checkpoint
     from wse.models.tensors.tensor_entry import TensorEntry
     from wse.models.tokenizers.token_text import Tokenizer
-
-_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,21 +46,28 @@ class LoadedModel:
 
 
 def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> LoadedModel:
-    """Load a model: a bundled name, a folder with config.json, a GGUF file, or a config file.
+    """Load a model: a bundled name, a folder, a GGUF file, a config file, or a repository of a hub.
 
     A bundled name takes precedence over a folder of the same name; write ``./name`` for the folder.
+    A folder takes precedence over a repository of the same name.
     Bundled names are case-insensitive unless a file or folder has exactly the given name. A config
     file or a bundled configuration has no weights and no tokenizer.
 
     Args:
         name_or_path: Name or path of the model.
         with_weights: Whether to open the weights. If false, there is no checkpoint, and weights in
-            a folder are opened only to find an element type that config.json does not specify.
+            a folder are opened only to find an element type that config.json does not specify. Of a
+            repository, config.json alone is then downloaded.
 
     Raises:
         UnknownName: ``name_or_path`` looks like a name, but no bundled model has it.
-        BadModel: The folder or file does not exist, or its content cannot be used.
+        BadModel: The folder or file does not exist, its content cannot be used, or the repository
+            cannot be downloaded.
     """
+    reference = hub_reference(str(name_or_path))
+    if reference is not None:
+        folder = download(reference, with_weights=with_weights)
+        return _folder(folder, folder / "config.json", with_weights=with_weights, name=reference.name)
     name_or_path, path = _name_and_path(str(name_or_path))
     config = path / "config.json"
     try:
@@ -91,7 +96,7 @@ def _name_and_path(name_or_path: str) -> tuple[str, Path]:
     return name_or_path, bundled.get(name_or_path, Path(name_or_path))
 
 
-def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
+def _folder(path: Path, config: Path, *, with_weights: bool, name: str | None = None) -> LoadedModel:
     """Load a model from a folder with config.json, and weights and a tokenizer if there are any.
 
     If config.json does not specify an element type, the type of the weights is used.
@@ -100,10 +105,11 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
         path: The folder.
         config: Path of config.json.
         with_weights: Whether to open the weights for use.
+        name: Name of the model; None for that of the folder.
     """
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
-    spec = read_config(config)  # before the weights, so that faults of the config are reported first
+    spec = read_config(config, name=name)  # before the weights, so that faults of the config are reported first
     states_dtype = config_states_dtype(config)
     entries = _open_weights(path, spec) if with_weights or not states_dtype else None
     if entries is None:
@@ -113,7 +119,7 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
     from wse.models.tensors.tensor_entry import FLOATS
 
     weight_dtype = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
-    spec = read_config(config, unstated_dtype=weight_dtype)
+    spec = read_config(config, unstated_dtype=weight_dtype, name=name)
     checkpoint = Checkpoint(spec, entries) if with_weights else None
     return LoadedModel(spec=spec, checkpoint=checkpoint, tokenizer=load_tokenizer(path, spec), path=path)
 
@@ -172,32 +178,13 @@ def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
 def _not_found(name_or_path: str, path: Path) -> Exception:
     """Build the error for a model that does not exist.
 
-    The error depends on whether the user appears to have entered a bundled name, a repository or a
-    path.
+    The error depends on whether the user appears to have entered a bundled name or a path.
     """
     if name_or_path in BUNDLED:
         return BadModel(f"{path}: the bundled model {name_or_path!r} is missing; install wse again")
     if name_or_path and path.name == name_or_path and not path.suffix[1:].isalpha():  # a name, such as "llama-3.1-8b"
         return UnknownName("model or folder", name_or_path, names(), listed_by="wse models")
-    if _HUB_NAME.fullmatch(name_or_path) and not path.parent.exists():
-        return BadModel(_hub_remedy(name_or_path))
     return BadModel(
         f"{name_or_path!r}: no such file or folder; give a model folder, a GGUF file, a config.json, "
         "or a name of `wse models`"
-    )
-
-
-def _hub_remedy(repository: str) -> str:
-    """Return a message for a user who names a Hugging Face repository instead of a local folder.
-
-    The message names the bundled configuration of the model, if any, and the command that downloads
-    the repository.
-    """
-    folder = repository.partition("/")[2]
-    bundled = name_of_repository(repository)
-    by_name = "" if bundled is None else f"its shape comes with wse: give {bundled}; or "
-    return (
-        f"{repository!r}: no such folder; wse fetches nothing from a hub: {by_name}fetch it, "
-        f"hf download {repository} --local-dir {folder}, and give the folder {folder} "
-        "(config.json alone is enough except for wse run)"
     )

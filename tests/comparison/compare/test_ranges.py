@@ -48,8 +48,8 @@ def test_a_row_without_room_for_users_has_no_ranges() -> None:
 
 
 def test_rows_have_ranges_around_their_figures_and_those_of_an_estimate() -> None:
-    options = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "mapping": "region"}
-    result = wse.compare("story", wafers=[1, 2], **options)
+    options = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "mapping": "region", "schedule": "baseline"}
+    result = wse.compare("story", wafers=[1, 2], jobs=1, **options)
     for each in result.possible:
         for name, interval in each.ranges.items():
             assert interval.value == getattr(each, name)
@@ -63,7 +63,8 @@ def test_rows_have_ranges_around_their_figures_and_those_of_an_estimate() -> Non
 
 
 def test_ranked_machines_have_ranges_around_their_figures() -> None:
-    result = wse.compare("story", wafers=[1], mesh="24x24", prompt_len=64, new_tokens=64, users=8, gpu=["h100"])
+    options = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "mapping": "region", "schedule": "baseline"}
+    result = wse.compare("story", wafers=[1], users=8, gpu=["h100"], jobs=1, **options)
     assert {row.kind for row in result.rows} == {"wafer", "gpu"}
     for row in result.rows:
         for name, interval in row.ranges.items():

@@ -72,7 +72,7 @@ def test_table_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-@pytest.fixture(scope="module", params=["t.csv", "t.parquet"])
+@pytest.fixture(scope="module", params=["t.csv", pytest.param("t.parquet", marks=pytest.mark.slow)])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     """Four settings of the tiny model, two of which cannot be estimated; fewer rows are shown."""
     if request.param == "t.parquet":
@@ -80,6 +80,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("swept")
     model = write_config(folder)
     grid = {"model": model, "mesh": ["4x4", "9999x1"], "wafer.clock_hz": [1e9, 2e9], "prompt_len": 5, "new_tokens": 4}
+    grid |= {"mapping": "region", "schedule": "baseline"}
     return wse.sweep(grid, output=folder / request.param, jobs=1, top=1)
 
 

@@ -32,6 +32,8 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
     ),
     "qwen3": ("qwen3", {}, {"attention_bias"}, {"sliding_window": 5, "max_window_layers": 2}),
     "qwen3_moe": ("qwen3_moe", {}, {"num_local_experts"}, {"num_experts": 5}),
+    "qwen3_5": ("qwen3_5", {}, set(), {"full_attention_interval": 2, "mamba_ssm_dtype": "float32"}),
+    "qwen3_5_moe": ("qwen3_5_moe", {}, set(), {"full_attention_interval": 2, "mtp_num_hidden_layers": 1}),
     "qwen3_next": ("qwen3_next", {}, set(), {"full_attention_interval": 4, "use_sliding_window": False}),
     "gpt_oss": (
         "gpt_oss",
@@ -177,6 +179,16 @@ MINISTRAL3: Config = {
     "text_config": CONFIGS["ministral3"],
 }
 """Ministral 3 beside its vision model."""
+
+QWEN3_5: Config = {
+    "model_type": "qwen3_5_moe",
+    "architectures": ["Qwen3_5MoeForConditionalGeneration"],
+    "vision_config": {"hidden_size": 3},
+    "image_token_id": 10,
+    "text_config": CONFIGS["qwen3_5_moe"]
+    | {"rope_parameters": CONFIGS["qwen3_5_moe"]["rope_parameters"] | {"mrope_section": [1, 1, 0]}},
+}
+"""Qwen3.5 with experts beside its vision model."""
 
 LLAMA4: Config = {
     "model_type": "llama4",

@@ -38,7 +38,7 @@ from wse.models.configs.config import read_config
         ),
         (
             "qwen3",
-            "qwen3_5",
+            "qwen3x",
             {"hidden_size": None},
             "'qwen3', which refuses this config: has no hidden_size; add it: an integer from 1 to 1,048,576",
         ),

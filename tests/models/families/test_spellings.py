@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.families.configs import CONFIGS, GEMMA3, LLAMA4, MINISTRAL3, SPELLINGS, Config, both
+from tests.models.families.configs import CONFIGS, GEMMA3, LLAMA4, MINISTRAL3, QWEN3_5, SPELLINGS, Config, both
 from wse.models.configs.config import FAMILIES, read_config
 from wse.models.spec import ModelSpec
 
@@ -22,7 +22,10 @@ def test_both_spellings_give_one_spec(tmp_path: Path, name: str) -> None:
     assert read(tmp_path, old) == read(tmp_path, new)
 
 
-@pytest.mark.parametrize(("name", "multimodal"), [("llama4", LLAMA4), ("gemma3", GEMMA3), ("ministral3", MINISTRAL3)])
+BESIDE_VISION = [("llama4", LLAMA4), ("gemma3", GEMMA3), ("ministral3", MINISTRAL3), ("qwen3_5_moe", QWEN3_5)]
+
+
+@pytest.mark.parametrize(("name", "multimodal"), BESIDE_VISION)
 def test_a_text_model_beside_its_vision_model_is_the_same(tmp_path: Path, name: str, multimodal: Config) -> None:
     assert read(tmp_path, multimodal) == read(tmp_path, CONFIGS[name])
 

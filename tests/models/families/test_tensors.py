@@ -83,6 +83,7 @@ PARTS = {
     "olmoe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "mixtral": ("block_sparse_moe.experts", ("w1", "w3", "w2")),
     "qwen3_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
+    "qwen3_5_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "qwen3_next": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "glm4_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "deepseek_v3": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
@@ -131,6 +132,14 @@ def test_a_text_model_beside_its_vision_model(folders: tuple[Path, Path], name: 
     outer = {"model_type": model_type, "architectures": [architecture], "text_config": config}
     seeing = {f"language_model.{key}": array for key, array in arrays.items()}
     seeing |= {"vision_tower.vision_model.bias": np.ones(3, np.float32)}
+    assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
+
+
+def test_qwen3_5_beside_its_vision_model(folders: tuple[Path, Path]) -> None:
+    config, arrays = golden("qwen3_5")["config"], drawn("qwen3_5")
+    outer = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": config}
+    seeing = {key.replace("model.", "model.language_model.", 1): array for key, array in arrays.items()}
+    seeing |= {name: np.ones(3, np.float32) for name in ("model.visual.blocks.0.norm1.bias", "mtp.norm.weight")}
     assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
 
 

@@ -50,7 +50,14 @@ def test_no_row_of_a_comparison_has_much_more_throughput(machine: tuple[str, int
 
 
 def test_a_batch_gets_the_layout_of_as_many_users() -> None:
-    options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "mapping": "region", "batch": 4, **LENGTHS}
+    options: dict[str, Any] = {
+        "mesh": "16x16",
+        "wafers": 1,
+        "mapping": "region",
+        "batch": 4,
+        **LENGTHS,
+        "schedule": "baseline",
+    }
     batch, users = (wse.estimate("story", users=users, **options).serving for users in (None, 4))
     assert batch.users == 4
     assert batch.tokens_per_s == users.tokens_per_s
@@ -197,6 +204,8 @@ def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
     assert "SRAM used for speed and not for KV caches" in out.getvalue()
 
 
-@pytest.mark.parametrize("changes", [{"schedule": "baseline"}, {"dtype": "float32", "mesh": "30x30"}])
+@pytest.mark.parametrize(
+    "changes", [{"schedule": "baseline"}, pytest.param({"dtype": "float32", "mesh": "30x30"}, marks=pytest.mark.slow)]
+)
 def test_there_is_nothing_to_tell_where_nothing_takes_room(changes: dict[str, str]) -> None:
     assert estimate(replace_options(REQUEST, **changes)).sram.room is None

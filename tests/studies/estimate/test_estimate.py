@@ -146,7 +146,8 @@ REQUEST = make_request(
 
 
 def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
-    result, prepared = estimate(REQUEST), prepare_estimate(REQUEST)
+    request = replace_options(REQUEST, schedule=BASELINE)
+    result, prepared = estimate(request), prepare_estimate(request)
     fabric = Fabric(compile_fastest(prepared).program, prepared.wafer, SOFTWARE)
     verify = result.verify
     assert (verify.tokens, verify.after_tokens) == (4, 24)
@@ -159,7 +160,7 @@ def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
 
 
 def test_a_pass_in_the_last_tokens_of_the_context_ends_with_it() -> None:
-    verify = estimate(replace_options(REQUEST, verify_tokens=16)).verify
+    verify = estimate(replace_options(REQUEST, verify_tokens=16, schedule=BASELINE)).verify
     assert verify.after_tokens == 16
 
 

@@ -111,7 +111,7 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
 
 
 def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_same() -> None:
-    options = {"prompt": "Once upon a time", "new_tokens": 4}
+    options = {"prompt": "Once upon a time", "new_tokens": 4, "schedule": "baseline"}
     whole = prepare(make_request(RunRequest, **options))
     prepared = prepare(make_request(RunRequest, **options, defects="0.04", defects_seed=3))
     (mesh,) = prepared.meshes

@@ -65,7 +65,7 @@ def ran(models: dict[str, Path], **wanted: Any) -> RunResult:
         ("3x4", "near", 3, {}),
         ("5x3", "near", 1, {"draft_place": "wafer", "draft_mesh": "2x3"}),
         ("1x4", "near", 5, {"draft_place": "host"}),
-        ("4x4", "target", 4, {"wafers": 2}),
+        pytest.param("4x4", "target", 4, {"wafers": 2}, marks=pytest.mark.slow),
         ("4x3", "ngram", 3, {"draft_place": "host"}),
         ("3x4", "near", 2, {"repetition_penalty": 1.3}),
     ],

@@ -88,15 +88,14 @@ def _model_types(plugin: Any) -> tuple[str, ...]:
     return plugin.model_types
 
 
-def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpec:
+def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE, name: str | None = None) -> ModelSpec:
     """Return the model that a Hugging Face config.json describes.
-
-    The model is named after the file, without its suffix, or after the folder if the file is called
-    config.json.
 
     Args:
         path: Path of the file.
         unstated_dtype: Element type to use if the config does not specify one.
+        name: Name of the model. By default, it is named after the file, without its suffix, or
+            after the folder if the file is called config.json.
 
     Raises:
         UnknownName: No supported model family has the ``model_type`` of the config.
@@ -104,7 +103,8 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
             unsupported mathematics.
     """
     folder = path.absolute().parent
-    name = path.stem if path.name != "config.json" else folder.name or folder.anchor
+    if name is None:
+        name = path.stem if path.name != "config.json" else folder.name or folder.anchor
     return spec_of(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)), name, unstated_dtype)
 
 

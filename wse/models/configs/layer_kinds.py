@@ -11,8 +11,6 @@ from wse.models.spec import Layer
 
 FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
-LINEAR: Final = "linear_attention"
-MAX_INTERVAL: Final = 10_000
 
 
 def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Sequence[str]) -> tuple[str, ...]:
@@ -64,21 +62,6 @@ def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window:
     if SLIDING in kinds and window is None:
         config.refuse("sliding_window", None, f"layers of {SLIDING} need one: give an integer")
     return tuple(Layer(window=window if kind == SLIDING else None) for kind in kinds)
-
-
-def linear_layers(config: ConfigReader, count: int, unstated_interval: int) -> tuple[Layer, ...]:
-    """Return one `Layer` per layer of a model, each with full attention or linear attention.
-
-    Without ``layer_types``, every ``full_attention_interval``-th layer has full attention.
-
-    Args:
-        config: Reader of the model's config.
-        count: Number of layers.
-        unstated_interval: Interval if the config does not specify it.
-    """
-    interval = config.integer("full_attention_interval", 1, MAX_INTERVAL, default=unstated_interval)
-    kinds = layer_kinds(config, (FULL, LINEAR), [LINEAR if (index + 1) % interval else FULL for index in range(count)])
-    return tuple(Layer(linear=kind == LINEAR) for kind in kinds)
 
 
 def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:

@@ -70,7 +70,8 @@ def estimate(
         result.system.wafers, result.decode.tokens_per_s_per_user
 
     Args:
-        model: A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.
+        model: A Hugging Face model folder, a GGUF file, a config.json, a name of `wse models`, or
+            ORG/NAME[@REVISION] of a repository on the Hugging Face hub.
         wafer: A name of `wse wafers`, or a TOML file.
         mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for
             `run`, the smallest square on which the model fits, or the mesh of the listed regions.

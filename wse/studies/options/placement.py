@@ -225,7 +225,8 @@ class PlacementRequest:
     model: Annotated[
         str | Path,
         Option(
-            doc="A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
+            doc="A Hugging Face model folder, a GGUF file, a config.json, a name of `wse models`, or "
+            "ORG/NAME[@REVISION] of a repository on the Hugging Face hub.",
             panel="Model",
             metavar="MODEL",
             known_values=known_names.models,

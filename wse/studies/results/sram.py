@@ -172,7 +172,7 @@ def kv_capacity_tokens(program: Program) -> int:
 
     If no stage has a KV cache, this is the context length of the Program.
     """
-    if not any(of_stage.kv for of_stage in program.user_bytes()):
+    if not any(user_bytes.kv for user_bytes in program.user_bytes()):
         return program.context
     capacity = cache_capacity(program, program.context)
     return max(0, capacity.tokens // program.batch - capacity.state_tokens)

@@ -82,7 +82,8 @@ def run(
     Arguments that are not listed here have the same meaning as in `wse.estimate`.
 
     Args:
-        model: A Hugging Face model folder, a GGUF file, or a name of `wse models`.
+        model: A Hugging Face model folder, a GGUF file, a name of `wse models`, or
+            ORG/NAME[@REVISION] of a repository on the Hugging Face hub.
         prompt: Text to continue. Several texts are answered together, one per user.
         prompt_ids (1,2,3): Token ids to continue, used unchanged; no tokenizer is needed. Several
             lists are answered together, one per user.

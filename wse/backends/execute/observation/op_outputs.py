@@ -37,6 +37,8 @@ _OUTPUT_OPERANDS: Final[dict[str, _Outputs]] = {
     "attention": {"attention_finish": ("out",)},
     "output": _STREAM,
     "latent_output": _STREAM,
+    "delta_norm": {"apply_gate": ("x",)},
+    "delta_output": _STREAM,
     "gate_up": _ACTIVATED,
     "down": _STREAM,
     "router": {"router_choose": ("ids", "weights")},
@@ -100,6 +102,9 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
             return spec.head_count + 2 * spec.kv_head_count, spec.head_size
         case "attention":
             return spec.head_count, spec.head_size
+        case "delta_norm":
+            assert spec.linear is not None
+            return spec.linear.value_heads, spec.linear.value_size
         case "gate_up":
             return (spec.ffn_size,)
         case "shared_gate_up":
@@ -117,8 +122,9 @@ def parts_of(
 ) -> list[OutputPart]:
     """Return where the PEs store the parts of an op's output.
 
-    The result is empty if no PE stores the output: for a norm that is merged into a matrix product,
-    and for queries, keys and values if the attention scores are scaled instead of the queries.
+    The result is empty if no step stores the output: for a norm that is merged into a matrix product,
+    for queries, keys and values if the attention scores are scaled instead of the queries, and for
+    those of gated attention, which several steps store.
 
     Args:
         program: The compiled Program.
@@ -184,6 +190,8 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
             return ROWS, [np.where(cut < 0, -1, cut + first) for cut, first in zip(cuts, firsts, strict=True)]
         case "attention":
             return ROWS, [_outputs_of(program, stage, f"layers.{op.layer}.q")]
+        case "delta_norm":
+            return ROWS, [_outputs_of(program, stage, f"layers.{op.layer}.delta.v")]
         case "gate_up" | "shared_gate_up":
             return ROWS, [_outputs_of(program, stage, op.weights[0])]
         case "router":  # the same on every PE

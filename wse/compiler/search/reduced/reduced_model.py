@@ -183,8 +183,8 @@ class ReducedModel:
                 slots, used_slots = (
                     CacheBalance.slots_after(n, stage.rect.rows) for n in (state.options.context, tokens)
                 )
-                needed = used_slots * cache + slots * user_state
-                users.append(state.options.batch * slots * (cache + user_state + room) // needed)
+                needed_bytes = used_slots * cache + slots * user_state
+                users.append(state.options.batch * slots * (cache + user_state + room) // needed_bytes)
         return min(users)
 
     def min_bytes(self) -> int:

@@ -1,0 +1,109 @@
+"""Read the config keys of Qwen models in which most layers have linear attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_HEADS, MAX_LAYERS, WIDEST, read_decoder, read_heads
+from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
+from wse.models.configs.layer_kinds import FULL, layer_kinds
+from wse.models.configs.rope_config import read_rope
+from wse.models.spec import Layer, LinearAttention, ModelSpec
+
+LINEAR: Final = "linear_attention"
+UNSTATED_HEAD_SIZE: Final = 256
+UNSTATED_ROTATED_FRACTION: Final = 0.25
+UNSTATED_INTERVAL: Final = 4
+UNSTATED_SHARED_SIZE: Final = 512
+MAX_TAPS: Final = 64
+KEYS_OF_POSITIONS_IN_SPACE: Final = ("mrope_section", "mrope_interleaved")
+"""Rotary settings that affect images only. In a text, the three positions of a token are equal."""
+
+
+def read_hybrid(
+    config: ConfigReader, name: str, unstated_dtype: str, *, family: str, has_experts: Sequence[bool]
+) -> ModelSpec:
+    """Return the specification of a model with linear attention and gated attention.
+
+    Args:
+        config: Reader of the model's config.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+        family: Name of the model family.
+        has_experts: For each layer, whether its feed-forward block is a mixture of experts.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family=family,
+        heads=heads,
+        rope=read_rope(
+            config, heads.size, rotated_fraction=UNSTATED_ROTATED_FRACTION, other_keys=KEYS_OF_POSITIONS_IN_SPACE
+        ),
+        layers=add_experts(_layers(config, len(has_experts)), has_experts),
+    )
+    biased = config.flag("attention_bias", default=False)
+    return replace(
+        spec,
+        head_norm="rms",
+        qkv_bias=biased,
+        output_bias=biased,
+        attention_gate=True,
+        linear=_linear_attention(config),
+        norm_unit_offset=True,
+    )
+
+
+def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Sequence[bool]) -> ModelSpec:
+    """Return a copy of a model with a mixture of experts and a scaled shared expert.
+
+    Args:
+        config: Reader of the model's config.
+        spec: Specification of the model.
+        has_experts: For each layer, whether its feed-forward block is a mixture of experts.
+    """
+    experts = replace(
+        read_experts(config, "moe_intermediate_size"),
+        normalised=config.flag("norm_topk_prob", default=True),
+        shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=UNSTATED_SHARED_SIZE),
+        shared_gate=True,
+    )
+    return with_mixture(spec, has_experts, experts)
+
+
+def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
+    """Return one `Layer` per layer of a model, each with full attention or linear attention.
+
+    Without ``layer_types``, every ``full_attention_interval``-th layer has full attention.
+    """
+    interval = config.integer("full_attention_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
+    kinds = layer_kinds(config, (FULL, LINEAR), [LINEAR if (index + 1) % interval else FULL for index in range(count)])
+    return tuple(Layer(linear=kind == LINEAR) for kind in kinds)
+
+
+def _linear_attention(config: ConfigReader) -> LinearAttention:
+    """Return the sizes of linear attention that a config describes.
+
+    Raises:
+        BadModel: A value is impossible, or the number of value heads is not a multiple of the
+            number of key heads.
+    """
+    key_heads = config.integer("linear_num_key_heads", 1, MAX_HEADS, default=16)
+    value_heads = config.integer("linear_num_value_heads", 1, MAX_HEADS, default=32)
+    if value_heads % key_heads:
+        config.refuse("linear_num_value_heads", value_heads, f"give a multiple of linear_num_key_heads = {key_heads}")
+    return LinearAttention(
+        key_heads=key_heads,
+        value_heads=value_heads,
+        key_size=config.integer("linear_key_head_dim", 1, WIDEST, default=128),
+        value_size=config.integer("linear_value_head_dim", 1, WIDEST, default=128),
+        taps=config.integer("linear_conv_kernel_dim", 2, MAX_TAPS, default=4),
+    )
