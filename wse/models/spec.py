@@ -268,7 +268,7 @@ class ModelSpec:
         residual_scale: Factor applied to the output of a block before it is added to the residual
             stream.
         parallel_blocks: Whether attention and feed-forward block of a layer read the same residual
-            stream, to which both outputs are added.
+            stream, to which both outputs are added. A wafer computes one block after the other.
         learned_positions: Number of rows in the position table that is added to the embedding; 0
             without such a table.
         embedding_scale: Factor applied to embeddings, rounded to the element type before use.
