@@ -522,6 +522,16 @@ FAMILIES: dict[str, dict[str, Any]] = {
             "llama_4_scaling_beta": 0.1,
         },
     },
+    "phimoe": {
+        "hidden_size": 72,
+        "intermediate_size": 20,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "num_local_experts": 6,
+        "router_jitter_noise": 0.4,
+        "attention_bias": True,
+        "lm_head_bias": True,
+    },
     "phi3": {
         "hidden_size": 72,
         "intermediate_size": 100,

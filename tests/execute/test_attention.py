@@ -55,6 +55,7 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
     "learned positions": {"learned_positions": 40, "rope": None, "embedding_scale": 3.0},
     "scaled blocks and logits": {"residual_scale": 0.22, "logit_scale": 0.125},
     "scaled and capped logits": {"logit_scale": 0.5, "logit_cap": 0.5},
+    "head with bias": {"head_bias": True, "logit_scale": 0.5},
     "relu": {"activation": "relu"},
     "square of relu, no gate": {"activation": "relu2", "gated": False},
     "other frequencies in windows": {

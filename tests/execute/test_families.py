@@ -67,6 +67,7 @@ PLACED_ALIKE = (
         "olmo3",
         "olmoe",
         "opt",
+        "phimoe",
         "qwen2_moe",
         "seed_oss",
         "smollm3",

@@ -90,7 +90,8 @@ def plain_logits(
         x = _joined(spec, of, (back, "post_mlp_norm"), x, added, made)
     normed = _norm(spec, w, "final_norm", x)
     tell("final_norm", normed)
-    logits = _capped(spec.logit_scale * normed @ w("embedding" if spec.tied_embedding else "head").T, spec.logit_cap)
+    outputs = normed @ w("embedding" if spec.tied_embedding else "head").T + (w("head_bias") if spec.head_bias else 0.0)
+    logits = _capped(spec.logit_scale * outputs, spec.logit_cap)
     tell("head", logits)
     return logits
 

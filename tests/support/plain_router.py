@@ -22,6 +22,7 @@ MIXTURES = {
     "one expert, weighed on its way in": Experts(
         count=3, active=1, ffn_size=9, scoring="sigmoid", normalised=False, weighs_input=True, shared_size=13
     ),
+    "sparse mixer": Experts(count=6, active=2, ffn_size=10, normalised=False, mixer_tolerance=0.4),
     "biased": Experts(count=6, active=4, ffn_size=5, router_bias=True),
     "shared": Experts(count=5, active=2, ffn_size=6, shared_size=8, scoring="sigmoid", correction=True),
 }
@@ -50,8 +51,20 @@ def routes(e: Experts, w: Weight, x: F64) -> list[tuple[list[int], F64]]:
             grouped[np.argsort(best)[: e.groups - e.chosen_groups]] = -np.inf
         ids = np.argsort(-choice, kind="stable")[: e.active]
         weights = row[ids] / row[ids].sum() if e.normalised else row[ids]
+        if e.mixer_tolerance is not None:
+            weights = _mixed(logits[len(found)], ids, 2 * e.mixer_tolerance)
         found.append((ids.tolist(), weights * e.scale))
     return found
+
+
+def _mixed(outputs: F64, ids: npt.NDArray[np.intp], width: float) -> F64:
+    """The weights of a sparse mixer: each expert against those that are near and not yet selected."""
+    weights = []
+    for i, best in enumerate(outputs[ids]):
+        others = np.delete(outputs, ids[:i])
+        near = others[best - others <= width * np.maximum(np.abs(others), best)]
+        weights.append(1 / np.exp(near - best).sum())
+    return np.array(weights)
 
 
 def one_expert(e: Experts, w: Weight, expert: int) -> Weight:

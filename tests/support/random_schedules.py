@@ -123,6 +123,7 @@ def random_spec(draw: Random) -> ModelSpec:
     traits: dict[str, Any] = {
         "norm": norm,
         "norm_bias": maybe(0.6),
+        "head_bias": maybe(),
         "qkv_bias": maybe(),
         "output_bias": maybe(),
         "ffn_bias": maybe(),
@@ -183,16 +184,18 @@ def random_experts(draw: Random) -> Experts:
     count = groups * int(draw.integers(2, 6))
     sigmoid = bool(draw.integers(2))
     chosen_groups = int(draw.integers(1, groups + 1))
+    mixes = not sigmoid and groups == 1 and bool(draw.integers(2))
     return Experts(
         count=count,
         active=int(draw.integers(1, min(4, count // groups * chosen_groups) + 1)),
         ffn_size=int(draw.integers(2, 20)),
         scoring="sigmoid" if sigmoid else "softmax",
-        normalised=bool(draw.integers(2)),
+        normalised=bool(draw.integers(2)) and not mixes,
+        mixer_tolerance=0.4 if mixes else None,
         scale=float(draw.choice([1.0, 2.5])),
         groups=groups,
         chosen_groups=chosen_groups,
-        correction=bool(draw.integers(2)),
+        correction=bool(draw.integers(2)) and not mixes,
         router_bias=bool(draw.integers(2)),
         weighs_input=bool(draw.random() < 0.2),
         shared_size=int(draw.choice([0, 0, 9, 16])),

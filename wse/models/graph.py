@@ -106,7 +106,8 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers 
     if scope == "model":
         builder.layer = -1
         norm = builder.add_norm("final_norm", *builder.stream)
-        builder.add("head", "head", ("embedding" if spec.tied_embedding else "head",), norm)
+        table = "embedding" if spec.tied_embedding else "head"
+        builder.add("head", "head", (table,), norm, vectors=_biases(("head",), present=spec.head_bias))
     return nx.freeze(builder.graph)
 
 

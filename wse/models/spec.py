@@ -129,6 +129,10 @@ class Experts:
         ffn_size: Width of an expert.
         scoring: Function that turns router outputs into scores: ``softmax`` or ``sigmoid``.
         normalised: Whether the weights of the selected experts are divided by their sum.
+        mixer_tolerance: If not None, experts are weighed by a sparse mixer (arXiv 2409.12136, without
+            its random choices in training). With the outputs x of the router, the weight of an
+            expert is its softmax over the experts that have not been selected before it and for
+            which max x - x is at most 2 * tolerance * max(|x|, max x). Weights are not normalised.
         scale: Factor applied to the weights last.
         groups: Number of equal-sized groups of experts.
         chosen_groups: Number of groups from which experts may be selected: the groups with the
@@ -147,6 +151,7 @@ class Experts:
     ffn_size: int
     scoring: str = "softmax"
     normalised: bool = True
+    mixer_tolerance: float | None = None
     scale: float = 1.0
     groups: int = 1
     chosen_groups: int = 1
@@ -226,6 +231,7 @@ class ModelSpec:
         vocab_size: Number of tokens in the vocabulary.
         context_limit: Maximum number of tokens in a text.
         norm_eps: Epsilon of the norms.
+        head_bias: Whether the output head adds a trained vector.
         tied_embedding: Whether the embedding table also serves as the output head.
         dtype: Element type of all unpacked tensors in the checkpoint: ``float32``, ``float16`` or
             ``bfloat16``.
@@ -262,7 +268,7 @@ class ModelSpec:
         residual_scale: Factor applied to the output of a block before it is added to the residual
             stream.
         parallel_blocks: Whether attention and feed-forward block of a layer read the same residual
-            stream, to which both outputs are added.
+            stream, to which both outputs are added. A wafer computes one block after the other.
         learned_positions: Number of rows in the position table that is added to the embedding; 0
             without such a table.
         embedding_scale: Factor applied to embeddings, rounded to the element type before use.
@@ -288,6 +294,7 @@ class ModelSpec:
     dtype: str
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
+    head_bias: bool = False
     window_rope: Rope | None = None
     qkv_bias: bool = False
     output_bias: bool = False

@@ -141,6 +141,41 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
                     f32[block, out + e, lane] = value if better_groups < chosen_groups else LOWEST
 
 
+def router_mix(block, acc, f32, x, out, M, E, A, tolerance_pico):
+    """Compute the routing weights of the A best experts of each token with a sparse mixer.
+
+    For each of the best experts in order, out[M, E] at its index is its softmax over the outputs x
+    that belong to no better expert and are near its own: the difference is at most 2 * tolerance *
+    max(|x|, its output). The values of all other experts are 0. Source: arXiv 2409.12136.
+
+    Args:
+        block: Index of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
+        x: Address of the router outputs [M, E] in the accumulator type.
+        out: Address of the float32 weights [M, E].
+        M, E, A: Numbers of tokens, experts, and selected experts per token.
+        tolerance_pico: Tolerance in units of 1e-12.
+    """
+    width = np.float32(2e-12 * tolerance_pico)
+    for m in range(M):
+        for lane in range(acc.shape[2]):
+            for e in range(E):
+                f32[block, out + m * E + e, lane] = ZERO
+            for _ in range(min(A, E)):
+                best, best_id = np.float32(-np.inf), np.int64(-1)
+                for e in range(E):
+                    value = widen(acc[block, x + m * E + e, lane])
+                    if f32[block, out + m * E + e, lane] == ZERO and (best_id < 0 or value > best):
+                        best, best_id = value, np.int64(e)
+                total = ZERO
+                for e in range(E):
+                    value = widen(acc[block, x + m * E + e, lane])
+                    is_near = best - value <= width * max(abs(value), best)
+                    if f32[block, out + m * E + e, lane] == ZERO and is_near:
+                        total += exponential(value - best)
+                f32[block, out + m * E + best_id, lane] = ONE / total
+
+
 def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A best experts of each token, and compute their routing weights.
 

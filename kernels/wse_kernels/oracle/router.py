@@ -96,6 +96,31 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
         pe.write("f32", out + m * E, values)
 
 
+def router_mix(pe, x, out, M, E, A, tolerance_pico):
+    """Compute the routing weights of the A best experts of each token with a sparse mixer.
+
+    For each of the best experts in order, out[M, E] at its index is its softmax over the outputs x
+    that belong to no better expert and are near its own. This NumPy reference for one PE is used to
+    test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the router outputs [M, E] in the accumulator type.
+        out: Address of the float32 weights [M, E].
+        M, E, A: Numbers of tokens, experts, and selected experts per token.
+        tolerance_pico: Tolerance in units of 1e-12.
+    """
+    width, weights = np.float32(2 * tolerance_pico * PICO), np.zeros((M, E), np.float32)
+    for token, outputs in enumerate(pe.read("acc", x, M, E)):
+        order = np.argsort(-outputs, kind="stable")
+        for position, expert in enumerate(order[:A]):
+            other_outputs = outputs[order[position:]]
+            best = outputs[expert]
+            near = other_outputs[best - other_outputs <= width * np.maximum(np.abs(other_outputs), best)]
+            weights[token, expert] = np.float32(1.0) / np.exp(near - best).sum(dtype=np.float32)
+    pe.write("f32", out, weights)
+
+
 def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     """Select the A experts with the largest values, and compute their routing weights.
 

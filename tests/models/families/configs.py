@@ -106,6 +106,17 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
     ),
     "qwen2_moe": ("qwen2_moe", {}, {"qkv_bias"}, {"sliding_window": 5, "max_window_layers": 21}),
     "ministral3": ("ministral3", {}, {"max_position_embeddings"}, {"max_position_embeddings": 64}),
+    "phimoe": ("phimoe", {}, {"input_jitter_noise"}, {"input_jitter_noise": 0.01}),
+    "phimoe with LongRoPE": (
+        "phimoe",
+        {
+            "rope_parameters": FACTORS
+            | {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 32}
+            | {"short_mscale": 1.25, "long_mscale": 1.5},
+        },
+        set(),
+        {},
+    ),
     "granite": ("granite", {}, {"mlp_bias"}, {}),
     "granitemoe": ("granitemoe", {}, set(), {}),
     "opt": ("opt", {}, {"enable_bias", "layer_norm_elementwise_affine"}, {"activation_dropout": 0.0}),

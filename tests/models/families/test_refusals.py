@@ -22,7 +22,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         for name in (
             *("mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gpt_oss", "glm4_moe", "llama4", "gemma2", "gemma"),
             *("smollm3", "seed_oss", "glm", "glm4", "stablelm", "starcoder2", "exaone4", "minimax_m2"),
-            *("qwen2_moe", "ministral3"),
+            *("qwen2_moe", "ministral3", "phimoe"),
         )
     ),
     ("mistral", {"layer_types": [FULL] * 2}, f"…: supported: {SLIDING} in every layer"),
@@ -85,6 +85,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"rope_parameters": {"rope_type": "default"}},
         "has no rope_parameters.llama_4_scaling_beta",
     ),
+    ("phimoe", {"num_experts_per_tok": 3}, "…: the sparse mixer selects two experts; supported: 2"),
     ("granite", {"logits_scaling": 0}, "…: give a number above 0, at most 1e+06"),
     ("opt", {"word_embed_proj_dim": 36}, "…: supported: hidden_size = 72"),
     ("opt", {"do_layer_norm_before": False}, "…: norms after blocks are not supported; supported: true"),

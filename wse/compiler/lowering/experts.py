@@ -87,7 +87,8 @@ def _choose_experts(c: Context, op: Op) -> None:
     2. Compute scores by a sigmoid or a softmax. Some models add a correction that affects only the
        selection.
     3. If experts are grouped, limit the selection to the best groups.
-    4. Select the experts with the highest scores, and compute their weights.
+    4. Select the experts with the highest scores, and compute their weights. A sparse mixer has
+       computed these before.
     """
     spec = _experts(c)
     M, E, b = c.tokens, spec.count, c.builder
@@ -118,6 +119,17 @@ def _choose_experts(c: Context, op: Op) -> None:
             group_scores=group_scores,
         )
         choice = limited
+    if spec.mixer_tolerance is not None:
+        scores = c.temp("router_mixed", M * E, "f32")
+        b.compute(
+            "router_mix",
+            x=logits,
+            out=scores,
+            M=M,
+            E=E,
+            A=spec.active,
+            tolerance_pico=round(PICO * spec.mixer_tolerance),
+        )
     # 4. Choice.
     ids, weights = _choice_buffers(c, spec)
     b.compute(

@@ -74,6 +74,9 @@ def head(c: Context, op: Op) -> None:
         weights = SymAddress(buffer=table, offset=first * d)
         local_product(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
         b.line(reduce_pattern, COLUMNS, logits, M * n)
+        if op.vectors:
+            bias = SymAddress(buffer=c.tile(op.vectors[0][0]), offset=first)
+            b.compute("add_bias", only_row=root, x=logits, bias=bias, M=M, n=n)
         _scale_and_cap(c, logits, M * n, root)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and c.name == PREFILL):
             _send_logits(c, SymAddress(buffer=logits), M * n, first, n)  # 2

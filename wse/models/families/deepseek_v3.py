@@ -18,16 +18,8 @@ from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names_beyond
 from wse.models.spec import Latent, ModelSpec
-from wse.models.tensors.tensor_names import (
-    LAYERS,
-    NAMES,
-    SIGMOID_NAMES,
-    Shape,
-    canonical_tensors,
-    expert_slices,
-    rows_of_heads,
-    split_halves,
-)
+from wse.models.tensors.expert_tensors import SIGMOID_NAMES, expert_slices
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, rows_of_heads, split_halves
 
 UNSTATED_DENSE: Final = 3
 

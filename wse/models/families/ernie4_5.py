@@ -19,7 +19,7 @@ UNSTATED_BASE: Final = 500_000.0
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Read the specification of a ERNIE 4.5 model from its config.json.
+    """Read the specification of an ERNIE 4.5 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
@@ -46,7 +46,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a ERNIE 4.5 model with its location in a checkpoint.
+    """Yield each tensor of an ERNIE 4.5 model with its location in a checkpoint.
 
     Args:
         spec: Specification of the model.

@@ -23,15 +23,8 @@ from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Experts, ModelSpec
-from wse.models.tensors.tensor_names import (
-    LAYERS,
-    NAMES,
-    SIGMOID_NAMES,
-    Shape,
-    adjacent_pairs,
-    canonical_tensors,
-    expert_slices,
-)
+from wse.models.tensors.expert_tensors import SIGMOID_NAMES, expert_slices
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, adjacent_pairs, canonical_tensors
 
 UNSTATED_BASE: Final = 500_000.0
 CORRECTION: Final = "mlp.moe_statics.e_score_correction_bias"

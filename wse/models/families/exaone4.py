@@ -19,7 +19,7 @@ UNSTATED_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Read the specification of a EXAONE 4 model from its config.json.
+    """Read the specification of an EXAONE 4 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
@@ -61,7 +61,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a EXAONE 4 model with its location in a checkpoint.
+    """Yield each tensor of an EXAONE 4 model with its location in a checkpoint.
 
     Args:
         spec: Specification of the model.

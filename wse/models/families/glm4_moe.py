@@ -16,7 +16,8 @@ from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, harmless_names_beyond
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, SIGMOID_NAMES, expert_tensors
+from wse.models.tensors.expert_tensors import SIGMOID_NAMES, expert_tensors
+from wse.models.tensors.tensor_names import NAMES
 
 UNSTATED_FRACTION: Final = 0.5
 UNSTATED_DENSE: Final = 1

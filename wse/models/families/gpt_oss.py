@@ -17,7 +17,8 @@ from wse.models.configs.layer_kinds import alternating_kinds, read_window, windo
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, stacked_slices
+from wse.models.tensors.expert_tensors import stacked_slices
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors
 
 UNSTATED_HEAD_SIZE: Final = 64
 UNSTATED_WINDOW: Final = 128

@@ -13,7 +13,8 @@ from wse.models.configs.layer_kinds import equal_layers
 from wse.models.families.granite import read_granite
 from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, stacked_slices
+from wse.models.tensors.expert_tensors import stacked_slices
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors
 
 BLOCK: Final = "block_sparse_moe"
 MATRICES: Final = ("input_linear.weight", "output_linear.weight")

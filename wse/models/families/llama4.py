@@ -21,7 +21,8 @@ from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
 from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec, PositionScale
-from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors, stacked_slices
+from wse.models.tensors.expert_tensors import stacked_slices
+from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors
 
 CHUNKED: Final = "chunked_attention"
 UNSTATED_HEAD_SIZE: Final = 128

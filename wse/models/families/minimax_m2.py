@@ -16,7 +16,8 @@ from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, expert_tensors
+from wse.models.tensors.expert_tensors import expert_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES
 
 UNSTATED_BASE: Final = 5e6
 UNSTATED_HEAD_SIZE: Final = 128

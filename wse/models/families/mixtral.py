@@ -13,7 +13,8 @@ from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, expert_tensors
+from wse.models.tensors.expert_tensors import expert_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES
 
 UNSTATED_BASE: Final = 1e6
 PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"

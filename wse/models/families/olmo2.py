@@ -16,7 +16,7 @@ from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_te
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Read the specification of a OLMo 2 model from its config.json.
+    """Read the specification of an OLMo 2 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
@@ -42,7 +42,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a OLMo 2 model with its location in a checkpoint.
+    """Yield each tensor of an OLMo 2 model with its location in a checkpoint.
 
     Args:
         spec: Specification of the model.

@@ -21,7 +21,7 @@ FULL_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Read the specification of a OLMo 3 model from its config.json.
+    """Read the specification of an OLMo 3 model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
@@ -58,7 +58,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a OLMo 3 model with its location in a checkpoint.
+    """Yield each tensor of an OLMo 3 model with its location in a checkpoint.
 
     Args:
         spec: Specification of the model.

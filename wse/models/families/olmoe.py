@@ -13,11 +13,12 @@ from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, expert_tensors
+from wse.models.tensors.expert_tensors import expert_tensors
+from wse.models.tensors.tensor_names import NAMES
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Read the specification of a OLMoE model from its config.json.
+    """Read the specification of an OLMoE model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
@@ -52,7 +53,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a OLMoE model with its location in a checkpoint.
+    """Yield each tensor of an OLMoE model with its location in a checkpoint.
 
     Args:
         spec: Specification of the model.

@@ -27,7 +27,7 @@ FIRST_POSITION: Final = 2
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Read the specification of a OPT model from its config.json.
+    """Read the specification of an OPT model from its config.json.
 
     Args:
         config: Reader of the keys in config.json.
@@ -87,7 +87,7 @@ LAYER_NAMES: Final = {
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a OPT model with its location in a checkpoint.
+    """Yield each tensor of an OPT model with its location in a checkpoint.
 
     Names in the file start with ``model.decoder.`` or ``decoder.``. The first two rows of the
     position table are not used.

@@ -13,7 +13,8 @@ from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, SCALED_SHARED_NAMES, expert_tensors
+from wse.models.tensors.expert_tensors import SCALED_SHARED_NAMES, expert_tensors
+from wse.models.tensors.tensor_names import NAMES
 
 UNSTATED_SHARED_SIZE: Final = 5632
 

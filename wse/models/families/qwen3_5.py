@@ -11,8 +11,9 @@ from wse.models.configs.linear_config import add_scaled_mixture, read_hybrid
 from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
+from wse.models.tensors.expert_tensors import expert_slices
 from wse.models.tensors.linear_names import HYBRID_NAMES, channel_rows, hybrid_slices
-from wse.models.tensors.tensor_names import Shape, canonical_tensors, expert_slices
+from wse.models.tensors.tensor_names import Shape, canonical_tensors
 
 DENSE: Final = ("qwen3_5", "qwen3_5_text")
 MIXTURE: Final = ("qwen3_5_moe", "qwen3_5_moe_text")

@@ -13,8 +13,9 @@ from wse.models.configs.expert_config import sparse_step_layers
 from wse.models.configs.linear_config import add_scaled_mixture, read_hybrid
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
+from wse.models.tensors.expert_tensors import expert_slices
 from wse.models.tensors.linear_names import HYBRID_NAMES, hybrid_slices
-from wse.models.tensors.tensor_names import LAYERS, Shape, canonical_tensors, expert_slices, rows_of_heads
+from wse.models.tensors.tensor_names import LAYERS, Shape, canonical_tensors, rows_of_heads
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:

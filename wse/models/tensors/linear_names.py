@@ -8,7 +8,8 @@ import numpy as np
 
 from wse.models.family import FileSlice
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, SCALED_SHARED_NAMES, Shape, rows_of_heads
+from wse.models.tensors.expert_tensors import SCALED_SHARED_NAMES
+from wse.models.tensors.tensor_names import NAMES, Shape, rows_of_heads
 
 HYBRID_NAMES: Final = {
     **NAMES,

@@ -2,7 +2,8 @@
 
 Matrices are [out, in], vectors [size].
 
-embedding, head [vocab, hidden]         positions [learned positions, hidden]
+embedding, head [vocab, hidden]         head_bias [vocab]
+positions [learned positions, hidden]
 final_norm [hidden]
 tensors of layer I, after the prefix ``layers.I.``:
     attention_norm, mlp_norm, post_attention_norm, post_mlp_norm [hidden]
@@ -68,6 +69,8 @@ def tensor_shapes(spec: ModelSpec) -> Shapes:
     shapes |= _norm(spec, "final_norm")
     if not spec.tied_embedding:
         shapes["head"] = (spec.vocab_size, hidden)
+    if spec.head_bias:
+        shapes["head_bias"] = (spec.vocab_size,)
     for index, layer in enumerate(spec.layers):
         shapes |= {f"layers.{index}.{name}": shape for name, shape in layer_shapes(spec, layer).items()}
     return shapes

@@ -94,6 +94,19 @@ def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
     return (blocks + A) * c.loop + maxima + A * (block + c.vector(size, c.f32))
 
 
+def _mix_cycles(c: PeCosts, M: int, E: int, A: int) -> float:
+    """Return how many cycles a sparse mixer takes for the weights of A experts per token.
+
+    For each selected expert, it finds the maximum of E outputs, compares all of them with it, and
+    adds up their exponentials.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, E, A: Number of tokens, experts, and experts per token.
+    """
+    return M * (c.vector(E, c.f32) + A * (c.loop + c.vector(E, c.max_f32) + 4 * c.vector(E, c.f32) + E * c.function))
+
+
 ROUTER: Final = (
     Kernel(
         name="router_place",
@@ -126,6 +139,13 @@ ROUTER: Final = (
         work=_scores,
         operation_ps=2500,
         cycles=_limit_cycles,
+    ),
+    Kernel(
+        name="router_mix",
+        operands=(acc("x", "M E"), f32("out", "M E", output=True), *numbers("M E A tolerance_pico")),
+        work=lambda M, E, A: M * E * A,
+        operation_ps=1800,
+        cycles=_mix_cycles,
     ),
     Kernel(
         name="router_choose",

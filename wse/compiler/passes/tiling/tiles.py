@@ -345,6 +345,8 @@ def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
     The result is int32 ``[cols, n]``. The name of the vector determines how it is divided.
     """
     match name.rpartition(".")[2]:
+        case "head_bias":
+            return cut.vocab
         case "q_bias" | "q_gate_bias":
             return cut.queries
         case "k_bias" | "v_bias":

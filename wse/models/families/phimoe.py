@@ -1,0 +1,95 @@
+"""Phi-MoE (Phi-3.5-MoE): layer norms, LongRoPE, biases, and experts weighed by a sparse mixer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import add_experts, read_experts
+from wse.models.configs.layer_kinds import equal_layers, read_window
+from wse.models.configs.rope_config import TABLES, RopeConfig, read_rope
+from wse.models.configs.rope_scalings import LARGEST_FACTOR
+from wse.models.family import CanonicalTensor, Family
+from wse.models.spec import ModelSpec
+from wse.models.tensors.expert_tensors import expert_tensors
+from wse.models.tensors.tensor_names import NAMES
+
+UNSTATED_BASE: Final = 1e6
+UNSTATED_NOISE: Final = 0.01
+SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope"}
+MAGNITUDES: Final = ("short_mscale", "long_mscale")
+BLOCK: Final = "block_sparse_moe"
+
+
+def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Read the specification of a Phi-MoE model from its config.json.
+
+    ``router_jitter_noise`` is the tolerance of the sparse mixer.
+
+    Args:
+        config: Reader of the keys in config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config does not specify one.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "PhimoeForCausalLM", "PhiMoEForCausalLM")
+    heads, count = read_heads(config, requires_kv_count=True), layer_count(config)
+    spec = read_decoder(
+        config,
+        name,
+        unstated_dtype,
+        family="phimoe",
+        heads=heads,
+        rope=_rope(config, heads.size),
+        layers=add_experts(equal_layers(config, count, read_window(config)), [True] * count),
+    )
+    biased = config.flag("attention_bias", default=False)
+    noise = config.number("router_jitter_noise", 0.0, 1.0, default=UNSTATED_NOISE)
+    config.require("num_experts_per_tok", (2,), "the sparse mixer selects two experts; supported: 2")
+    experts = replace(read_experts(config, "intermediate_size"), normalised=False, mixer_tolerance=noise)
+    return replace(
+        spec,
+        qkv_bias=biased,
+        output_bias=biased,
+        head_bias=config.flag("lm_head_bias", default=False),
+        norm="layer",
+        ffn_size=0,
+        experts=experts,
+    )
+
+
+def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
+    """Return the rotary position embeddings, valid up to the original context.
+
+    With LongRoPE, the factor of cosine and sine for texts of this length is ``short_mscale``.
+    """
+    rope = read_rope(config, head_size, base=UNSTATED_BASE, kinds=SCALINGS, other_keys=MAGNITUDES)
+    table = next((table for table in map(config.table, TABLES) if table is not None), None)
+    if table is None or not table.has_value(MAGNITUDES[0]):
+        return rope
+    multiplier = table.number(MAGNITUDES[0], 0.0, LARGEST_FACTOR)
+    return replace(rope, rope=replace(rope.rope, multiplier=multiplier))
+
+
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a Phi-MoE model with its location in a checkpoint.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of all tensors in the checkpoint, used to detect how experts are stored.
+    """
+    names = {**NAMES, "router": f"{BLOCK}.gate.weight"}
+    return expert_tensors(spec, names, file_names, BLOCK, ("w1", "w3", "w2"))
+
+
+FAMILY: Final = Family(
+    model_types=("phimoe",),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset({"input_jitter_noise"}),
+)
