@@ -126,14 +126,6 @@ def test_folder_and_a_file_that_is_too_large(wse: Wse, empty: Path, monkeypatch:
     assert "is over 4 bytes" in wse("run", "--prompts", "large").refusal()
 
 
-@pytest.mark.slow
-def test_logits_are_those_of_each_user(wse: Wse, tiny: Path) -> None:
-    report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, "--logits", "--trace", "none")
-    for user, ids in zip(report["users"], IDS, strict=True):
-        alone = report_of(wse, tiny, "--prompt-ids", ids, *MESH, "--logits", "--trace", "none")
-        assert user["prompt_logits_last"] == pytest.approx(alone["prompt_logits_last"], rel=1e-4, abs=1e-5)
-
-
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ '<|turn|>' + m['role'] + m['content'] + '<|done|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|turn|>' }}{% endif %}"

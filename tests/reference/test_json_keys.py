@@ -33,7 +33,7 @@ PRINTED = {
     "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
     "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"],
     "compile among defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
-    "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--batch", "2"],
+    "estimate": ["estimate", "story", *STORY, *BASELINE, "--mapping", "auto", "--batch", "2"],
     "estimate of what moves it": ["estimate", "story", *STORY, *BASELINE, "--sensitivity"],
     "estimate of wafers, traced": ["estimate", "story", *STORY, *BASELINE, "--wafers", "2", "--trace", "t.h5"],
     "estimate of a pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],

@@ -19,8 +19,8 @@ from wse.models.catalogue import name_of_repository
 
 CONFIG: Final = "config.json"
 TOKENIZER: Final = (
-    *("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json"),
-    *("chat_template.jinja", "generation_config.json"),
+    *("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "chat_template.jinja"),
+    "generation_config.json",
 )
 WEIGHTS: Final = ("model*.safetensors", "model.safetensors.index.json")
 _OTHER_FOLDERS: Final = "*/*"

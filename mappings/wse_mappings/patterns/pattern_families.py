@@ -18,7 +18,6 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 Operation = Literal["reduce", "all_reduce", "broadcast"]
 
-
 RootedPattern = tuple[LineSchedule, int]
 """A pattern and its root."""
 

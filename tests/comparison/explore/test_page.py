@@ -69,12 +69,6 @@ def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:
     assert not re.findall(r"https?://", page.replace("http://www.w3.org/2000/svg", ""))
 
 
-def test_from_python_the_page_lies_beside_the_table(tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    table.write_text(SWEEP)
-    assert Path(wse.explore(table).page) == tmp_path / "t.html"
-
-
 def test_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:
     path = tmp_path / "c.csv"
     path.write_text("wafers,tokens_per_s_per_user,tokens_per_s\n0,1,2\n4,10,20\n")

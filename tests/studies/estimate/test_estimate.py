@@ -146,7 +146,8 @@ REQUEST = make_request(
 
 
 def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
-    result, prepared = estimate(REQUEST), prepare_estimate(REQUEST)
+    request = replace_options(REQUEST, schedule=BASELINE)
+    result, prepared = estimate(request), prepare_estimate(request)
     fabric = Fabric(compile_fastest(prepared).program, prepared.wafer, SOFTWARE)
     verify = result.verify
     assert (verify.tokens, verify.after_tokens) == (4, 24)

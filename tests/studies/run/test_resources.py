@@ -49,7 +49,7 @@ def needed(**options: Any) -> int:
     return required_bytes(compile_program(prepare(make_request(RunRequest, trace=None, **BASELINE | options))))
 
 
-@pytest.mark.parametrize("source", ["random", "bfloat16"])
+@pytest.mark.parametrize("source", slow_but(["random", "bfloat16"], "bfloat16"))
 def test_the_bytes_are_those_that_an_engine_allocates(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,6 @@ from wse.program.steps import Slots
 Pairs = Mapping[int, I64]
 """Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""
 
-
 EVEN: Final[Pairs] = {}
 """No recorded expert selection. In missing layers, tokens are assumed to be distributed evenly."""
 

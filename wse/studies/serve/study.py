@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from wse.reports.progress import OnProgress, ignore
@@ -20,7 +19,7 @@ from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.workload import Workload
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
-from wse.studies.options.option import get_option
+from wse.studies.serve.inputs import inputs
 from wse.studies.serve.machines.drafts import drawn_drafts
 from wse.studies.serve.machines.gpus import gpu_machine
 from wse.studies.serve.machines.kv_transfer import kv_transfer
@@ -99,7 +98,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         outcome = simulate(workload, on_done=lambda done_count, count: on_progress(done_count, count, SERVED))
     on_progress(total, total, "")
     result = ServeResult(
-        inputs=_inputs(prepared_serve, decode, max_users, replicas),
+        inputs=inputs(prepared_serve, decode, max_users, replicas),
         replicas=replicas,
         model=decode.model,
         machine=decode.result,
@@ -251,53 +250,3 @@ def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | N
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
         return None
     return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared_serve.request.traffic.seed)
-
-
-def _inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int, replicas: int) -> dict[str, Any]:
-    """Return the options of a serving request, with defaults filled in, for the result record.
-
-    The options are keyed by option name without dashes.
-    """
-    request = prepared_serve.request
-    always_given = {
-        name: get_option(request, name)
-        for name in ("burst", "batching", "prefill", "prefix_cache", "fast_share", "seed")
-    }
-    names = (
-        "length_cv",
-        "think_time",
-        "rate",
-        "time_scale",
-        "draft",
-        "batch_wait",
-        "chunk",
-        "prefill_wafers",
-        "prefill_gpus",
-        "prefill_gpu",
-        "prefill_stack",
-        "prefill_wafer",
-        "kv_bandwidth",
-        "kv_latency",
-        "prefill_mesh",
-        "prefix_tokens",
-        "ttft",
-        "tpot",
-    )
-    values = {name: get_option(request, name) for name in names}
-    optional_values = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
-    if prepared_serve.workload.think_s:
-        optional_values |= {"users": request.base.serving.users}
-    if request.base.workload.workload_name is not None:
-        optional_values |= {"workload": request.base.workload.workload_name}
-    if decode.drafts is not None:
-        optional_values |= {"draft_tokens": decode.drafts.draft_tokens}
-    load_sets_rate = not (prepared_serve.has_times or request.traffic.rate or prepared_serve.rate_of_users)
-    load = {"load": prepared_serve.load} if load_sets_rate else {}
-    replica_values = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.batches.dispatch}
-    return (
-        {**decode.inputs, "arrivals": str(request.arrivals), "max_users": max_users}
-        | replica_values
-        | always_given
-        | load
-        | optional_values
-    )

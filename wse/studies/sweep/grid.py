@@ -25,6 +25,8 @@ DEFAULT, AUTO = "default", "auto"
 LONGEST_TEXT: Final = 4096
 _NO_AXES: Final = ("Trace", "Output")
 """Panels of output options, which cannot be swept."""
+_NO_AXIS_NAMES: Final = ("settings", "workload_name")
+"""Options that stand for other options, which are swept instead."""
 OF_GPUS: Final = frozenset(("gpu", "gpus", "stack", "parallelism"))
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 
@@ -35,7 +37,7 @@ def _options() -> dict[str, RequestField]:
     return {
         name: field
         for name, field in all_options.items()
-        if name == "price" or (field.option.panel not in _NO_AXES and name != "settings")
+        if name == "price" or (field.option.panel not in _NO_AXES and name not in _NO_AXIS_NAMES)
     }
 
 

@@ -10,7 +10,6 @@ from wse.serving.route import PassRoute
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
 
-
 KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
 """Kinds of servers."""
 
