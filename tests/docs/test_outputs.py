@@ -30,6 +30,7 @@ LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft")
 LONGEST = (
     "estimate llama-3.1-70b --what-if",
     "estimate llama-3.1-70b --trace",
+    "estimate qwen3-next",
     "compare llama",
     "compare Qwen3-8B",
     "validate",

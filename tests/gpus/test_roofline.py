@@ -54,6 +54,17 @@ def test_8b_in_16_bits_by_hand() -> None:
     assert model_bytes(spec, FORMATS["bfloat16"]) == pytest.approx(2 * parameter_count(spec), rel=1e-5)
 
 
+def test_linear_attention_by_hand() -> None:
+    """12 caches of two heads of 256; 36 float32 states of 32 x 128 x 128, and three inputs of 8,192 channels."""
+    state = 36 * (4 * 32 * 128 * 128 + 2 * 3 * 8192)
+    pass_ = roofline("qwen3-next-80b-a3b", "bfloat16", Tokens(users=4, new=1, context=1000))
+    assert pass_.cache_s * 3.35e12 == pytest.approx(4 * (1000 * 12 * 2 * 2 * 256 * 2 + 2 * state))
+    assert pass_.row_s * 989e12 == pytest.approx(4 * (12 * 1000 * 4 * 16 * 256 + 36 * 6 * 32 * 128 * 128))
+    assert pass_.cache_steps == 12 * 1000
+    on_eight = server("qwen3-next-80b-a3b", "bfloat16", 8)
+    assert on_eight.user_cache_bytes(1600) == pytest.approx(1600 * 12 * 2 * 2 * 256 * 2 * 4 + state)
+
+
 def test_all_tokens_that_are_verified_have_logits() -> None:
     prompt, verified = (Tokens(users=2, new=5, context=100, outputs=outputs) for outputs in (1, 5))
     more = (

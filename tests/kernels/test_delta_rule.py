@@ -12,7 +12,7 @@ from wse_kernels.oracle.memory import Pe
 
 HK, G, D, V, TAPS = 2, 2, 6, 3, 3
 H, CHANNELS = HK * G, 2 * HK * D + HK * G * V
-STRIDE, TOKENS = CHANNELS + 2 * H, 7
+STRIDE, TOKENS = CHANNELS + H * V + 2 * H, 7
 TYPES = dict.fromkeys(("act", "wgt", "acc", "f32"), "float32")
 
 
@@ -23,7 +23,7 @@ def recurrence(x: Any, taps: Any, decay: Any) -> Any:
     q, k, v = np.split(mixed / (1 + np.exp(-mixed)), [HK * D, 2 * HK * D], axis=1)
     q, k = (np.repeat(part.reshape(-1, HK, D), G, axis=1) for part in (q, k))
     q, k = (part / np.sqrt((part * part).sum(axis=-1, keepdims=True) + 1e-6) for part in (q, k))
-    strength, decays = 1 / (1 + np.exp(-x[:, CHANNELS:-H])), x[:, -H:] + decay[1]
+    strength, decays = 1 / (1 + np.exp(-x[:, -2 * H : -H])), x[:, -H:] + decay[1]
     factors = np.exp(-np.exp(decay[0]) * np.logaddexp(0, decays))
     state, out = np.zeros((H, D, V)), []
     for t in range(len(x)):
@@ -52,7 +52,7 @@ def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, .
         (TAPS - 1) * (count + convolution.C),
         TOKENS * count,
     )
-    sizes += (TOKENS * (3 * H * V + HK * (2 * TOKENS + 1)), 2 * H, H * K * part.N, TOKENS * H * V, 2 * TOKENS)
+    sizes += (TOKENS * (4 * H * V + HK * (2 * TOKENS + 1)), 2 * H, H * K * part.N, TOKENS * H * V, 2 * TOKENS)
     places, size = lay_out([(n, "float32") for n in sizes])
     address = {name: place.address for name, place in zip(names, places, strict=True)}
     pes = [Pe(np.full(size, 0x11, np.uint8), row, 0, TYPES) for row in range(rows)]
@@ -73,13 +73,14 @@ def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, .
             at = ConvolutionTensors(new_values=address["x"] + 2 * HK * D, **tensors)
             delta_rule.convolve_slices(pe, ctl, at, shape, part, convolution)
             delta_rule.state_products(pe, ctl, *(address[n] for n in ("keys", "state", "sums")), shape, part)
-        elements = M * (3 * H * V + HK * (2 * M + 1))
+        elements = M * (4 * H * V + HK * (2 * M + 1))
         total = sum(pe.read("f32", address["sums"], elements) for pe in pes)
         for pe in pes:
             pe.write("f32", address["sums"], total)
+            gates = address["x"] + CHANNELS
             tensors = {name: address[name] for name in ("decay", "keys", "sums", "state", "out", "scratch")}
             delta_rule.delta_update(
-                pe, ctl, DeltaTensors(gates=address["x"] + CHANNELS, **tensors), shape, part, STRIDE
+                pe, ctl, DeltaTensors(inputs=gates + H * V, gates=gates, **tensors), shape, part, STRIDE
             )
         results = [pe.read("act", address["out"], M, H, V) for pe in pes]
         assert all(np.array_equal(results[0], other) for other in results)

@@ -88,14 +88,14 @@ def apply_gate(block, act, acc, x, gate, M, n, stride, gates, function):
         M, n: Numbers of tokens and features.
         stride: Distance from the gates of one token to the next, in elements.
         gates: Number of gates per token: n, or 1 for a gate that all features share.
-        function: 0 for sigmoid(gate), 1 for silu(gate) = gate * sigmoid(gate).
+        function: 0 for sigmoid(gate), 1 for the gate itself.
     """
     lanes = act.shape[2]
     for e in range(M * n):
         source = gate + e // n * stride + (e % n if gates > 1 else 0)
         for lane in range(lanes):
             value, old = widen(acc[block, source, lane]), act[block, x + e, lane]
-            factor = (value if function == 1 else ONE) / (ONE + exponential(-value))
+            factor = value if function == 1 else ONE / (ONE + exponential(-value))
             act[block, x + e, lane] = narrow(widen(old) * factor, old)
 
 

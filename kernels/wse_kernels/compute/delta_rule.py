@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from wse_kernels.codegen.elementary import exponential, logarithm_plus_one
-from wse_kernels.codegen.elements import clear_rows, narrow, widen
+from wse_kernels.codegen.elements import clear_rows, convert_elements, narrow, widen
 from wse_kernels.codegen.jit import helper_function
 from wse_kernels.codegen.lanes import lane_values
 from wse_kernels.operands.delta import (
@@ -77,7 +77,7 @@ def convolve_slices(
 
     y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel. The PE owns
     its slices of queries and keys, and the value channels of its column from C * row on. The inputs
-    that the next tokens need are stored.
+    that the next tokens need are stored. Only SiLU is applied to the gates of these channels.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -95,11 +95,15 @@ def convolve_slices(
         if first + e % part.K < last:
             tokens = at.new_keys + e, M, count
             _convolve(views, block, tokens, at.key_taps + e, count, at.inputs + e, storage, at.keys + e)
-    clear_rows(f32, block, at.sums, M * values)
+    clear_rows(f32, block, at.sums, 2 * M * values)
     first, last = _slice(place.row, C, values)
     for e in range(first, last):
         tokens, inputs = (at.new_values + e, M, stride), at.inputs + count + e - first
         _convolve(views, block, tokens, at.value_taps + e, values, inputs, storage, at.sums + e)
+        for m in range(M):
+            for lane in range(acc.shape[2]):
+                gate = widen(acc[block, at.new_values + m * stride + values + e, lane])
+                f32[block, at.sums + (M + m) * values + e, lane] = gate / (ONE + exponential(-gate))
 
 
 @helper_function
@@ -166,7 +170,7 @@ def state_products(place: Place, f32, ctl, keys, state, sums, shape: DeltaShape,
 
     The parts of ``sums`` are, in order:
 
-    1. values [M, H, V], which are not changed
+    1. values and gates [2, M, H, V], which are not changed
     2. k S [M, H, V] for keys, and q S [M, H, V] for queries; zeros outside the PE's value features
     3. k[s] . k[t] [Hk, M, M] and k[s] . q[t] [Hk, M, M] for s <= t, otherwise 0
     4. q[t] . q[t] [Hk, M]
@@ -185,7 +189,7 @@ def state_products(place: Place, f32, ctl, keys, state, sums, shape: DeltaShape,
     """
     block, (M, Hk, G, D, V, tokens_before), (K, N, key_rows) = place.block, shape, part
     H, lanes = Hk * G, f32.shape[2]
-    read = sums + M * H * V
+    read = sums + 2 * M * H * V
     dots = read + 2 * M * H * V
     clear_rows(f32, block, read, 2 * M * H * V + Hk * M * (2 * M + 1))
     first, last = _slice(place.row % key_rows, K, D)
@@ -226,18 +230,19 @@ def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape:
     2. For each value head, compute write strengths and sums of decays.
     3. For each token, compute the correction, which replaces k S in ``sums``, and the result.
     4. Decay the state, and add the products of keys and corrections.
+    5. Store the gates.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
         act, wgt, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         ctl: Token and cache counters of each mesh row.
-        at: Addresses of gates, weights, sums, state and results.
+        at: Addresses of inputs, weights, sums, state, results and gates.
         shape, part: Sizes of the heads, and the PE's slice of them.
-        stride: Distance from the gates of one token to the next, in elements.
+        stride: Distance from the inputs and gates of one token to the next, in elements.
     """
     block, (M, Hk, G, D, V, tokens_before) = place.block, shape
     H = Hk * G
-    dots = at.sums + 3 * M * H * V
+    dots = at.sums + 4 * M * H * V
     for i in range(Hk * M):  # 1
         h, t = i // M, i % M
         _invert_length(f32, block, dots + (h * M + t) * M + t, ONE)
@@ -247,6 +252,8 @@ def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape:
         for t in range(M):  # 3
             _correct(act, f32, block, at, shape, h, t)
         _update_state(f32, place, at, shape, part, h, ctl[place.row, POSITION] + tokens_before == 0)  # 4
+    for m in range(M):  # 5
+        convert_elements(acc, f32, block, at.gates + m * stride, at.sums + (M + m) * H * V, H * V)
 
 
 @helper_function
@@ -269,7 +276,7 @@ def _set_decays(views, block, at, M, H, h, stride):
         at: Addresses of the operands of `delta_update`.
         M: Number of tokens.
         H, h: Number of value heads, and index of the head.
-        stride: Distance from the gates of one token to the next, in elements.
+        stride: Distance from the inputs of one token to the next, in elements.
     """
     wgt, acc, f32 = views
     lanes = f32.shape[2]
@@ -277,7 +284,7 @@ def _set_decays(views, block, at, M, H, h, stride):
     for lane in range(lanes):
         sums[lane] = ZERO
     for m in range(M):
-        strength, decay = at.gates + m * stride + h, at.gates + m * stride + H + h
+        strength, decay = at.inputs + m * stride + h, at.inputs + m * stride + H + h
         for lane in range(lanes):
             x = widen(acc[block, decay, lane]) + widen(wgt[block, at.decay + H + h, lane])
             size = -x if x < ZERO else x
@@ -301,10 +308,10 @@ def _correct(act, f32, block, at, shape, h, t):
     M, Hk, G, _, V, _ = shape
     H, key_head, lanes = Hk * G, h // G, f32.shape[2]
     step, factors = H * V, lane_values(lanes)
-    value, read = at.sums + (t * H + h) * V, at.sums + ((M + t) * H + h) * V
+    value, read = at.sums + (t * H + h) * V, at.sums + ((2 * M + t) * H + h) * V
     answer = read + M * step
-    key_dots = at.sums + 3 * M * step + key_head * M * M
-    query_dots, query_factor = key_dots + Hk * M * M, at.sums + 3 * M * step + 2 * Hk * M * M + key_head * M + t
+    key_dots = at.sums + 4 * M * step + key_head * M * M
+    query_dots, query_factor = key_dots + Hk * M * M, at.sums + 4 * M * step + 2 * Hk * M * M + key_head * M + t
     for source, out, own, dots in (
         (t, read, key_dots + t * M + t, key_dots),
         (t + 1, answer, query_factor, query_dots),
@@ -351,7 +358,7 @@ def _update_state(f32, place, at, shape, part, h, is_first):
     factors = lane_values(lanes)
     first, last = _slice(place.row % key_rows, K, shape.D)
     begin, end = _slice(place.row // key_rows, N, V)
-    lengths, total = at.sums + 3 * M * H * V + h // G * M * M, at.scratch + M - 1
+    lengths, total = at.sums + 4 * M * H * V + h // G * M * M, at.scratch + M - 1
     for lane in range(lanes):
         factors[lane] = ZERO if is_first else exponential(f32[block, total, lane])
     for i in range((last - first) * N):
@@ -359,7 +366,7 @@ def _update_state(f32, place, at, shape, part, h, is_first):
             element = at.state + h * K * N + i
             f32[block, element, lane] = ZERO if is_first else f32[block, element, lane] * factors[lane]
     for t in range(M):
-        correction = at.sums + ((M + t) * H + h) * V + begin
+        correction = at.sums + ((2 * M + t) * H + h) * V + begin
         for lane in range(lanes):
             decay = exponential(f32[block, total, lane] - f32[block, at.scratch + t, lane])
             factors[lane] = decay * f32[block, lengths + t * M + t, lane]

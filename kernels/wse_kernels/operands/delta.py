@@ -68,12 +68,13 @@ class ConvolutionTensors(NamedTuple):
 
     Attributes:
         new_keys: New queries and keys [M, 2, Hk, K] in the accumulator type.
-        new_values: New values of the first token [H, V] in the accumulator type.
+        new_values: First token's new values [H, V] and gates [H, V], in the accumulator type.
         key_taps: Weights [taps, 2, Hk, K] of the PE's slices of queries and keys.
         value_taps: Weights [taps, H, V].
         inputs: The last taps - 1 inputs before the new ones, [taps - 1, 2 * Hk * K + C].
         keys: float32 results [M, 2, Hk, K] for queries and keys.
-        sums: float32 results [M, H, V] for values: those of the PE's channels, and zeros.
+        sums: float32 results [2, M, H, V] for values and gates: those of the PE's channels, and
+            zeros.
     """
 
     new_keys: int
@@ -103,19 +104,21 @@ class DeltaTensors(NamedTuple):
     """Addresses of the operands that complete the gated delta rule.
 
     Attributes:
-        gates: First token's inputs [2, H] of write strength and decay, in the accumulator type.
+        inputs: First token's inputs [2, H] of write strength and decay, in the accumulator type.
         decay: Weights [2, H]: logarithm of the decay rate, and bias of the decay.
         keys: float32 queries and keys [M, 2, Hk, K] of the PE.
         sums: float32 sums over all PEs of the column, in the layout of `state_products`.
         state: float32 state [H, K, N].
         out: Results [M, H, V] in the activation type.
+        gates: First token's gates [H, V] in the accumulator type, which are replaced by their SiLU.
         scratch: float32 [2, M]: sums of decays, and write strengths.
     """
 
-    gates: int
+    inputs: int
     decay: int
     keys: int
     sums: int
     state: int
     out: int
+    gates: int
     scratch: int

@@ -71,11 +71,11 @@ def apply_gate(pe, x, gate, M, n, stride, gates, function):
         M, n: Numbers of tokens and features.
         stride: Distance from the gates of one token to the next, in elements.
         gates: Number of gates per token: n, or 1 for a gate that all features share.
-        function: 0 for sigmoid(gate), 1 for silu(gate) = gate * sigmoid(gate).
+        function: 0 for sigmoid(gate), 1 for the gate itself.
     """
     values = np.stack([pe.read("acc", gate + m * stride, gates) for m in range(M)])
     with np.errstate(over="ignore"):
-        factors = (values if function == 1 else np.float32(1.0)) / (np.float32(1.0) + np.exp(-values))
+        factors = values if function == 1 else np.float32(1.0) / (np.float32(1.0) + np.exp(-values))
     pe.write("act", x, pe.read("act", x, M, n) * factors)
 
 

@@ -62,14 +62,17 @@ def convolve_slices(
     inputs = pe.read("act", at.inputs, taps - 1, count + C)
     past = np.zeros_like(inputs) if ctl[pe.row, 0] + tokens_before == 0 else inputs.copy()
     key_taps, value_taps = pe.read("wgt", at.key_taps, taps, count), pe.read("wgt", at.value_taps, taps, values)
-    keys, sums = pe.read("f32", at.keys, M, count), np.zeros((M, values), np.float32)
+    keys, sums = pe.read("f32", at.keys, M, count), np.zeros((2, M, values), np.float32)
+    gates = np.stack([pe.read("acc", at.new_values + m * stride + values, values) for m in range(M)])
+    with np.errstate(over="ignore"):
+        sums[1, :, own_channels] = (gates / (np.float32(1.0) + np.exp(-gates)))[:, own_channels].T
     for e in range(count):
         if e % part.K < len(own_keys):
             history = np.append(past[:, e], new_keys[:, e])
             keys[:, e], inputs[:, e] = _convolved(history, key_taps[:, e]), history[M:]
     for i, channel in enumerate(own_channels):
         history = np.append(past[:, count + i], new_values[:, channel])
-        sums[:, channel], inputs[:, count + i] = _convolved(history, value_taps[:, channel]), history[M:]
+        sums[0, :, channel], inputs[:, count + i] = _convolved(history, value_taps[:, channel]), history[M:]
     pe.write("act", at.inputs, inputs)
     pe.write("f32", at.keys, keys)
     pe.write("f32", at.sums, sums)
@@ -128,7 +131,7 @@ def state_products(pe, ctl, keys, state, sums, shape: DeltaShape, part: StateSli
             for part_dots, x in zip(dots, (k, q), strict=True):
                 part_dots += np.triu(k[..., f].T[:, :, None] * x[..., f].T[:, None, :])
             lengths += q[..., f].T ** 2
-    pe.write("f32", sums + M * H * V, np.concatenate([read.reshape(-1), dots.reshape(-1), lengths.reshape(-1)]))
+    pe.write("f32", sums + 2 * M * H * V, np.concatenate([read.reshape(-1), dots.reshape(-1), lengths.reshape(-1)]))
 
 
 def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice, stride):
@@ -139,19 +142,19 @@ def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice,
     Args:
         pe: PE whose SRAM is read and written.
         ctl: Token and cache counters of each mesh row.
-        at: Addresses of gates, weights, sums, state and results.
+        at: Addresses of inputs, weights, sums, state, results and gates.
         shape, part: Sizes of the heads, and the PE's slice of them.
-        stride: Distance from the gates of one token to the next, in elements.
+        stride: Distance from the inputs and gates of one token to the next, in elements.
     """
     M, Hk, G, D, V, tokens_before = shape
     H, (K, N, _) = Hk * G, part
     own_keys, own_values, _ = _own(pe, shape, part, 0)
-    gates = np.stack([pe.read("acc", at.gates + m * stride, 2, H) for m in range(M)], axis=1)
-    strength, log_rate = np.float32(1.0) / (np.float32(1.0) + np.exp(-gates[0])), pe.read("wgt", at.decay, 2, H)
-    total_decay = -np.cumsum(np.exp(log_rate[0]) * np.logaddexp(np.float32(0.0), gates[1] + log_rate[1]), axis=0)
-    sizes = M * H * V, 2 * M * H * V, Hk * M * M, Hk * M * M, Hk * M
+    inputs = np.stack([pe.read("acc", at.inputs + m * stride, 2, H) for m in range(M)], axis=1)
+    strength, log_rate = np.float32(1.0) / (np.float32(1.0) + np.exp(-inputs[0])), pe.read("wgt", at.decay, 2, H)
+    total_decay = -np.cumsum(np.exp(log_rate[0]) * np.logaddexp(np.float32(0.0), inputs[1] + log_rate[1]), axis=0)
+    sizes = M * H * V, M * H * V, 2 * M * H * V, Hk * M * M, Hk * M * M, Hk * M
     sums = pe.read("f32", at.sums, sum(sizes))
-    value, read, key_dots, query_dots, lengths = np.split(sums, np.cumsum(sizes)[:-1])
+    value, gates, read, key_dots, query_dots, lengths = np.split(sums, np.cumsum(sizes)[:-1])
     value, read = value.reshape(M, H, V), read.reshape(2, M, H, V)
     key_dots, query_dots = key_dots.reshape(Hk, M, M), query_dots.reshape(Hk, M, M)
     key_factor = 1 / np.sqrt(np.diagonal(key_dots, axis1=1, axis2=2) + EPS)
@@ -175,3 +178,5 @@ def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice,
         state[h][own] = old + weighted_keys.T @ corrections[:, own_values]
     pe.write("f32", at.state, state)
     pe.write("act", at.out, out)
+    for m in range(M):
+        pe.write("acc", at.gates + m * stride, gates.reshape(M, H * V)[m])

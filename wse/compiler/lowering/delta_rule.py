@@ -266,7 +266,8 @@ def _update(c: Context, op: Op, block: _Block) -> None:
     s, layer = _sizes(c), f"layers.{op.layer}."
     c.builder.compute(
         "delta_update",
-        gates=replace(block.projected, offset=block.projected.offset + s.stride - 2 * s.Hk * s.G),
+        inputs=replace(block.projected, offset=block.projected.offset + s.stride - 2 * s.Hk * s.G),
+        gates=replace(block.projected, offset=block.projected.offset + 2 * s.Hk * s.F + s.values),
         decay=c.tile(f"{layer}delta.log_rate+{layer}delta.decay_bias"),
         keys=block.keys,
         sums=block.sums,
@@ -279,7 +280,10 @@ def _update(c: Context, op: Op, block: _Block) -> None:
 
 
 def norm(c: Context, op: Op) -> None:
-    """Lower the norm of each head's result, and its multiplication by SiLU of the gate."""
+    """Lower the norm of each head's result, and its multiplication by the gate.
+
+    The delta rule has applied SiLU to the gates.
+    """
     s, x, b = _sizes(c), _result(c), c.builder
     linear, rows = c.spec.linear, c.tokens * s.Hk * s.G
     assert linear is not None
@@ -289,7 +293,7 @@ def norm(c: Context, op: Op) -> None:
     gain, eps = c.tile(f"layers.{op.layer}.delta.norm"), rms_eps(c, linear.value_size)
     b.compute("rms_scale", x=x, sums=sums, gain=gain, out=x, M=rows, K=s.V, offset=0, **eps)
     gate = SymAddress(buffer=_projected(c), offset=2 * s.Hk * s.F + s.values)
-    apply_gate(c, x, gate, n=s.values, stride=s.stride, gates=s.values, silu=True)
+    apply_gate(c, x, gate, n=s.values, stride=s.stride, gates=s.values, is_factor=True)
 
 
 def output(c: Context, op: Op) -> None:

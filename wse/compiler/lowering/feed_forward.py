@@ -51,9 +51,16 @@ def _scaled_gate_up(c: Context, op: Op) -> None:
 
 
 def apply_gate(
-    c: Context, x: SymBuffer | SymAddress, gate: SymAddress, *, n: int, stride: int, gates: int, silu: bool = False
+    c: Context,
+    x: SymBuffer | SymAddress,
+    gate: SymAddress,
+    *,
+    n: int,
+    stride: int,
+    gates: int,
+    is_factor: bool = False,
 ) -> None:
-    """Multiply the features of each token by the sigmoid or SiLU of its gates, in place.
+    """Multiply the features of each token by the sigmoid of its gates, or by the gates, in place.
 
     Args:
         c: Context of the phase being lowered.
@@ -62,9 +69,11 @@ def apply_gate(
         n: Features per token.
         stride: Elements from the gates of one token to those of the next.
         gates: Gates per token: n, or 1 for all features.
-        silu: Whether the factor is SiLU instead of the sigmoid.
+        is_factor: Whether the gates are factors already, to which no sigmoid is applied.
     """
-    c.builder.compute("apply_gate", x=x, gate=gate, M=c.tokens, n=n, stride=stride, gates=gates, function=int(silu))
+    c.builder.compute(
+        "apply_gate", x=x, gate=gate, M=c.tokens, n=n, stride=stride, gates=gates, function=int(is_factor)
+    )
 
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:

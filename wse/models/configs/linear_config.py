@@ -50,14 +50,14 @@ def read_hybrid(
         ),
         layers=add_experts(_layers(config, len(has_experts)), has_experts),
     )
-    biased = config.flag("attention_bias", default=False)
+    biased, linear = config.flag("attention_bias", default=False), _linear_attention(config)
     return replace(
         spec,
         head_norm="rms",
         qkv_bias=biased,
         output_bias=biased,
         attention_gate=True,
-        linear=_linear_attention(config),
+        linear=linear if any(layer.linear for layer in spec.layers) else None,
         norm_unit_offset=True,
     )
 

@@ -73,6 +73,19 @@ def _share_cycles(
     return c.vector(M * n + padding, c.act) + functions + vectors
 
 
+def _gate_cycles(c: PeCosts, M: int, n: int, gates: int, function: int) -> float:
+    """Return the cycle count of kernel ``apply_gate``.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, n: Number of tokens, and features per token.
+        gates: Number of gates per token.
+        function: 0 if a sigmoid is applied to the gates first, else 1.
+    """
+    sigmoid = 0.0 if function else 2 * gates * c.function + c.vector(gates, c.f32)
+    return M * (c.loop + sigmoid + c.vector(n, c.act))
+
+
 ACTIVATION: Final = (
     Kernel(
         name="activate",
@@ -105,8 +118,6 @@ ACTIVATION: Final = (
         ),
         work=lambda M, n: M * n,
         operation_ps=1000,
-        cycles=lambda c, M, n, gates, function: (
-            M * (c.loop + 2 * gates * c.function + (1 + function) * c.vector(gates, c.f32) + c.vector(n, c.act))
-        ),
+        cycles=_gate_cycles,
     ),
 )

@@ -21,14 +21,15 @@ def sum_elements(M: int, Hk: int, G: int, V: int) -> int:
         Hk, G: Number of key heads, and of value heads per key head.
         V: Number of value features per value head on the column.
     """
-    return M * (3 * Hk * G * V + Hk * (2 * M + 1))
+    return M * (4 * Hk * G * V + Hk * (2 * M + 1))
 
 
 def _convolve_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, taps: int, C: int) -> float:
     """Return how many cycles ``convolve_slices`` takes.
 
-    The kernel clears the room of the column's values, computes one multiply-add vector per token
-    and tap over the channels of the PE, applies SiLU, and moves the inputs that it stores.
+    The kernel clears the room of the column's values and gates, computes one multiply-add vector
+    per token and tap over the channels of the PE, applies SiLU, also to the gates, and moves the
+    inputs that it stores.
 
     Args:
         c: Costs of operations on the PE.
@@ -39,8 +40,9 @@ def _convolve_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, taps: 
         C: Number of value channels on the PE.
     """
     channels = 2 * Hk * K + C
-    token = c.loop + taps * c.vector(channels, c.scale_acc) + 2 * channels * c.function + c.vector(channels, c.f32)
-    return c.vector(M * Hk * G * V, c.f32) + M * token + (taps - 1) * c.vector(channels, c.act)
+    silu = 2 * (channels + C) * c.function + c.vector(channels, c.f32) + c.vector(C, c.f32)
+    token = c.loop + taps * c.vector(channels, c.scale_acc) + silu
+    return c.vector(2 * M * Hk * G * V, c.f32) + M * token + (taps - 1) * c.vector(channels, c.act)
 
 
 def _products_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int) -> float:
@@ -55,7 +57,7 @@ def _products_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int
         V: Number of value features per value head on the column.
         K, N: Number of key features, and of value features per value head, on the PE.
     """
-    clear = c.vector(sum_elements(M, Hk, G, V) - M * Hk * G * V, c.f32)
+    clear = c.vector(sum_elements(M, Hk, G, V) - 2 * M * Hk * G * V, c.f32)
     with_state = 2 * M * Hk * G * (c.loop + c.rows(K, N, c.scale_acc))
     return clear + with_state + Hk * M * (c.loop + c.rows(M + 2, K, c.scale_acc))
 
@@ -65,7 +67,8 @@ def _update_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int) 
 
     For each value head, a token needs its write strength and decay, a weight for each earlier token
     and itself, and one multiply-add vector over value features per weight for its correction and
-    its result. The state is scaled once, and each token adds an outer product to it.
+    its result. The state is scaled once, and each token adds an outer product to it. The gates are
+    moved.
 
     Args:
         c: Costs of operations on the PE.
@@ -79,7 +82,8 @@ def _update_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int) 
     weights = 2 * pairs * 3 * c.vector(1, c.f32)
     vectors = M * (4 * c.vector(V, c.f32) + c.vector(V, c.convert)) + M * M * c.vector(V, c.scale_acc)
     state = c.rows(K, N, c.scale_acc) + M * (c.loop + c.vector(K, c.f32) + c.rows(K, N, c.scale_acc))
-    return functions + Hk * G * (M * c.loop + weights + vectors + state)
+    gates = M * (c.loop + c.vector(Hk * G * V, c.acc))
+    return functions + gates + Hk * G * (M * c.loop + weights + vectors + state)
 
 
 DELTA_RULE: Final = (
@@ -98,12 +102,12 @@ DELTA_RULE: Final = (
         name="convolve_slices",
         operands=(
             acc("new_keys", lambda M, Hk, K: 2 * M * Hk * K),
-            acc("new_values", lambda M, Hk, G, V, stride: (M - 1) * stride + Hk * G * V),
+            acc("new_values", lambda M, Hk, G, V, stride: (M - 1) * stride + 2 * Hk * G * V),
             wgt("key_taps", lambda Hk, K, taps: 2 * Hk * K * taps),
             wgt("value_taps", "taps Hk G V"),
             act("inputs", lambda Hk, K, taps, C: (taps - 1) * (2 * Hk * K + C)),
             f32("keys", lambda M, Hk, K: 2 * M * Hk * K, output=True),
-            f32("sums", "M Hk G V", output=True),
+            f32("sums", lambda M, Hk, G, V: 2 * M * Hk * G * V, output=True),
             *numbers("M Hk G D V tokens_before K N key_rows taps C stride"),
         ),
         work=lambda M, Hk, K, C, taps: M * (2 * Hk * K + C) * taps,
@@ -127,12 +131,13 @@ DELTA_RULE: Final = (
     Kernel(
         name="delta_update",
         operands=(
-            acc("gates", lambda M, Hk, G, stride: (M - 1) * stride + 2 * Hk * G),
+            acc("inputs", lambda M, Hk, G, stride: (M - 1) * stride + 2 * Hk * G),
             wgt("decay", lambda Hk, G: 2 * Hk * G),
             f32("keys", lambda M, Hk, K: 2 * M * Hk * K),
             f32("sums", sum_elements, scratch=True),
             f32("state", "Hk G K N"),
             act("out", "M Hk G V", output=True),
+            acc("gates", lambda M, Hk, G, V, stride: (M - 1) * stride + Hk * G * V),
             f32("scratch", lambda M: 2 * M, output=True, scratch=True),
             *numbers("M Hk G D V tokens_before K N key_rows stride"),
         ),
