@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS
-from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
+from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
