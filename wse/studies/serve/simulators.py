@@ -59,7 +59,7 @@ def simulator(
         wait = math.inf if batches.batch_wait is None else batches.batch_wait
         policy = StaticPolicy(batch_slots=max_users, longest_wait_s=wait)
         return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
-    continuous = _continuous(prepared_serve, decode, prefill, max_users, drafts)
+    continuous = continuous_arguments(prepared_serve, decode, prefill, max_users, drafts)
     if replicas == 1:
         return partial(simulate_continuous, **continuous)
     return partial(
@@ -70,14 +70,14 @@ def simulator(
     )
 
 
-def _continuous(
+def continuous_arguments(
     prepared_serve: PreparedServe,
     decode: ServingMachine,
     prefill: ServingMachine | None,
     max_users: int,
     drafts: Drafts | None,
 ) -> dict[str, Any]:
-    """Return the keyword arguments for `simulate_continuous`, which uses continuous batching.
+    """Return the keyword arguments of a simulated machine with continuous batching.
 
     Args:
         prepared_serve: The serving request.

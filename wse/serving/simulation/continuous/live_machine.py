@@ -160,9 +160,11 @@ class LiveMachine:
         machine = self.machine
         if machine.record.is_done:
             return inf
-        if machine.reader.is_reading and not machine.rounds.users.count and machine.policy.prompt_tokens is None:
+        has_only_prompts = machine.reader.is_reading and not machine.rounds.users.count
+        if has_only_prompts and machine.policy.prompt_tokens is None:
             return machine.record.now + machine.reader.first_unread_s()
-        if machine.reader.is_reading or machine.rounds.users.count:
+        can_admit = machine.prefill is None and machine.admission.head_fits
+        if can_admit or machine.reader.is_reading or machine.rounds.users.count:
             return machine.record.now
         machine.horizon_s = inf
         return max(machine.record.now, machine.next_change())
