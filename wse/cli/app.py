@@ -18,6 +18,7 @@ from wse.cli import explore as explore_command
 from wse.cli import export as export_command
 from wse.cli import inspect as inspect_command
 from wse.cli import scenario as scenario_command
+from wse.cli import serve as serve_command
 from wse.cli import serve_sim as serve_sim_command
 from wse.cli import sweep as sweep_command
 from wse.cli.parameters import with_options
@@ -94,6 +95,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "estimate": estimate_command.estimate,
     "compare": compare_command.compare,
     "serve-sim": serve_sim_command.serve_sim,
+    "serve": serve_command.serve,
     "inspect": inspect_command.inspect,
     "view": view.view,
     "export": export_command.export,

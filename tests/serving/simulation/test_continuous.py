@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
 from tests.support.plain_workload import plain_workload
-from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.prefixes import PrefixTree
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.support.plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload
 from wse.reports.progress import ignore
-from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
+from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree

@@ -96,6 +96,11 @@ class AnswerPasses:
     passes: list[int]
     contexts: list[int]
 
+    def extend(self, answers: AnswerPasses) -> None:
+        """Append the answers to further requests."""
+        self.passes.extend(answers.passes)
+        self.contexts.extend(answers.contexts)
+
 
 def answer_passes(workload: Workload, drafts: Drafts | None) -> AnswerPasses:
     """Return the number of decode passes for each answer: one pass per token without drafts.

@@ -56,6 +56,11 @@ class KvRoom:
         self._idle_blocks: OrderedDict[int, None] = OrderedDict()  # cached blocks without users, in order of removal
         self._idle_room = 0  # space of these blocks
 
+    def extend(self, workload: Workload) -> None:
+        """Append requests with prefixes of the same tree, which get the next indices."""
+        self._tokens += (workload.prompt_tokens + workload.new_tokens).tolist()
+        self._prefixes += workload.prefix.tolist()
+
     def fits(self, request: int) -> bool:
         """Return whether a request fits, after removing unused blocks if necessary."""
         return self._usable_hits(request) is not None

@@ -100,7 +100,6 @@ class Recorder:
       instead of at its end.
 
     Attributes:
-        workload: The requests of all machines.
         order: Indices of the requests of this machine, in arrival order.
         arrivals: Time of arrival of each request; infinity if it is not known yet.
         now: Current time.
@@ -121,7 +120,7 @@ class Recorder:
                 with a minimum time between them. Otherwise, requests that end together are followed
                 by requests that start together.
         """
-        self.workload = workload
+        self._workloads = [workload]
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
@@ -132,7 +131,7 @@ class Recorder:
             self._scheduled = min(len(self.order), workload.in_flight)
             for request in self.order[self._scheduled :]:
                 self.arrivals[request] = math.inf
-        self.now = first_s[0] if first_s else self.arrivals[0]
+        self.now: float = first_s[0] if first_s else self.arrivals[0]
         self.arrived = self.left = 0
         self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self._in_system_s = 0.0
         self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * len(self.arrivals) for _ in range(4))
@@ -155,6 +154,13 @@ class Recorder:
     def is_done(self) -> bool:
         """True if all known requests have left."""
         return self.left == len(self.order)
+
+    def extend(self, workload: Workload) -> None:
+        """Append requests, which get the next indices. This machine serves them after `add`."""
+        self._workloads.append(workload)
+        self.arrivals += workload.arrival_s.tolist()
+        for times in (self.start_s, self.first_s, self.end_s, self.left_s):
+            times += [0.0] * len(workload)
 
     def add(self, request: int) -> None:
         """Add a request that arrives after all requests added so far."""
@@ -235,7 +241,7 @@ class Recorder:
         start_s, first_s, end_s, left_s = (
             np.array(times)[order] for times in (self.start_s, self.first_s, self.end_s, self.left_s)
         )
-        workload = replace(self.workload, arrival_s=np.array(self.arrivals)).part(order)
+        workload = replace(Workload.concatenated(self._workloads), arrival_s=np.array(self.arrivals)).part(order)
         outcome = SimulationOutcome(
             workload=workload,
             start_s=start_s,

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS
-from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
+from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
@@ -58,7 +59,7 @@ def simulator(
         wait = math.inf if batches.batch_wait is None else batches.batch_wait
         policy = StaticPolicy(batch_slots=max_users, longest_wait_s=wait)
         return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
-    continuous = _continuous(prepared_serve, decode, prefill, max_users, drafts)
+    continuous = continuous_arguments(prepared_serve, decode, prefill, max_users, drafts)
     if replicas == 1:
         return partial(simulate_continuous, **continuous)
     return partial(
@@ -69,14 +70,14 @@ def simulator(
     )
 
 
-def _continuous(
+def continuous_arguments(
     prepared_serve: PreparedServe,
     decode: ServingMachine,
     prefill: ServingMachine | None,
     max_users: int,
     drafts: Drafts | None,
 ) -> dict[str, Any]:
-    """Return the keyword arguments for `simulate_continuous`, which uses continuous batching.
+    """Return the keyword arguments of a simulated machine with continuous batching.
 
     Args:
         prepared_serve: The serving request.

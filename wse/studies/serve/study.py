@@ -71,10 +71,10 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     prepared_serve = prepare_serve(request)
     total = len(prepared_serve.workload)
     on_progress(0, total, "compiling")
-    decode = _machine(prepared_serve, prepared_serve.decode)
-    drafts = _drafts(prepared_serve, decode)
+    decode = serving_machine(prepared_serve, prepared_serve.decode)
+    drafts = random_drafts(prepared_serve, decode)
     with prefill_errors(request):
-        prefill = None if prepared_serve.prefill is None else _machine(prepared_serve, prepared_serve.prefill)
+        prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
     check_room(prepared_serve.workload, decode.costs)
     max_users = max_users_of(
         request.batches.max_users, prepared_serve.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
@@ -230,7 +230,7 @@ def _silent(done_requests: int, total_requests: int) -> None:
     """Do nothing, in place of a progress report, while simulations search for the capacity."""
 
 
-def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
+def serving_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
     """Compile and time the passes of a validated request, on wafers or GPUs."""
     tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
@@ -238,7 +238,7 @@ def _machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMach
     return wafer_machine(placement, tokens, prepared_serve.request.draft_tokens)
 
 
-def _drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
+def random_drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
     """Return the drafts of the simulation, whose tokens are accepted at random.
 
     Drafts are tokens that a cheap source proposes and the model verifies in one pass.

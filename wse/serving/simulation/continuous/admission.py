@@ -41,9 +41,23 @@ class Admission:
         self._queues: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
         self._was_full = False
 
+    def extend(self, workload: Workload) -> None:
+        """Append requests, which get the next indices and wait for admission after `add`."""
+        self.room.extend(workload)
+        self.tiers += workload.tier.tolist()
+        self._is_tiered = self._is_tiered or set(workload.tier.tolist()) != {self.tiers[0]}
+
     def add(self, request: int) -> None:
         """Add a request that has arrived to the queue of its tier."""
         self._queues[self.tiers[request]].append(request)
+
+    def remove(self, request: int) -> bool:
+        """Remove a request that waits; return whether it did."""
+        queue = self._queues[self.tiers[request]]
+        is_waiting = request in queue
+        if is_waiting:
+            queue.remove(request)
+        return is_waiting
 
     @property
     def head_fits(self) -> bool:

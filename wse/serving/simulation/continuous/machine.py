@@ -27,6 +27,7 @@ of a pass.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 
@@ -36,6 +37,7 @@ from wse.serving.simulation.continuous.decode_rounds import DecodeRounds
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.prompt_reader import PromptReader
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine, SeparatePrefill
+from wse.serving.simulation.continuous.token_observer import TokenObserver
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.outcome import Recorder, SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts
@@ -71,6 +73,7 @@ class ContinuousMachine:
         prefill: PrefillMachine | None = None,
         drafts: Drafts | None = None,
         on_done: OnDone = ignore,
+        observer: TokenObserver | None = None,
     ) -> None:
         """Prepare the simulation.
 
@@ -84,8 +87,10 @@ class ContinuousMachine:
             drafts: How many draft tokens are accepted; None without drafts.
             on_done: Function that is called periodically with the number of requests that have left
                 the machine.
+            observer: Receives the time of every token; None if nobody needs them. Rounds are then
+                simulated one by one.
         """
-        self.costs, self.policy = costs, policy
+        self.costs, self.policy, self.drafts, self.observer = costs, policy, drafts, observer
         self.record = Recorder(workload, requests)
         self.horizon_s = -inf
         self.report = reporter(on_done, len(workload))
@@ -115,6 +120,18 @@ class ContinuousMachine:
         """
         self.record.add(request)
 
+    def extend(self, workload: Workload) -> None:
+        """Append requests, which get the next indices. The machine serves them after `offer`.
+
+        With drafts, the seed of each call is the seed of the machine plus the first new index.
+        """
+        drafts = self.drafts and replace(self.drafts, seed=self.drafts.seed + len(self.prompts))
+        self.record.extend(workload)
+        self.admission.extend(workload)
+        self.answers.extend(answer_passes(workload, drafts))
+        self.prompts += workload.prompt_tokens.tolist()
+        self.phase_s += [0.0] * len(workload)
+
     def outcome(self) -> SimulationOutcome:
         """Return the times of the machine's requests, all of which must have left."""
         room = self.admission.room
@@ -142,7 +159,7 @@ class ContinuousMachine:
             elif self.rounds.users.count:
                 self._decode()
             elif not record.is_done:
-                self._advance(self._next_change())
+                self._advance(self.next_change())
             self.report(record.left)
 
     def _advance(self, time: float) -> None:
@@ -166,7 +183,7 @@ class ContinuousMachine:
                 continue
             needed_release |= admission.released_s == self.prefill.taken_s == record.now
             ready_s = self.prefill.read(request, self.prompts[request], context, needed_release=needed_release)
-            heappush(self.ready, (ready_s, request))
+            self._add_ready(ready_s, request)
 
     def _begin_to_read(self, request: int, context: int, *, needed_release: bool) -> None:
         """Start to read the prompt of a request that was just admitted.
@@ -191,7 +208,30 @@ class ContinuousMachine:
             gap_s = waited_s / round_per_gap
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
-    def _next_change(self) -> float:
+    def _add_ready(self, ready_s: float, request: int) -> None:
+        """Schedule the user of a request, whose prompt has been read, to start decoding.
+
+        Args:
+            ready_s: Time from which the answer can be decoded: of its first token, or, with a
+                separate prefill machine, of the arrival of the cache.
+            request: Index of the request.
+        """
+        heappush(self.ready, (ready_s, request))
+        if self.prefill is None:
+            self.record.first_s[request] = ready_s + self.costs.host_s
+        if self.observer is not None:
+            self.observer.first_token(request, self.record.first_s[request])
+
+    def _run_limit_s(self) -> float:
+        """Return after how many seconds to interrupt the next run of rounds.
+
+        Tokens can only be observed between rounds, so with an observer each run is one round.
+        """
+        if self.observer is not None and self.rounds.users.count:
+            return 0.0
+        return self.next_change() - self.record.now
+
+    def next_change(self) -> float:
         """Return the next time at which a user may start to decode or a request may be admitted.
 
         The result is at most the horizon up to which the machine is simulated.
@@ -214,12 +254,10 @@ class ContinuousMachine:
         ready, now_s = self.ready, self.record.now
         while ready and ready[0][0] <= now_s:
             first_token_s, request = heappop(ready)
-            if self.prefill is None:
-                self.record.first_s[request] = first_token_s + self.costs.host_s
             self.admission.room.keep_prefix(request)
             if not self.answers.passes[request]:
                 self.record.end_s[request] = self.record.first_s[request]
-                self._leave(request, first_token_s)
+                self.leave(request, first_token_s)
                 continue
             token_s = (
                 first_token_s
@@ -230,7 +268,7 @@ class ContinuousMachine:
                 self.phase_s[request] = now_s - first_token_s
             self.rounds.join(request, now_s - self.phase_s[request] - token_s)
 
-    def _leave(self, request: int, at_s: float) -> None:
+    def leave(self, request: int, at_s: float) -> None:
         """Record that a request has left, and free its batch slot and its cache.
 
         Args:
@@ -242,7 +280,7 @@ class ContinuousMachine:
 
     def _decode(self) -> None:
         """Simulate decode passes until a user has a complete answer or another event may occur."""
-        seconds, last_s = self.rounds.run(self._next_change() - self.record.now)
+        seconds, last_s = self.rounds.run(self._run_limit_s())
         self.pass_s = 0.0 if self.policy.prompt_tokens is None else last_s
         self._end_rounds(seconds)
 
@@ -253,7 +291,7 @@ class ContinuousMachine:
         has been read, a user has a complete answer, or users may join or be admitted.
         """
         record = self.record
-        run = self.rounds.run_with_gaps(self.reader.first_unread_s(), self._next_change() - record.now)
+        run = self.rounds.run_with_gaps(self.reader.first_unread_s(), self._run_limit_s())
         left_s = self._read_prompts(run.gap_s, record.now + run.seconds, run.round_per_gap)
         record.work_s += run.seconds - left_s
         self._end_rounds(run.seconds)
@@ -264,8 +302,8 @@ class ContinuousMachine:
         The arguments are the same as for `PromptReader.read_in_gaps`.
         """
         left_s, ready = self.reader.read_in_gaps(gap_s, end_s, round_per_gap)
-        for first_token in ready:
-            heappush(self.ready, first_token)
+        for first_token_s, request in ready:
+            self._add_ready(first_token_s, request)
         return left_s
 
     def _round_with_prompts(self, budget: int) -> None:
@@ -280,7 +318,7 @@ class ContinuousMachine:
         self.pass_s = seconds
         end = self.record.now + seconds
         for request, part in completed:
-            heappush(self.ready, (end + self.costs.drain_s(part), request))
+            self._add_ready(end + self.costs.drain_s(part), request)
         self._end_rounds(seconds)
 
     def _end_rounds(self, seconds: float) -> None:
@@ -292,25 +330,10 @@ class ContinuousMachine:
         record = self.record
         record.busy_s += seconds
         self._advance(record.now + seconds)
+        if self.observer is not None:
+            for user, passes in self.rounds.users.unfinished_passes():
+                self.observer.next_tokens(user, passes, record.now - self.phase_s[user] + self.costs.host_s)
         while (request := self.rounds.users.pop_done()) is not None:
             left_s = record.now - self.phase_s[request]
             record.end_s[request] = left_s + self.costs.host_s
-            self._leave(request, left_s)
-
-
-def simulate_continuous(
-    workload: Workload,
-    costs: PassCosts,
-    policy: ContinuousPolicy,
-    *,
-    prefill: PrefillMachine | None = None,
-    drafts: Drafts | None = None,
-    on_done: OnDone = ignore,
-) -> SimulationOutcome:
-    """Simulate a machine that serves all requests of a workload, and return their times.
-
-    The arguments are the same as for `ContinuousMachine`.
-    """
-    machine = ContinuousMachine(workload, costs, policy, prefill=prefill, drafts=drafts, on_done=on_done)
-    machine.run_until(inf)
-    return machine.outcome()
+            self.leave(request, left_s)

@@ -50,6 +50,19 @@ class PromptReader:
         self._read_tokens[request] = read_tokens
         self._queues[tier].append(request)
 
+    def remove(self, request: int, tier: int) -> bool:
+        """Stop to read the prompt of a request, if it is being read; return whether it was.
+
+        Args:
+            request: Index of the request.
+            tier: Service tier of the request.
+        """
+        is_read = request in self._queues[tier]
+        if is_read:
+            self._queues[tier].remove(request)
+            self._unread_s.pop(request, None)
+        return is_read
+
     def next_parts(self, budget: int) -> tuple[list[PromptPart], list[tuple[int, PromptPart]]]:
         """Choose the parts of prompts that are read in the next round, and count them as read.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 
 from wse.serving.simulation.drafts import AnswerPasses
 
@@ -47,6 +48,18 @@ class Users:
     def run(self, passes: int) -> None:
         """Advance all users by a number of decode passes, at most `passes_to_first`."""
         self._rounds += passes
+
+    def unfinished_passes(self) -> Iterator[tuple[int, int]]:
+        """Yield each user's request, and the number of decode passes that it still needs."""
+        for finish, request in self._finish:
+            yield request, finish - self._rounds
+
+    def end_after_next_pass(self, request: int) -> None:
+        """Shorten the answer to a request in flight: the next decode pass becomes its last."""
+        at = next(at for at, (_, user) in enumerate(self._finish) if user == request)
+        self._answers.passes[request] -= self._finish[at][0] - (self._rounds + 1)
+        self._finish[at] = (self._rounds + 1, request)
+        heapify(self._finish)
 
     def pop_done(self) -> int | None:
         """Remove one user with a complete answer, if any, and return the index of its request."""

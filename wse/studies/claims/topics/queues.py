@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.serving.simulation.capacity import capacity_requests_per_s
-from wse.serving.simulation.continuous.machine import simulate_continuous
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.static import StaticPolicy, simulate_static

@@ -1,0 +1,124 @@
+"""A machine whose requests become known one by one, and the times of their tokens."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.support.plain_costs import PlainCosts
+from tests.support.plain_workload import plain_workload
+from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.continuous.simulate import simulate_continuous
+from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
+
+COSTS = PlainCosts(
+    pass_s=0.010123,
+    user_s=0.001071,
+    context_s=1e-5,
+    prompt_s=0.002137,
+    piece_s=0.005311,
+    drain=0.003,
+    chunk_tokens=4,
+    kv_capacity_tokens=2_000,
+    kv_block_tokens=1,
+)
+GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens in (None, 16))
+POLICIES = pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
+OWN = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4)
+
+
+def requests(arrival_s: Sequence[float], prompt_tokens: Sequence[int], new_tokens: Sequence[int]) -> Workload:
+    return plain_workload(np.array(arrival_s), np.array(prompt_tokens), np.array(new_tokens))
+
+
+def live_times(live: LiveMachine, work: Workload) -> dict[int, list[tuple[float, int]]]:
+    """Serve a workload whose requests become known as they arrive: (time, tokens) of each."""
+    added = [
+        live.add(float(at), int(prompt), int(new))
+        for at, prompt, new in zip(work.arrival_s, work.prompt_tokens, work.new_tokens, strict=True)
+    ]
+    live.run_until(1e6)
+    times: dict[int, list[tuple[float, int]]] = {request: [] for request in added}
+    for at_s, request, tokens in live.pop_tokens(np.inf):
+        times[request].append((at_s, tokens))
+    return times
+
+
+@POLICIES
+@pytest.mark.parametrize("prefill", [None, OWN], ids=["same", "own"])
+def test_first_and_last_tokens_are_those_of_a_simulation_that_knows_all_requests(
+    policy: ContinuousPolicy, prefill: PrefillMachine | None
+) -> None:
+    options = WorkloadOptions(requests=200, prompt_tokens=20, new_tokens=30, length_cv=1.0, context=400)
+    work = draw_workload(options).at_rate(6.0)
+    known = simulate_continuous(work, COSTS, policy, prefill=prefill)
+    times = list(live_times(LiveMachine(requests([0.0], [20], [30]), COSTS, policy, prefill=prefill), work).values())
+    np.testing.assert_allclose([answer[0][0] for answer in times], known.first_s, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose([answer[-1][0] for answer in times], known.end_s, rtol=1e-9, atol=1e-9)
+    assert [answer[-1][1] for answer in times] == work.new_tokens.tolist()
+    assert all(np.diff([at for at, _ in answer]).min(initial=1.0) > 0 for answer in times)
+
+
+def test_tokens_of_one_user_are_one_pass_apart() -> None:
+    live = LiveMachine(requests([0.0], [8], [5]), COSTS, PIECES)
+    (answer,) = live_times(live, requests([0.0], [8], [5])).values()
+    first_s = COSTS.round_s(0, 0, ()) + 0.0
+    assert [tokens for _, tokens in answer] == [1, 2, 3, 4, 5]
+    assert np.diff([at for at, _ in answer])[1:] == pytest.approx([COSTS.round_s(1, n, ()) for n in (9, 10, 11)])
+    assert answer[0][0] > first_s
+
+
+def test_with_drafts_every_request_has_passes_of_its_own_and_all_tokens() -> None:
+    work = requests(np.arange(20) / 2, [20] * 20, [40] * 20)
+    live = LiveMachine(work, COSTS, PIECES, drafts=Drafts(acceptances=(0.7, 0.5)))
+    times = live_times(live, work)
+    assert {answer[-1][1] for answer in times.values()} == {40}
+    assert len({len(answer) for answer in times.values()}) > 3
+    assert np.mean([len(answer) - 1 for answer in times.values()]) == pytest.approx(39 / 2.05, rel=0.15)
+
+
+@POLICIES
+@pytest.mark.parametrize("at_s", [0.05, 0.5, 3.0], ids=["read", "decoded", "late"])
+def test_a_cancelled_request_frees_its_slot_and_its_cache(policy: ContinuousPolicy, at_s: float) -> None:
+    live = LiveMachine(requests([0.0], [60], [100]), COSTS, replace(policy, max_users=1))
+    first, second = live.add(0.0, 60, 100), live.add(0.01, 60, 100)
+    live.run_until(0.04)
+    assert (live.running_requests, live.queue_length) == (1, 1)
+    live.cancel(first, at_s)
+    live.run_until(100.0)
+    assert {due.request for due in live.pop_tokens(100.0)} == {second}
+    assert (live.running_requests, live.queue_length, live.kv_fraction) == (0, 0, 0.0)
+    admitted_s = live.start_s(second)
+    alone_s = simulate_continuous(requests([0.0], [60], [100]), COSTS, policy).end_s[0]
+    assert min(at_s, alone_s) - 1e-9 <= admitted_s <= min(at_s, alone_s) + 0.1
+    live.machine.outcome()  # checks Little's law
+
+
+def test_a_cancelled_request_that_waits_is_never_admitted() -> None:
+    live = LiveMachine(requests([0.0], [60], [100]), COSTS, replace(PIECES, max_users=1))
+    add = partial(live.add, prompt_tokens=60, new_tokens=100)
+    added = [add(at) for at in (0.0, 0.01, 0.02)]
+    live.cancel(added[1], 0.03)
+    live.cancel(added[1], 0.04)  # has no further effect
+    live.run_until(100.0)
+    assert {due.request for due in live.pop_tokens(100.0)} == {added[0], added[2]}
+    assert live.next_change_s() == np.inf
+
+
+@POLICIES
+def test_the_next_change_is_the_end_of_a_round_or_of_a_prompt(policy: ContinuousPolicy) -> None:
+    live = LiveMachine(requests([0.0], [8], [3]), COSTS, policy)
+    request = live.add(1.0, 8, 3)
+    changes = []
+    while (at_s := live.next_change_s()) < np.inf:
+        assert len(changes) < 20
+        changes.append(at_s)
+        live.run_until(np.nextafter(at_s, np.inf))
+    due = live.pop_tokens(np.inf)
+    assert [(d.request, d.tokens) for d in due] == [(request, 1), (request, 2), (request, 3)]
+    assert changes[0] == 1.0

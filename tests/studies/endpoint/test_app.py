@@ -1,0 +1,172 @@
+"""The endpoint as an ASGI application, on a machine that needs a few milliseconds per token."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from tests.support.plain_costs import PlainCosts
+from tests.support.plain_workload import plain_workload
+from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+
+pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")
+pytest.importorskip("starlette", reason="needs pip install 'wse[serve]'")
+httpx = pytest.importorskip("httpx", reason="needs pip install 'wse[test]'")
+
+from wse.studies.endpoint.app import endpoint_app  # noqa: E402
+from wse.studies.endpoint.service import Service  # noqa: E402
+
+COSTS = PlainCosts(pass_s=0.01, prompt_s=0.001, chunk_tokens=1, kv_capacity_tokens=2_000)
+Result = TypeVar("Result")
+
+
+def service(*, max_users: int = 4, speed: float = 20.0, text: list[str] | None = None) -> Service:
+    template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
+    live = LiveMachine(template, COSTS, ContinuousPolicy(max_users=max_users, prompt_tokens=64))
+    return Service(live, model="tiny", context=200, speed=speed, text=text)
+
+
+def with_client(use: Callable[[Any], Awaitable[Result]], served: Service | None = None) -> Result:
+    async def run() -> Result:
+        transport = httpx.ASGITransport(endpoint_app(served or service()), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://wse") as client:
+            return await use(client)
+
+    return asyncio.run(run())
+
+
+def post(path: str, body: Any, served: Service | None = None) -> Any:
+    content = body if isinstance(body, str) else json.dumps(body)
+    return with_client(lambda client: client.post(path, content=content), served)
+
+
+def events(response: Any) -> list[Any]:
+    lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def test_a_completion_repeats_the_prompt() -> None:
+    body = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 6, "ignore_eos": True}
+    answer = post("/v1/completions", body).json()
+    assert answer["object"] == "text_completion"
+    assert answer["choices"][0]["text"] == "Once upon a timeOnce upo"
+    assert answer["choices"][0]["finish_reason"] == "length"
+    assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 6, "total_tokens": 10}
+
+
+def test_a_conversation_is_answered_with_the_text_of_a_file() -> None:
+    messages = [
+        {"role": "system", "content": "Be kind"},
+        {"role": "user", "content": [{"type": "text", "text": "Tell me"}]},
+    ]
+    body = {"model": "tiny", "messages": messages, "max_completion_tokens": 2, "temperature": 0.5}
+    answer = post("/v1/chat/completions", body, service(text=["The ", "end", " of ", "all"])).json()
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "The end"}
+    assert answer["usage"]["prompt_tokens"] == 4  # 14 characters
+
+
+@pytest.mark.parametrize("includes_usage", [True, False])
+def test_a_stream_has_the_role_once_the_reason_last_and_the_usage_if_requested(*, includes_usage: bool) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "Once upon a time"}], "stream": True}
+    chunks = events(post("/v1/chat/completions", body | {"stream_options": {"include_usage": includes_usage}}))
+    if includes_usage:
+        last = chunks.pop()
+        assert last["choices"] == []
+        assert last["usage"] == {"prompt_tokens": 4, "completion_tokens": 4, "total_tokens": 8}
+    choices = [chunk["choices"][0] for chunk in chunks]
+    assert "".join(choice["delta"]["content"] for choice in choices) == "Once upon a time"
+    assert [choice["delta"].get("role") for choice in choices] == ["assistant"] + [None] * (len(choices) - 1)
+    assert [choice["finish_reason"] for choice in choices] == [None] * (len(choices) - 1) + ["stop"]
+    assert len({chunk["id"] for chunk in chunks}) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param", "code"),
+    [
+        ('{"model": ', 400, None, None),
+        ({"model": "tiny"}, 400, "prompt", None),
+        ({"model": "tiny", "prompt": "a", "max_tokens": 0}, 400, "max_tokens", None),
+        ({"model": "tiny", "prompt": "a", "n": 2}, 400, "n", None),
+        ({"model": "tiny", "prompt": ["a", "b"]}, 400, "prompt", None),
+        ({"model": "tiny", "prompt": ""}, 400, None, None),
+        ({"model": "tiny", "prompt": [5] * 195, "max_tokens": 6}, 400, None, "context_length_exceeded"),
+        ({"model": "gpt", "prompt": "a"}, 404, "model", "model_not_found"),
+    ],
+)
+def test_a_wrong_request_gets_the_error_object_of_the_api(
+    body: Any, status: int, param: str | None, code: str | None
+) -> None:
+    response = post("/v1/completions", body)
+    error = response.json()["error"]
+    assert response.status_code == status
+    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
+    assert error["message"]
+
+
+def test_wrong_addresses_and_methods_get_error_objects_too() -> None:
+    async def use(client: Any) -> list[Any]:
+        return [await client.get("/v1/complete"), await client.get("/v1/completions"), await client.get("/health")]
+
+    unknown, method, health = with_client(use)
+    assert (unknown.status_code, method.status_code, health.status_code) == (404, 405, 200)
+    assert unknown.json()["error"]["type"] == method.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_models_and_metrics_describe_what_was_served() -> None:
+    async def use(client: Any) -> tuple[Any, dict[str, float]]:
+        body = {"model": "tiny", "prompt": [1] * 10, "max_tokens": 5}
+        await asyncio.gather(*(client.post("/v1/completions", json=body) for _ in range(3)))
+        models = (await client.get("/v1/models")).json()["data"]
+        lines = [line for line in (await client.get("/metrics")).text.splitlines() if not line.startswith("#")]
+        return models, {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+    (model,), metrics = with_client(use)
+    label = '{model_name="tiny"}'
+    assert (model["id"], model["max_model_len"]) == ("tiny", 200)
+    assert metrics[f"vllm:prompt_tokens_total{label}"] == 30
+    assert metrics[f"vllm:generation_tokens_total{label}"] == 15
+    assert metrics['vllm:request_success_total{finished_reason="length",model_name="tiny"}'] == 3
+    assert metrics[f"vllm:num_requests_running{label}"] == metrics[f"vllm:num_requests_waiting{label}"] == 0
+    assert metrics[f"vllm:inter_token_latency_seconds_count{label}"] == 12
+    first_s = metrics[f"vllm:time_to_first_token_seconds_sum{label}"] / 3
+    assert 0.01 <= first_s <= 0.1  # one or two passes of the predicted machine
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_away_frees_its_slot_while_others_go_on(*, stream: bool) -> None:
+    served = service(max_users=1, speed=5.0)
+    body = {"model": "tiny", "prompt": [1] * 10, "max_tokens": 190, "ignore_eos": True, "stream": stream}
+    scope = {
+        "type": "http", "method": "POST", "path": "/v1/completions", "query_string": b"", "headers": [],
+        "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "scheme": "http",
+    }  # fmt: skip
+
+    async def use(client: Any) -> Any:
+        messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await asyncio.sleep(0.03)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            pass
+
+        gone = asyncio.create_task(endpoint_app(served)(scope, receive, send))
+        await asyncio.sleep(0.01)
+        short = {"model": "tiny", "prompt": "Once", "max_tokens": 1}
+        answer = await client.post("/v1/completions", json=short)
+        await gone
+        return answer
+
+    answer = with_client(use, served)
+    assert answer.json()["choices"][0]["text"] == "Once"
+    metrics = served.metrics_text().decode()
+    assert 'request_success_total{finished_reason="abort",model_name="tiny"} 1.0' in metrics
+    assert 'kv_cache_usage_perc{model_name="tiny"} 0.0' in metrics

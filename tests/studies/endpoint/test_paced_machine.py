@@ -1,0 +1,121 @@
+"""A machine at the pace of a clock that only moves when it is told to."""
+
+import asyncio
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+import numpy as np
+import pytest
+
+from tests.support.plain_costs import PlainCosts
+from tests.support.plain_workload import plain_workload
+from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.simulate import simulate_continuous
+from wse.studies.endpoint.paced_machine import PacedMachine
+
+COSTS = PlainCosts(
+    pass_s=0.01, user_s=0.001, context_s=1e-5, prompt_s=0.002, piece_s=0.005, drain=0.003, chunk_tokens=4
+)
+POLICIES = pytest.mark.parametrize("tokens", [None, 16], ids=["gaps", "parts"])
+
+
+class FakeTimer:
+    def __init__(self) -> None:
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class FakeClock:
+    """A clock whose calls come late by a given time."""
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self.now_s, self.calls, self._delay_s = 100.0, 0, delay_s
+        self._timers: list[tuple[float, int, FakeTimer, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> FakeTimer:
+        timer = FakeTimer()
+        self.calls += 1
+        heappush(self._timers, (max(when, self.now_s) + self._delay_s, self.calls, timer, callback))
+        return timer
+
+    def advance(self, until_s: float) -> None:
+        while self._timers and self._timers[0][0] <= until_s:
+            when, _, timer, callback = heappop(self._timers)
+            if not timer.is_cancelled:
+                self.now_s = np.nextafter(when, np.inf)
+                callback()
+        self.now_s = until_s
+
+
+def paced(clock: FakeClock, tokens: int | None, speed: float = 1.0, max_users: int = 8) -> PacedMachine:
+    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=tokens)
+    template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
+    return PacedMachine(LiveMachine(template, COSTS, policy), speed, clock)
+
+
+@POLICIES
+@pytest.mark.parametrize("speed", [1.0, 0.1])
+@pytest.mark.parametrize("delay_s", [1e-6, 0.02], ids=["prompt", "late"])
+def test_tokens_are_due_when_the_simulation_says_however_late_the_calls_are(
+    tokens: int | None, speed: float, delay_s: float
+) -> None:
+    arrivals = np.cumsum(np.random.default_rng(0).exponential(0.2, 40))
+    work = plain_workload(arrivals, np.arange(40) % 17 + 4, np.arange(40) % 13 + 2)
+    known = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=8, prompt_tokens=tokens))
+    clock = FakeClock(delay_s)
+    machine = paced(clock, tokens, speed)
+    answers = []
+    for at, prompt, new in zip(arrivals, work.prompt_tokens, work.new_tokens, strict=True):
+        clock.advance(100.0 + at / speed)
+        answers.append(machine.submit(int(prompt), int(new)))
+    clock.advance(1e6)
+    assert all(answer.is_complete for answer in answers)
+    np.testing.assert_allclose([answer.token_times_s[0] for answer in answers], known.first_s, rtol=1e-6)
+    np.testing.assert_allclose([answer.token_times_s[-1] for answer in answers], known.end_s, rtol=1e-6)
+
+
+@POLICIES
+def test_an_idle_machine_schedules_nothing(tokens: int | None) -> None:
+    clock = FakeClock()
+    machine = paced(clock, tokens)
+    machine.submit(20, 10)
+    clock.advance(200.0)
+    calls = clock.calls
+    assert 10 <= calls <= 40
+    clock.advance(10_000.0)
+    assert clock.calls == calls
+
+
+@POLICIES
+def test_a_reader_gets_tokens_as_they_are_due_and_several_if_it_is_slow(tokens: int | None) -> None:
+    async def read() -> None:
+        clock = FakeClock()
+        answer = paced(clock, tokens).submit(20, 10)
+        clock.advance(100.0 + COSTS.round_s(0, 0, ()) + 0.09)
+        first = await answer.next_tokens()
+        clock.advance(200.0)
+        assert first is not None
+        assert first.start == 0
+        assert await answer.next_tokens() == range(first.stop, 10)
+        assert await answer.next_tokens() is None
+
+    asyncio.run(read())
+
+
+def test_a_cancelled_request_gives_its_slot_to_the_next() -> None:
+    clock = FakeClock(1e-6)
+    machine = paced(clock, 16, max_users=1)
+    first, second = machine.submit(20, 1_000), machine.submit(20, 10)
+    clock.advance(100.5)
+    assert (machine.live.running_requests, machine.live.queue_length) == (1, 1)
+    machine.cancel(first)
+    clock.advance(101.5)
+    assert second.is_complete
+    assert not first.is_complete
+    assert second.start_s == pytest.approx(0.5, abs=0.03)

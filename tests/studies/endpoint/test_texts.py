@@ -1,0 +1,48 @@
+"""Tokens of prompts, and the texts of answers."""
+
+from pathlib import Path
+
+import pytest
+
+from wse.errors import BadInput
+from wse.studies.endpoint.texts import answer_text, read_text, token_texts
+
+TOKENS = token_texts("The quick brown fox.")
+
+
+def test_a_token_is_four_characters_or_one_id() -> None:
+    assert TOKENS == ["The ", "quic", "k br", "own ", "fox."]
+    assert token_texts("12345") == ["1234", "5"]
+    assert token_texts([7, 42]) == [" 7", " 42"]
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "ignore_end", "stop_texts", "text", "tokens", "reason"),
+    [
+        (None, False, [], "The quick brown fox.", 5, "stop"),
+        (8, False, [], "The quick brown fox.", 5, "stop"),
+        (5, False, [], "The quick brown fox.", 5, "length"),
+        (3, False, [], "The quick br", 3, "length"),
+        (7, True, [], "The quick brown fox.The quic", 7, "length"),
+        (None, False, ["brown", "fox"], "The quick ", 4, "stop"),
+        (None, False, ["The"], "", 1, "stop"),
+        (2, False, ["brown"], "The quic", 2, "length"),
+    ],
+)
+def test_an_answer_ends_at_its_length_its_end_or_a_stop_text(
+    *, max_tokens: int | None, ignore_end: bool, stop_texts: list[str], text: str, tokens: int, reason: str
+) -> None:
+    answer = answer_text(TOKENS, max_tokens, ignore_end=ignore_end, stop_texts=stop_texts)
+    assert ("".join(answer.pieces), len(answer.pieces), answer.finish_reason) == (text, tokens, reason)
+
+
+def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "answer.txt"
+    path.write_text("A story", "utf-8")
+    assert read_text(str(path)) == ["A st", "ory"]
+    path.write_bytes(b"\xff")
+    with pytest.raises(BadInput, match="UTF-8"):
+        read_text(str(path))
+    path.write_bytes(b"")
+    with pytest.raises(BadInput, match="empty"):
+        read_text(str(path))

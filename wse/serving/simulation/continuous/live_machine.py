@@ -1,0 +1,187 @@
+"""LiveMachine: a simulated machine whose requests are not known in advance.
+
+Requests are added while the simulation runs, and can be cancelled. The times of their tokens are
+available before they are due, except for tokens of the round that starts now. A round is the time
+in which each user gets one decode pass.
+
+Times are equal to those of a simulation that knows all requests, with one exception: a request that
+arrives during a round, and fits only because another one leaves at the end of this round, may be
+read up to one round earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.serving.simulation.continuous.machine import ContinuousMachine
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.workload import Workload
+
+
+class DueTokens(NamedTuple):
+    """The tokens of an answer up to a time.
+
+    Attributes:
+        at_s: Time at which the reader gets the last of the tokens.
+        request: Index of the request.
+        tokens: Number of tokens of the answer until then, including all previous tokens.
+    """
+
+    at_s: float
+    request: int
+    tokens: int
+
+
+class LiveMachine:
+    """A simulated machine that serves requests as they arrive, with continuous batching.
+
+    Attributes:
+        machine: The simulation. Its request 0 is only a template of typical lengths and is never
+            served.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        costs: PassCosts,
+        policy: ContinuousPolicy,
+        *,
+        prefill: PrefillMachine | None = None,
+        drafts: Drafts | None = None,
+    ) -> None:
+        """Prepare a machine at time 0, without requests.
+
+        Args:
+            workload: Requests with typical lengths, of which the first is a template.
+            costs, policy, prefill, drafts: As for `ContinuousMachine`.
+        """
+        self._template = workload.part(np.zeros(1, np.int64))
+        self._due: list[DueTokens] = []
+        self._new_tokens: dict[int, int] = {}  # of each request that has not ended
+        self.machine = ContinuousMachine(
+            self._template, costs, policy, requests=(), prefill=prefill, drafts=drafts, observer=self
+        )
+
+    @property
+    def running_requests(self) -> int:
+        """Number of requests that have been admitted and have not left."""
+        return self.machine.policy.max_users - self.machine.admission.free_slots
+
+    @property
+    def queue_length(self) -> int:
+        """Number of requests that wait for admission."""
+        return self.machine.in_flight - self.running_requests
+
+    @property
+    def kv_fraction(self) -> float:
+        """Fraction of the room for KV caches that is reserved."""
+        return 1.0 - self.machine.admission.room.free / self.machine.costs.kv_capacity_tokens
+
+    def start_s(self, request: int) -> float:
+        """Return when a request was admitted."""
+        return self.machine.record.start_s[request]
+
+    def add(self, arrival_s: float, prompt_tokens: int, new_tokens: int) -> int:
+        """Add a request, and return its index.
+
+        Args:
+            arrival_s: Time of its arrival, not before earlier arrivals.
+            prompt_tokens, new_tokens: Lengths of the prompt and of the longest answer, which must
+                fit in the KV cache.
+        """
+        self.run_until(arrival_s)
+        request = len(self.machine.prompts)
+        workload = replace(
+            self._template,
+            arrival_s=np.array([arrival_s]),
+            prompt_tokens=np.array([prompt_tokens]),
+            new_tokens=np.array([new_tokens]),
+        )
+        self.machine.extend(workload)
+        self._new_tokens[request] = new_tokens
+        self.machine.offer(request)
+        return request
+
+    def cancel(self, request: int, now_s: float) -> None:
+        """End a request early. A request whose answer is complete is left unchanged.
+
+        A request that waits, or whose prompt is being read, leaves now. A user in flight leaves
+        after the next decode pass, because passes are not interrupted.
+
+        Args:
+            request: Index of the request.
+            now_s: Current time.
+        """
+        if self._new_tokens.pop(request, None) is None:
+            return
+        self.run_until(now_s)
+        machine, is_first = self.machine, [entry for entry in self.machine.ready if entry[1] == request]
+        if machine.admission.remove(request):
+            machine.record.leave(request, machine.record.now)
+        elif machine.reader.remove(request, machine.admission.tiers[request]):
+            machine.leave(request, machine.record.now)
+        elif is_first:
+            machine.ready.remove(is_first[0])
+            heapify(machine.ready)
+            machine.leave(request, machine.record.now)
+        elif any(user == request for user, _ in machine.rounds.users.unfinished_passes()):
+            machine.rounds.users.end_after_next_pass(request)
+
+    def run_until(self, time_s: float) -> None:
+        """Simulate up to the end of the round that contains a time."""
+        self.machine.run_until(time_s)
+
+    def next_tokens_s(self) -> float:
+        """Return the time at which the next known tokens are due; infinity if there are none."""
+        return self._due[0].at_s if self._due else inf
+
+    def pop_tokens(self, time_s: float) -> list[DueTokens]:
+        """Remove and return the tokens that are due until a time, in order of their times."""
+        due: list[DueTokens] = []
+        while self._due and self._due[0].at_s <= time_s:
+            entry = heappop(self._due)
+            new_tokens = self._new_tokens.get(entry.request)
+            if new_tokens is not None:  # not cancelled
+                due.append(entry)
+                if entry.tokens == new_tokens:
+                    del self._new_tokens[entry.request]
+        return due
+
+    def next_change_s(self) -> float:
+        """Return until when the simulation need not continue, unless a request arrives."""
+        machine = self.machine
+        if machine.record.is_done:
+            return inf
+        has_only_prompts = machine.reader.is_reading and not machine.rounds.users.count
+        if has_only_prompts and machine.policy.prompt_tokens is None:
+            return machine.record.now + machine.reader.first_unread_s()
+        can_admit = machine.prefill is None and machine.admission.head_fits
+        if can_admit or machine.reader.is_reading or machine.rounds.users.count:
+            return machine.record.now
+        machine.horizon_s = inf
+        return max(machine.record.now, machine.next_change())
+
+    # Observer of the simulation
+
+    def first_token(self, request: int, at_s: float) -> None:
+        """Store when the first token of an answer is due."""
+        heappush(self._due, DueTokens(at_s, request, 1))
+
+    def next_tokens(self, request: int, unfinished_passes: int, at_s: float) -> None:
+        """Store when the tokens of a decode pass are due.
+
+        With drafts, the tokens of an answer are distributed evenly over its passes.
+        """
+        new_tokens = self._new_tokens.get(request)
+        if new_tokens is not None:
+            passes = self.machine.answers.passes[request]
+            tokens = 1 + (new_tokens - 1) * (passes - unfinished_passes) // passes
+            heappush(self._due, DueTokens(at_s, request, tokens))

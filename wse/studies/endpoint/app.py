@@ -1,0 +1,163 @@
+"""The ASGI application of the endpoint: its addresses and the handling of their requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from wse.studies.endpoint.answer_format import STREAM_END, AnswerFormat, usage_of
+from wse.studies.endpoint.bodies import ChatBody, CompletionBody
+from wse.studies.endpoint.errors import ApiError, invalid_body
+from wse.studies.endpoint.service import AnsweredRequest, Service
+
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+CLIENT_CLOSED: Final = 499
+"""HTTP status for a client that has gone away, which nobody receives."""
+
+
+class EventStream:
+    """A response whose events are sent as soon as they are known."""
+
+    def __init__(self, events: Callable[[Request], AsyncGenerator[bytes]]) -> None:
+        """Create a response.
+
+        Args:
+            events: Function that yields the events for a request.
+        """
+        self._events = events
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send the response. A client that goes away ends it."""
+        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+        async with aclosing(self._events(Request(scope, receive))) as events:
+            async for event in events:
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def endpoint_app(service: Service) -> Starlette:
+    """Return the ASGI application of a service."""
+    created = 0
+
+    async def complete(request: Request) -> Response | EventStream:
+        return await _answered(request, service, CompletionBody)
+
+    async def chat(request: Request) -> Response | EventStream:
+        return await _answered(request, service, ChatBody)
+
+    async def models(_: Request) -> Response:
+        model = {
+            "id": service.model,
+            "object": "model",
+            "created": created,
+            "owned_by": "wse",
+            "max_model_len": service.context,
+        }
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def health(_: Request) -> Response:
+        return Response()
+
+    async def metrics(_: Request) -> Response:
+        return Response(service.metrics_text(), headers={"content-type": METRICS_TYPE})
+
+    return Starlette(
+        routes=[
+            Route("/v1/completions", complete, methods=["POST"]),
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/models", models),
+            Route("/health", health),
+            Route("/metrics", metrics),
+        ],
+        exception_handlers={ApiError: _api_error, HTTPException: _http_error, Exception: _server_error},
+    )
+
+
+async def _answered(
+    request: Request, service: Service, kind: type[CompletionBody] | type[ChatBody]
+) -> Response | EventStream:
+    """Answer a request of one kind, as a whole or as a stream.
+
+    Raises:
+        ApiError: The request is invalid.
+    """
+    try:
+        body = kind.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise invalid_body(error) from error
+    except ClientDisconnect:
+        return Response(status_code=CLIENT_CLOSED)
+    answered = service.begin(body)
+    answer_format = AnswerFormat(model=service.model, is_chat=kind is ChatBody, includes_usage=body.includes_usage)
+    if body.stream:
+        return EventStream(lambda request: _events(request, service, answered, answer_format))
+    async with _answer_of(request, service, answered):
+        while await answered.answer.next_tokens() is not None:
+            pass
+    text = answered.text
+    usage = usage_of(answered.prompt_tokens, len(text.pieces))
+    return JSONResponse(answer_format.whole("".join(text.pieces), text.finish_reason, usage))
+
+
+async def _events(
+    request: Request, service: Service, answered: AnsweredRequest, answer_format: AnswerFormat
+) -> AsyncGenerator[bytes]:
+    """Yield the events of a streamed answer as its tokens are released.
+
+    A reader that is slower than the machine gets several tokens in one event.
+    """
+    text, answer = answered.text, answered.answer
+    async with _answer_of(request, service, answered):
+        while (positions := await answer.next_tokens()) is not None:
+            pieces = "".join(text.pieces[positions.start : positions.stop])
+            reason = text.finish_reason if positions.stop == len(text.pieces) else None
+            yield answer_format.chunk(pieces, reason, is_first=positions.start == 0)
+    if answer.is_complete:
+        if answer_format.includes_usage:
+            yield answer_format.usage_chunk(usage_of(answered.prompt_tokens, len(text.pieces)))
+        yield STREAM_END
+
+
+@asynccontextmanager
+async def _answer_of(request: Request, service: Service, answered: AnsweredRequest) -> AsyncIterator[None]:
+    """End an answer when this context is left. It is closed earlier if its client goes away."""
+
+    async def watch() -> None:
+        """Close the answer when the client goes away."""
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        answered.answer.close()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watcher.cancel()
+        service.end(answered)
+
+
+async def _api_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return JSONResponse(error.body(), status_code=error.status)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Return an error object for an unknown address or a wrong method."""
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return JSONResponse(ApiError(error.status_code, message).body(), status_code=error.status_code)
+
+
+async def _server_error(_: Request, error: Exception) -> Response:
+    """Return an error object for a fault of wse."""
+    return JSONResponse(ApiError(500, f"a fault in wse: {error!r}").body(), status_code=500)

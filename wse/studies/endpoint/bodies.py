@@ -1,0 +1,101 @@
+"""The requests of the API that the endpoint understands; other fields are ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from wse.studies.endpoint.errors import ApiError
+
+Count = Annotated[int, Field(ge=1)]
+TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+
+class StreamOptions(BaseModel):
+    """Options of a streamed answer."""
+
+    include_usage: bool = False
+
+
+class AnswerBody(BaseModel):
+    """The fields that both kinds of requests have.
+
+    Attributes:
+        model: Name of the model.
+        stream: Whether the answer is sent token by token.
+        stream_options: Whether a stream ends with the number of tokens.
+        stop: Texts before which the answer ends.
+        ignore_eos: Whether the answer continues after the end of its text.
+        n: Number of answers, always 1.
+    """
+
+    model: str
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    stop: str | list[str] | None = None
+    ignore_eos: bool = False
+    n: Literal[1] | None = 1
+
+    @property
+    def stop_texts(self) -> list[str]:
+        """Texts before which the answer ends."""
+        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+
+    @property
+    def includes_usage(self) -> bool:
+        """Whether a stream ends with the number of tokens."""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+class CompletionBody(AnswerBody):
+    """A request to ``/v1/completions``. By default an answer has 16 tokens, as in the API."""
+
+    prompt: str | TokenIds | list[str] | list[TokenIds]
+    max_tokens: Count | None = 16
+
+    def prompt_and_limit(self) -> tuple[str | list[int], int | None]:
+        """Return the prompt, a text or token ids, and the maximum number of new tokens.
+
+        Raises:
+            ApiError: There are several prompts.
+        """
+        prompt: Any = self.prompt
+        if isinstance(prompt, list) and not isinstance(prompt[0] if prompt else "", int):
+            if len(prompt) != 1:
+                raise ApiError(400, f"prompt: {len(prompt)} prompts; give one prompt per request", param="prompt")
+            prompt = prompt[0]
+        return prompt, self.max_tokens
+
+
+class TextPart(BaseModel):
+    """A part of a message; parts that are no text, such as images, are refused."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(BaseModel):
+    """A message of a conversation."""
+
+    role: str
+    content: str | list[TextPart] | None = None
+
+    @property
+    def text(self) -> str:
+        """Text of the message."""
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content or ""
+
+
+class ChatBody(AnswerBody):
+    """A request to ``/v1/chat/completions``."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+
+    def prompt_and_limit(self) -> tuple[str | list[int], int | None]:
+        """Return the texts of all messages, one after another, and the maximum of new tokens."""
+        return "".join(message.text for message in self.messages), self.max_completion_tokens or self.max_tokens

@@ -1,0 +1,69 @@
+"""EndpointRequest: the options of ``wse serve``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+from wse.studies.options.option import Option, OptionsOf
+from wse.studies.serve.request import ServeRequest
+
+ECHO: Final = "echo"
+LOCAL_HOST: Final = "127.0.0.1"
+_SIMULATED: Final = (
+    "users",
+    "replicas",
+    "economics",
+    "price",
+    "arrivals",
+    "rate",
+    "load",
+    "requests",
+    "time_scale",
+    "too_long",
+    "burst",
+    "length_cv",
+    "prefix_tokens",
+    "prefixes",
+    "fast_share",
+    "batching",
+    "dispatch",
+    "batch_wait",
+    "prefix_cache",
+    "ttft",
+    "tpot",
+)
+"""Options of ``wse serve-sim`` that have no meaning for an endpoint, or are not supported there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRequest:
+    """All options of an endpoint: the machine as in ``wse serve-sim``, and how it answers."""
+
+    service: Annotated[ServeRequest, OptionsOf(without=_SIMULATED)] = field(default_factory=ServeRequest)
+    host: Annotated[
+        str,
+        Option(
+            doc="Address to listen on; 0.0.0.0 makes the endpoint available to other computers.",
+            panel="Serving",
+            metavar="ADDRESS",
+        ),
+    ] = LOCAL_HOST
+    port: Annotated[int, Option(doc="Port to listen on; 0 for a free one.", panel="Serving", metavar="N")] = 8000
+    speed: Annotated[
+        float,
+        Option(
+            doc="Seconds of the predicted machine per second of real time. With 0.1, everything takes ten times as "
+            "long.",
+            panel="Serving",
+            metavar="F",
+        ),
+    ] = 1.0
+    text: Annotated[
+        str,
+        Option(
+            doc="Text of the answers: the prompt again (echo), or that of a file. A token is four characters.",
+            panel="Serving",
+            metavar="echo|FILE",
+        ),
+    ] = ECHO

@@ -1,0 +1,104 @@
+"""Service: what an endpoint needs to answer requests, apart from HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.studies.endpoint.answer import PacedAnswer
+from wse.studies.endpoint.bodies import ChatBody, CompletionBody
+from wse.studies.endpoint.errors import ApiError
+from wse.studies.endpoint.metrics import ABORT, Metrics
+from wse.studies.endpoint.paced_machine import Clock, PacedMachine
+from wse.studies.endpoint.texts import AnswerText, answer_text, token_texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredRequest:
+    """A request that has been accepted.
+
+    Attributes:
+        prompt_tokens: Length of its prompt.
+        text: The text of its answer.
+        answer: The tokens that have been released so far.
+    """
+
+    prompt_tokens: int
+    text: AnswerText
+    answer: PacedAnswer
+
+
+class Service:
+    """The predicted machine with the text and the metrics of an endpoint.
+
+    Attributes:
+        model: Name of the model.
+        context: Maximum number of tokens of a prompt and its answer.
+    """
+
+    def __init__(
+        self,
+        live: LiveMachine,
+        *,
+        model: str,
+        context: int,
+        speed: float,
+        text: Sequence[str] | None,
+    ) -> None:
+        """Prepare a service, whose machine starts with the first request.
+
+        Args:
+            live: Simulation at time 0.
+            model: Name of the model.
+            context: Maximum number of tokens of a prompt and its answer.
+            speed: Seconds of the simulation per second of real time.
+            text: Tokens of the text of all answers; None to repeat the prompt.
+        """
+        self.model, self.context = model, context
+        self._live, self._speed, self._text = live, speed, text
+        self._metrics = Metrics(model, live)
+        self._machine: PacedMachine | None = None
+
+    def begin(self, body: CompletionBody | ChatBody, clock: Clock | None = None) -> AnsweredRequest:
+        """Accept a request that arrives now.
+
+        Args:
+            body: The request.
+            clock: Clock of the machine, which matters for the first request; None for the running
+                event loop.
+
+        Raises:
+            ApiError: The model is a different one, or the request is too long.
+        """
+        if body.model != self.model:
+            message = f"model {body.model!r} is not served here; use {self.model!r}"
+            raise ApiError(404, message, param="model", code="model_not_found")
+        prompt, limit = body.prompt_and_limit()
+        prompt_texts = token_texts(prompt)
+        if not prompt_texts:
+            raise ApiError(400, "the prompt is empty; give at least one character")
+        text = answer_text(self._text or prompt_texts, limit, ignore_end=body.ignore_eos, stop_texts=body.stop_texts)
+        prompt_tokens, new_tokens = len(prompt_texts), len(text.pieces)
+        if prompt_tokens + new_tokens > self.context:
+            message = (
+                f"{prompt_tokens:,} prompt tokens and {new_tokens:,} new tokens are more than the context of "
+                f"{self.context:,} tokens; shorten the request, or start wse serve with a larger --context"
+            )
+            raise ApiError(400, message, code="context_length_exceeded")
+        if self._machine is None:
+            self._machine = PacedMachine(self._live, self._speed, clock)
+        return AnsweredRequest(
+            prompt_tokens=prompt_tokens, text=text, answer=self._machine.submit(prompt_tokens, new_tokens)
+        )
+
+    def end(self, request: AnsweredRequest) -> None:
+        """Count a request that has ended; free its batch slot if its answer is not complete."""
+        assert self._machine is not None
+        reason = request.text.finish_reason if request.answer.is_complete else ABORT
+        self._machine.cancel(request.answer)
+        self._metrics.add(request.answer, request.prompt_tokens, reason)
+
+    def metrics_text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        return self._metrics.text()

@@ -1,0 +1,129 @@
+"""Study behind ``wse serve``: compiles a machine and answers requests at its predicted speed."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from wse.errors import BadInput
+from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.studies.endpoint.request import EndpointRequest
+from wse.studies.endpoint.texts import read_text
+from wse.studies.options.option import replace_options
+from wse.studies.serve.machines.room import check_room, max_users_of
+from wse.studies.serve.prefill_machine import prefill_errors
+from wse.studies.serve.prepare import prepare_serve
+from wse.studies.serve.simulators import continuous_arguments
+from wse.studies.serve.study import random_drafts, serving_machine
+
+MAX_PORT: Final = 65_535
+MAX_SPEED: Final = 1_000.0
+GRACE_S: Final = 1
+"""Seconds that open connections get to end after Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedEndpoint:
+    """A compiled machine, ready to serve.
+
+    Attributes:
+        live: Its simulation, at time 0.
+        model: Name of the model.
+        context: Maximum number of tokens of a prompt and its answer.
+        systems: Number and name of its wafers or GPUs.
+    """
+
+    live: LiveMachine
+    model: str
+    context: int
+    systems: str
+
+
+def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
+    """Compile the machine of an endpoint, as `wse.studies.serve.study.serve` does for a simulation.
+
+    Requests of all lengths are expected, so by default the number of batch slots is only limited by
+    the machine, and the room for KV caches decides how many requests are served at a time.
+
+    Raises:
+        BadInput: An option is invalid, or an item that it names is missing or unusable.
+        DoesNotFit: The model, or a request of the maximum length, does not fit.
+    """
+    service = request.service
+    prepared_serve = prepare_serve(replace_options(service, requests=1))
+    workload = prepared_serve.workload
+    decode = serving_machine(prepared_serve, prepared_serve.decode)
+    with prefill_errors(service):
+        prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
+    check_room(workload, decode.costs)
+    one = np.ones(1, np.int64)
+    shortest = replace(workload, prompt_tokens=one, new_tokens=one)
+    max_users = max_users_of(service.batches.max_users, shortest, decode.costs, shares_prefixes=False)
+    drafts = random_drafts(prepared_serve, decode)
+    arguments = continuous_arguments(prepared_serve, decode, prefill, max_users, drafts)
+    return PreparedEndpoint(
+        live=LiveMachine(workload, **arguments),
+        model=decode.model.name,
+        context=prepared_serve.context,
+        systems=decode.result.systems,
+    )
+
+
+def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoint, str], None]) -> None:
+    """Answer HTTP requests until the process is interrupted.
+
+    Args:
+        request: The options.
+        on_ready: Called with the machine and the base address of the API before requests are
+            answered.
+
+    Raises:
+        BadInput: An option is invalid, the port is in use, or a package is missing.
+        DoesNotFit: The model, or a request of the maximum length, does not fit.
+    """
+    if not 0 <= request.port <= MAX_PORT:
+        message = f"--port {request.port}: give a number from 0 to {MAX_PORT}"
+        raise BadInput(message)
+    if not 0 < request.speed <= MAX_SPEED:
+        message = f"--speed {request.speed:g}: give a factor of more than 0, at most {MAX_SPEED:g}"
+        raise BadInput(message)
+    try:
+        import uvicorn
+
+        from wse.studies.endpoint.app import endpoint_app
+        from wse.studies.endpoint.service import Service
+    except ImportError as error:
+        message = f"serve: needs the package {error.name}; pip install 'wse[serve]'"
+        raise BadInput(message) from error
+    text = read_text(request.text)
+    listener = _listener(request.host, request.port)
+    with listener:
+        endpoint = prepare_endpoint(request)
+        service = Service(endpoint.live, model=endpoint.model, context=endpoint.context, speed=request.speed, text=text)
+        host, port = listener.getsockname()[:2]
+        config = uvicorn.Config(
+            endpoint_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S
+        )
+        on_ready(endpoint, f"http://{f'[{host}]' if ':' in host else host}:{port}/v1")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address.
+
+    Raises:
+        BadInput: The address is in use or does not exist.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        message = f"--host {host} --port {port}: {error.strerror}; give another address or port"
+        raise BadInput(message) from error
+    return listener

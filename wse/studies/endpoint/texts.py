@@ -1,0 +1,88 @@
+"""Texts of answers: the prompt again, or the content of a file, divided into tokens.
+
+A token is four characters, the mean length of a token in English texts; the last token of a text
+may be shorter. This one rule counts the tokens of prompts and divides answers. A prompt that is a
+list of token ids has as many tokens as ids, and each id is a word of its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput
+from wse.studies.endpoint.request import ECHO
+
+TOKEN_CHARACTERS: Final = 4
+LENGTH, STOP = "length", "stop"
+"""Reasons why an answer ends: the requested number of tokens, or the end of the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerText:
+    """The text of an answer.
+
+    Attributes:
+        pieces: Text of each token.
+        finish_reason: ``length`` or ``stop``.
+    """
+
+    pieces: Sequence[str]
+    finish_reason: str
+
+
+def token_texts(prompt: str | Sequence[int]) -> list[str]:
+    """Return the text of each token of a prompt, which is a text or a list of token ids."""
+    if not isinstance(prompt, str):
+        return [f" {token}" for token in prompt]
+    return [prompt[at : at + TOKEN_CHARACTERS] for at in range(0, len(prompt), TOKEN_CHARACTERS)]
+
+
+def read_text(name: str) -> list[str] | None:
+    """Return the tokens of the file that ``--text`` names, or None for an echo of the prompt.
+
+    Raises:
+        BadInput: The file cannot be read as UTF-8, or is empty.
+    """
+    if name == ECHO:
+        return None
+    try:
+        text = Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"--text {name}: cannot be read as UTF-8 ({error}); give a text file, or {ECHO}"
+        raise BadInput(message) from error
+    if not text:
+        message = f"--text {name}: is empty; give a file with a text, or {ECHO}"
+        raise BadInput(message)
+    return token_texts(text)
+
+
+def answer_text(
+    tokens: Sequence[str], max_tokens: int | None, *, ignore_end: bool, stop_texts: Sequence[str]
+) -> AnswerText:
+    """Return the answer that consists of the first tokens of a text.
+
+    Args:
+        tokens: Text of each token, at least one.
+        max_tokens: Maximum number of tokens; None for the whole text.
+        ignore_end: Whether to repeat the text until there are ``max_tokens`` tokens.
+        stop_texts: Texts before which the answer ends. Its last token is then the one that
+            completes such a text.
+    """
+    count = len(tokens) if max_tokens is None else max_tokens if ignore_end else min(max_tokens, len(tokens))
+    pieces = list(islice(cycle(tokens), count))
+    text = "".join(pieces)
+    starts = {text.find(stop): stop for stop in stop_texts if stop and stop in text}
+    if not starts:
+        return AnswerText(pieces=pieces, finish_reason=LENGTH if count == max_tokens else STOP)
+    start = min(starts)
+    stopped_pieces, position, stop_end = list[str](), 0, start + len(starts[start])
+    for piece in pieces:
+        stopped_pieces.append(piece[: max(0, start - position)])
+        position += len(piece)
+        if position >= stop_end:
+            break
+    return AnswerText(pieces=stopped_pieces, finish_reason=STOP)
