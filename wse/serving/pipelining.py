@@ -22,7 +22,7 @@ from itertools import pairwise, zip_longest
 
 import numpy as np
 
-from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server, busy_cycles, visits_once
+from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server, busy_cycles, route_counts, visits_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +123,12 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
         routes: Route of each chunk, in order.
     """
     if not _in_line(routes):
-        return CycleEstimate(max(*map(alone_cycles, set(routes)), *_server_bounds(routes)), exact=False)
-    index_of_route: dict[PassRoute, int] = {}
-    route_indices = np.array([index_of_route.setdefault(route, len(index_of_route)) for route in routes])
+        return CycleEstimate(max(*map(alone_cycles, route_counts(routes)), *_server_bounds(routes)), exact=False)
+    objects = {id(route): route for route in routes}
+    index_of_object = {number: index for index, number in enumerate(objects)}
+    route_indices = np.array([index_of_object[id(route)] for route in routes])
     times, end = np.zeros(len(routes)), 0.0
-    for visits in zip_longest(*index_of_route):  # the visits to one server
+    for visits in zip_longest(*objects.values()):  # the visits to one server
         is_present = np.array([visit is not None for visit in visits])[route_indices]  # chunks only get longer
         _, busy, latency = np.array([visit or Visit(-1, 0.0) for visit in visits]).T[:, route_indices[is_present]]
         earlier_work = busy.cumsum() - busy
@@ -147,7 +148,7 @@ def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:
     """
     head_cycles: dict[int, float] = {}
     tail_cycles: dict[int, float] = {}
-    for route in set(routes):
+    for route in route_counts(routes):
         total_cycles, elapsed_cycles = alone_cycles(route), 0.0
         head_of_server: dict[int, float] = {}
         tail_of_server: dict[int, float] = {}
@@ -167,10 +168,11 @@ def _in_line(routes: Sequence[PassRoute]) -> bool:
     This is the case if the route of each chunk begins with the whole route of the previous chunk,
     and if only the last chunk visits a server more than once.
     """
-    servers = {route: [visit.server for visit in route] for route in set(routes)}
+    servers = {route: [visit.server for visit in route] for route in route_counts(routes)}
 
     def follows(b: PassRoute, a: PassRoute) -> bool:
         """Return whether ``a`` visits no server twice and ``b`` starts with the visits of ``a``."""
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
 
-    return all(follows(b, a) for a, b in set(pairwise(routes)))
+    pairs = {(id(a), id(b)): (a, b) for a, b in pairwise(routes)}
+    return all(follows(b, a) for a, b in pairs.values())

@@ -40,13 +40,26 @@ def alone_cycles(route: PassRoute) -> float:
     return sum(visit.busy_cycles + visit.latency_cycles for visit in route)
 
 
+def route_counts(routes: Sequence[PassRoute]) -> dict[PassRoute, int]:
+    """Count how often each distinct route occurs, in the order of the first occurrences.
+
+    Equal routes are often the same object, so objects are counted first. This is faster, because
+    routes may be long and take time to hash.
+    """
+    objects = {id(route): route for route in routes}
+    counts: Counter[PassRoute] = Counter()
+    for number, times in Counter(map(id, routes)).items():
+        counts[objects[number]] += times
+    return counts
+
+
 def busy_cycles(routes: Sequence[PassRoute]) -> dict[int, float]:
     """Return the total cycles that each server works on several routes, keyed by server index.
 
     A server is a resource that works on one token or chunk at a time, such as a pipeline stage.
     """
     cycles: dict[int, float] = {}
-    for route, times in Counter(routes).items():
+    for route, times in route_counts(routes).items():
         for visit in route:
             cycles[visit.server] = cycles.get(visit.server, 0.0) + times * visit.busy_cycles
     return cycles

@@ -112,7 +112,7 @@ class PhaseBounds:
         grows = by_slots(phase.steps)
         bounds_of_classes = [self._class_bounds(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
         bounds = np.array(bounds_of_classes)[class_of_step].reshape(len(phase.steps), len(BOUNDS))
-        groups = first_steps(phase)
+        groups = first_steps(phase.steps)
         group_maxima = np.zeros_like(bounds)
         group_maxima[groups] = np.maximum.reduceat(bounds, groups)
         return group_maxima

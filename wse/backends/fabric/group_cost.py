@@ -236,16 +236,14 @@ def costs_by_content(
     return {}
 
 
-def first_steps(phase: Phase) -> I64:
-    """Return the index of the first step of each overlap group, as int64 ``[groups]``.
+def first_steps(steps: Steps) -> I64:
+    """Return the index of the first step of each overlap group of a phase, as int64 ``[groups]``.
 
     The steps of an overlap group run concurrently. A step that runs alone forms its own group. A
     group ends where its loop ends.
     """
-    is_single = (phase.steps.loop < 0) | (phase.steps.overlap < 0)
-    in_same_group = (phase.steps.overlap[1:] == phase.steps.overlap[:-1]) & (
-        phase.steps.loop[1:] == phase.steps.loop[:-1]
-    )
+    is_single = (steps.loop < 0) | (steps.overlap < 0)
+    in_same_group = (steps.overlap[1:] == steps.overlap[:-1]) & (steps.loop[1:] == steps.loop[:-1])
     return np.flatnonzero(np.append(True, is_single[1:] | ~in_same_group))
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class Fabric:
         self.routes = Routes(program, meshes)
         self.traffic = Traffic(program, self.routes)
         self._counts = TrafficCounts(program, self.routes, self.traffic)
+        self._slots, self._first_steps = cache(program.cache_slots), cache(first_steps)
         self._set_costs(wafer, software, None)
 
     def with_costs(self, wafer: WaferSpec, software: SoftwareProfile) -> Fabric:
@@ -94,7 +95,7 @@ class Fabric:
                 are distributed evenly.
         """
         phase = self.program.phases[index]
-        return self._cost(index, self.program.cache_slots(phase.cached + phase.tokens), (), pairs)
+        return self._cost(index, self._slots(phase.cached + phase.tokens), (), pairs)
 
     def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
         """Return the cost of a decode pass, which generates one token for each user.
@@ -128,7 +129,7 @@ class Fabric:
             For each stage (group of layers), the number of cached tokens on its fullest row of PEs;
             and an empty tuple, so that the key has the same type as the keys of decode passes.
         """
-        return self.program.cache_slots(length + self.program.verify_tokens), ()
+        return self._slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int) -> list[TokenClass]:
         """Return the costs of consecutive decode passes, grouped into classes of equal cost.
@@ -191,7 +192,7 @@ class Fabric:
             For each stage (group of layers), the number of tokens that the user with the longest
             cache has on the fullest row of PEs; and ``lengths``.
         """
-        return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
+        return self._slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
         """Return, for each step, the index of the first step with equal cost and traffic.
@@ -264,7 +265,7 @@ class Fabric:
         and the traffic of cache shifts.
         """
         classes = self.shape_classes(phase)
-        first = first_steps(phase)
+        first = self._first_steps(phase.steps)
         cost = self._groups.of(phase, slots, classes, first)
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.route_rewrites * self.software.route_rewrite_cycles
         return PhaseCost(

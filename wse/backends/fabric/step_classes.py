@@ -15,7 +15,8 @@ import numpy.typing as npt
 from wse.arrays import I64
 from wse.program.isa.instructions import KERNELS
 from wse.program.steps import OPERAND_COUNT, StepKind, Steps
-from wse.program.transfers.transfer_types import ADDRESSES, transfer_steps
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
+from wse.program.transfers.transfer_types import ADDRESSES, is_of_type, operand_index, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -27,9 +28,11 @@ _OF_KERNEL: Final = np.stack([_addresses(kernel.addresses) for kernel in KERNELS
 _OF_TRANSFER: Final = np.stack([_addresses(sorted(indices)) for indices in ADDRESSES])
 _Which = slice | I64
 _ALL: Final = slice(None)
+_SHAPE: Final = slice(3, None)
+_TARGET_STAGE: Final = operand_index(StageTransfer)["target_stage"]
 
 
-def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
+def step_classes(steps: Steps, places: I64 | None = None, *, is_whole: bool = True) -> I64:
     """Return, for each step, the index of the first equivalent step, as int64 ``[steps]``.
 
     Many steps are repeated in every layer, so costs are computed for only one of several equivalent
@@ -38,17 +41,41 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
     Args:
         steps: Steps of a phase.
-        shapes: For each stage (group of layers), a number for the shape of its rectangle of PEs,
-            int64 ``[stages]``. Steps of stages with equal numbers can be equivalent, except for
-            transfers whose cost depends on positions. None if steps of different stages are never
-            equivalent.
+        places: Place of each stage (group of layers), int64 ``[stages, 6]``: wafer, first row,
+            first column, rows, columns and number of wafers of its region. Steps of stages whose
+            regions have the same shape can be equivalent. Transfers whose cost depends on positions
+            are the exception: they are only equivalent if they lead from one stage to another, and
+            both regions have the same shapes and relative position. None if steps of different
+            stages are never equivalent.
+        is_whole: True if no PE or link is dead. Otherwise, transfers of different stages whose cost
+            depends on positions are never equivalent.
     """
-    streams = transfer_steps(steps, lambda kind: kind.by_place)
-    stage = steps.stage if shapes is None else np.where(streams, steps.stage, shapes[steps.stage])
-    numbers = [values[:, values.any(axis=0)] for values in _numbers(steps, _ALL)]
-    rows = np.concatenate([_traits(steps, _ALL), np.stack([steps.pattern, stage], axis=1), *numbers], axis=1)
+    numbers = list(_numbers(steps, _ALL))
+    positions = steps.stage[:, None] if places is None else _positions(steps, places, numbers[0], is_whole=is_whole)
+    numbers = [values[:, values.any(axis=0)] for values in numbers]
+    rows = np.concatenate([_traits(steps, _ALL), steps.pattern[:, None], positions, *numbers], axis=1)
     first: dict[bytes, int] = {}
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)
+
+
+def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
+    """Return what equivalent steps have in common about their regions, as int64 ``[steps, n]``.
+
+    This is the shape of the region, or for a transfer whose cost depends on positions, its stage.
+    For a transfer to another stage, it is the shapes and the relative position of both regions.
+
+    Args:
+        steps, places, is_whole: As in `step_classes`.
+        fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the target
+            stage is set to 0 where the result describes its region.
+    """
+    by_place = transfer_steps(steps, lambda kind: kind.by_place)
+    stage, relations = np.where(by_place, 1 + steps.stage, 0), np.zeros((len(steps), places.shape[1]), np.int64)
+    if is_whole:
+        streams = np.flatnonzero(is_of_type(steps, StageTransfer, Crossing) & ~steps.depends_on_experts)
+        relations[streams] = places[fixed[streams, _TARGET_STAGE]] - places[steps.stage[streams]]
+        stage[streams] = fixed[streams, _TARGET_STAGE] = 0
+    return np.concatenate([stage[:, None], places[steps.stage, _SHAPE], relations], axis=1)
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:

@@ -32,9 +32,9 @@ class TrafficCounts:
 
     def __init__(self, program: Program, routes: Routes, traffic: Traffic) -> None:
         self._program, self._routes, self._traffic = program, routes, traffic
-        shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
-        shape_numbers = np.array([shapes.index(shape) for shape in shapes], np.int64)
-        self.classes, self.shape_classes = cache(step_classes), cache(partial(step_classes, shapes=shape_numbers))
+        places = np.array([(stage.wafer, *stage.rect, stage.span) for stage in program.stages], np.int64)
+        self.classes = cache(step_classes)
+        self.shape_classes = cache(partial(step_classes, places=places, is_whole=routes.has_no_faults))
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not depend on cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:

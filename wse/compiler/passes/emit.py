@@ -8,8 +8,9 @@ All layers of the same kind run one block. Their steps differ only in stage, ind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
@@ -198,10 +199,11 @@ def _phases(state: State) -> tuple[Phase, ...]:
     Phases with the same symbolic steps share one `Steps` object.
     """
     emitted: dict[SymSteps, Steps] = {}
+    arrays_of = cache(block_arrays)  # chunks of prompts share their blocks
     phases = []
     for phase, route_rewrites in zip(state.phases, state.route_rewrites, strict=True):
         if phase.steps not in emitted:
-            emitted[phase.steps] = _steps(state, phase, route_rewrites)
+            emitted[phase.steps] = _steps(state, phase, route_rewrites, arrays_of)
         phases.append(
             Phase(
                 name=phase.name,
@@ -215,7 +217,7 @@ def _phases(state: State) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
+def _steps(state: State, phase: SymPhase, route_rewrites: I32, arrays_of: Callable[[Block], BlockArrays]) -> Steps:
     """Return the arrays of all steps of a phase, with addresses as operands.
 
     A phase consists of runs of blocks. A block is a list of steps that equivalent layers share. The
@@ -225,13 +227,13 @@ def _steps(state: State, phase: SymPhase, route_rewrites: I32) -> Steps:
         state: State after allocation, with the addresses of all buffers.
         phase: The phase.
         route_rewrites: int32 ``[steps]``: number of route rewrites in each step.
+        arrays_of: Function that returns the arrays of a block.
     """
     steps = phase.steps
-    blocks = {block: block_arrays(block) for block in steps.blocks}
     max_pairs = [0 if cut.mixture is None else cut.mixture.max_pairs(phase.tokens) for cut in state.cuts]
     over_users = [loop in run.block.over_users for run in steps.runs for loop in range(len(run.block.loops))]
     runs = [
-        blocks[run.block].arrays_of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
+        arrays_of(run.block).arrays_of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
         for run in steps.runs
     ]
     arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}

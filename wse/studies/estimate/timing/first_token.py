@@ -5,7 +5,6 @@ A chunk enters a stage as soon as the stage and the chunk are ready.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -17,7 +16,7 @@ from wse.program.phase import Phase
 from wse.reports.result import Doc, Result
 from wse.serving import events
 from wse.serving.pipelining import chunks_cycles, idle_fraction
-from wse.serving.route import PassRoute, alone_cycles
+from wse.serving.route import PassRoute, alone_cycles, route_counts
 from wse.studies.estimate.timing.servers import REGION, Server
 from wse.studies.estimate.timing.stage_times import RouteReader
 
@@ -98,7 +97,7 @@ def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer:
         wafer: The wafer, which determines the clock rate.
     """
     regions = [number for number, server in enumerate(servers) if server.kind == REGION]
-    sequential = sum(times * alone_cycles(route) for route, times in Counter(routes).items())
+    sequential = sum(times * alone_cycles(route) for route, times in route_counts(routes).items())
     pipelined, method = _pipelined_cycles(routes)
     return ChunksResult(
         chunks=len(routes),

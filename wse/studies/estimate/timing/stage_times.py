@@ -30,7 +30,7 @@ from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import HOST, Steps
-from wse.program.transfers.messages import Translation
+from wse.program.transfers.stage_streams import StageStream
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server
@@ -55,6 +55,23 @@ class _Stream(NamedTuple):
     link_cycles: int
     from_host: bool
     receiver: int
+
+
+class _Segment(NamedTuple):
+    """Consecutive steps of a phase on one server, or a single step that sends words to another one.
+
+    Attributes:
+        first_step: Index of the first step. The segment ends where the next segment begins.
+        server: Index of the server that executes the steps.
+        stream: The words that are sent; None for other steps.
+        is_before_arrival: Whether the server receives words from another server right after the
+            steps.
+    """
+
+    first_step: int
+    server: int
+    stream: _Stream | None
+    is_before_arrival: bool
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
@@ -99,7 +116,7 @@ class RouteReader:
         self._empty = self._program.cache_slots(0)
         self._numbers: dict[tuple[object, ...], int] = {}
         self.servers: list[Server] = []
-        self._streams: dict[Steps, dict[int, _Stream]] = {}
+        self._segments: dict[Steps, list[_Segment]] = {}
         self._routes: WeakKeyDictionary[PhaseCost, PassRoute] = WeakKeyDictionary()  # costs of a run's chunks are large
         stages: dict[tuple[object, ...], list[int]] = {}
         spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
@@ -122,7 +139,7 @@ class RouteReader:
         reader, old, new = copy(self), self._fabric.wafer, fabric.wafer
         reader._fabric, reader._routes = fabric, WeakKeyDictionary()
         if any(getattr(old, rate) != getattr(new, rate) for rate in _LINK_RATES):
-            reader._streams = {}
+            reader._segments = {}
         return reader
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
@@ -143,38 +160,53 @@ class RouteReader:
     def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
         """Compute the route of a phase without looking it up in the cache of `route`.
 
-        1. Divide the steps into segments. A step that sends words to another server forms its own
-           segment. Other consecutive steps form a segment as long as they run on the same server.
+        1. Divide the steps into segments (`_segments_of`).
         2. Convert each segment to a visit. A step that sends words becomes two visits: one to the
            sender, which starts the transfer, and one to a link.
         """
         # 1. Segments of steps.
-        if phase.steps not in self._streams:  # streams do not depend on the costs
-            self._streams[phase.steps] = self._streams_of(phase)
-        streams = self._streams[phase.steps]
-        servers, stream_steps = self._server_of_stage[phase.steps.stage], np.array([*streams], np.int64)
-        cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(servers)) + 1, stream_steps, stream_steps + 1]))
-        cuts = cuts[cuts < len(phase.steps)]
-        cycles = np.add.reduceat(cost.by_step, cuts)
-        launches = cost.by_cause[:, CAUSES.index("launch")]
+        if phase.steps not in self._segments:  # segments do not depend on the costs
+            self._segments[phase.steps] = self._segments_of(phase)
+        segments = self._segments[phase.steps]
+        first_steps = [segment.first_step for segment in segments]
+        cycles = np.add.reduceat(cost.by_step, first_steps).tolist()
+        launches = cost.by_cause[first_steps, CAUSES.index("launch")].tolist()
         # 2. Visits.
         visits: list[Visit] = []
         postponed = 0.0  # work of a receiver right before the words arrive; counted after their arrival
-        for first, end, total in zip(cuts.tolist(), [*cuts[1:].tolist(), -1], cycles.tolist(), strict=True):
-            server, stream = int(servers[first]), streams.get(first)
+        for (_, server, stream, is_before_arrival), total, launch_cycles in zip(
+            segments, cycles, launches, strict=True
+        ):
             if stream is None:
-                if end in streams and servers[end] != server == streams[end].receiver:
+                if is_before_arrival:
                     postponed += total
                 else:
                     _add(visits, Visit(server, total + postponed))
                     postponed = 0.0
                 continue
-            launch = Visit(server, float(launches[first]))
-            rest = total - launch.busy_cycles
+            rest = total - launch_cycles
             busy = min(float(stream.link_cycles), rest)
-            transit = Visit(stream.link, busy, rest - busy)
+            launch, transit = Visit(server, launch_cycles), Visit(stream.link, busy, rest - busy)
             _add(visits, *((transit, launch) if stream.from_host else (launch, transit)))
         return tuple(visits)
+
+    def _segments_of(self, phase: Phase) -> list[_Segment]:
+        """Divide the steps of a phase into segments, each of which becomes one or two visits.
+
+        A step that sends words to another server forms its own segment. Other consecutive steps
+        form a segment as long as they run on the same server.
+        """
+        streams, servers = self._streams_of(phase), self._server_of_stage[phase.steps.stage]
+        stream_steps = np.array([*streams], np.int64)
+        cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(servers)) + 1, stream_steps, stream_steps + 1]))
+        first_steps = cuts[cuts < len(phase.steps)].tolist()
+        segments = []
+        for first, end in zip(first_steps, [*first_steps[1:], -1], strict=True):
+            server, is_before_arrival = int(servers[first]), False
+            if first not in streams and end in streams:
+                is_before_arrival = int(servers[end]) != server == streams[end].receiver
+            segments.append(_Segment(first, server, streams.get(first), is_before_arrival))
+        return segments
 
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
         """Return the steps of a phase that send words from one server to another.
@@ -187,26 +219,35 @@ class RouteReader:
             The transfers, keyed by step index.
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
-        streams = ((step, self._stream(phase, step)) for step in places)
+        classes = self._fabric.shape_classes(phase)
+        cycles: dict[int, int] = {}  # by class, because steps of a class keep their links busy for equally long
+        streams = ((step, self._stream(phase, step, int(classes[step]), cycles)) for step in places)
         return {step: stream for step, stream in streams if stream is not None}
 
-    def _stream(self, phase: Phase, step: int) -> _Stream | None:
+    def _stream(self, phase: Phase, step: int, step_class: int, cycles: dict[int, int]) -> _Stream | None:
         """Return the link that carries a step's words to a PE region, and the receiving region.
 
         The result is None if the words neither leave a region nor come from the host.
+
+        Args:
+            phase: Phase of the Program.
+            step: Index of the step that sends the words.
+            step_class: Class of the step, from ``Fabric.shape_classes``.
+            cycles: Cycles for which steps of a class keep their link busy. A new class is added.
         """
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
-        wafer, messages = self._program.stages[source].wafer, transfer.messages
+        wafer = self._program.stages[source].wafer
         from_host = any(sender == HOST for sender, _ in transfer.crossings)
-        ends = (source, messages.target_stage) if isinstance(messages, Translation) else ()
+        ends = (source, transfer.target_stage) if isinstance(transfer, StageStream) else ()
         regions = tuple(int(self._server_of_stage[stage]) for stage in ends)
         if len(set(regions)) < 2 and not from_host:
             return None
         link_kind = HOST_LINK if from_host else WAFER_LINK if transfer.leaves_wafer else LINK
         link = (regions, ends) if link_kind == LINK else ((wafer,), ())
         number = self._number((link_kind, *link[0]), Server(link_kind, wafer, link[1]))
-        cycles = self._link_cycles(phase, step, transfer, from_host=from_host)
-        return _Stream(number, cycles, from_host, regions[-1] if regions else -1)
+        if step_class not in cycles:
+            cycles[step_class] = self._link_cycles(phase, step, transfer, from_host=from_host)
+        return _Stream(number, cycles[step_class], from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
         """Return the cycles for which a transfer keeps its link busy.
@@ -264,6 +305,6 @@ def _add(visits: list[Visit], *new_visits: Visit) -> None:
     for visit in new_visits:
         last = visits[-1] if visits else None
         if last is not None and last.server == visit.server and not last.latency_cycles:
-            visits[-1] = visit._replace(busy_cycles=last.busy_cycles + visit.busy_cycles)
+            visits[-1] = Visit(visit.server, last.busy_cycles + visit.busy_cycles, visit.latency_cycles)
         elif visit.busy_cycles or visit.latency_cycles:
             visits.append(visit)
