@@ -120,7 +120,7 @@ class Recorder:
                 with a minimum time between them. Otherwise, requests that end together are followed
                 by requests that start together.
         """
-        self._workloads = [workload]
+        self._workloads, self._think_s = [workload], workload.think_s
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
@@ -223,7 +223,7 @@ class Recorder:
             min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
             earliest_s = self.arrivals[self.order[self._scheduled - 1]] + min_spacing_s
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0
-            arrival_s = self.end_s[request] + self.workload.think_s + self._phase * pass_s
+            arrival_s = self.end_s[request] + self._think_s + self._phase * pass_s
             self.arrivals[self.order[self._scheduled]] = max(arrival_s, earliest_s)
             self._scheduled += 1
 
