@@ -6,7 +6,7 @@ import asyncio
 
 
 class PacedAnswer:
-    """An answer that grows over time, and that one reader waits for.
+    """An answer that grows over time, and whose tokens one reader waits for.
 
     A reader that is slower than the machine gets several tokens at a time, and delays nobody else.
 

@@ -69,7 +69,7 @@ class CompletionBody(AnswerBody):
 
 
 class TextPart(BaseModel):
-    """A part of a message; parts that are no text, such as images, are refused."""
+    """A part of a message. Only text is accepted; images, for example, are refused."""
 
     type: Literal["text"]
     text: str

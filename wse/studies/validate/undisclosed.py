@@ -45,7 +45,7 @@ AS_PREDICTED: Final = (Alternative(weight=1.0, rate_ratio=1.0),)
 def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative, ...]:
     """Return the combinations of settings that are possible for a measurement.
 
-    Measurements of other things than the speed of a service state all settings.
+    Only speeds of services can have undisclosed settings.
 
     Args:
         m: The measurement.
@@ -71,7 +71,7 @@ def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative
 
 
 def _alternatives(rows: Sequence[Mapping[str, Any]], *, is_drafted: bool) -> list[Alternative]:
-    """Return the alternatives of a setting; those with several ratios of speeds are divided evenly.
+    """Return the alternatives of a setting. If one has several speed ratios, its weight is split evenly.
 
     Args:
         rows: The alternatives in the file.
