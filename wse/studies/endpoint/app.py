@@ -37,7 +37,7 @@ class EventStream:
         self._events = events
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send the response. A client that goes away ends it."""
+        """Send the response. It ends early if the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         async with aclosing(self._events(Request(scope, receive))) as events:
             async for event in events:
