@@ -29,7 +29,7 @@ class PacedAnswer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all tokens have been released."""
+        """True if all tokens have been released."""
         return len(self.token_times_s) == self.new_tokens
 
     def release(self, tokens: int, at_s: float) -> None:

@@ -44,7 +44,7 @@ class AnswerBody(BaseModel):
 
     @property
     def includes_usage(self) -> bool:
-        """Whether a stream ends with the number of tokens."""
+        """True if a stream ends with the number of tokens."""
         return self.stream_options is not None and self.stream_options.include_usage
 
 

@@ -53,7 +53,7 @@ class PreparedServe:
 
     @property
     def has_times(self) -> bool:
-        """Whether the arrival times come from a trace and must not change."""
+        """True if the arrival times come from a trace and must not change."""
         return self.trace is not None
 
     @property
