@@ -1,9 +1,9 @@
 """Settings that services on wafers do not publish, as alternatives with weights.
 
 A measurement that does not state the number of wafers, the precision or the drafts is predicted
-with the most plausible setting. The interval of the prediction also covers the other settings
-(``wse/data/undisclosed_settings.toml``): it belongs to a mixture of distributions, one for each
-combination of alternatives.
+with the first alternative of each setting in ``wse/data/undisclosed_settings.toml``. The interval of
+the prediction also covers the other alternatives: it belongs to a mixture of distributions, one for
+each combination of alternatives.
 """
 
 from __future__ import annotations

@@ -107,9 +107,7 @@ def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
     )
     speeds = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
     text = with_interval(speeds, "", certainty.tokens_per_s, count)
-    return (
-        f"With the users that each machine serves at a speed, wafers have the cheaper token {text}.{wafers_only_text}"
-    )
+    return f"At equal speed per user, wafers have the cheaper token {text}.{wafers_only_text}"
 
 
 def _certainty(
