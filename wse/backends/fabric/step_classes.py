@@ -67,8 +67,8 @@ def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
 
     Args:
         steps, places, is_whole: As in `step_classes`.
-        fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the target
-            stage is set to 0 where the result describes its region.
+        fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the
+            target stage is set to 0 where the result describes its region.
     """
     by_place = transfer_steps(steps, lambda kind: kind.by_place)
     stage, relations = np.where(by_place, 1 + steps.stage, 0), np.zeros((len(steps), places.shape[1]), np.int64)

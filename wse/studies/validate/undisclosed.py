@@ -1,9 +1,9 @@
 """Settings that services on wafers do not publish, as alternatives with weights.
 
 A measurement that does not state the number of wafers, the precision or the drafts is predicted
-with the first alternative of each setting in ``wse/data/undisclosed_settings.toml``. The interval of
-the prediction also covers the other alternatives: it belongs to a mixture of distributions, one for
-each combination of alternatives.
+with the first alternative of each setting in ``wse/data/undisclosed_settings.toml``. The interval
+of the prediction also covers the other alternatives: it belongs to a mixture of distributions, one
+for each combination of alternatives.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative
 
 
 def _alternatives(rows: Sequence[Mapping[str, Any]], *, is_drafted: bool) -> list[Alternative]:
-    """Return the alternatives of a setting. If one has several speed ratios, its weight is split evenly.
+    """Return the alternatives of a setting. Several speed ratios of one share its weight evenly.
 
     Args:
         rows: The alternatives in the file.

@@ -91,7 +91,7 @@ def _cheapest(cheapest_machines: Sequence[Machine], samples: SampledMachines) ->
 
 
 def _price(machine: Machine, samples: SampledMachines) -> str:
-    """Format the cost per million tokens with the maximum useful number of users, with its interval."""
+    """Format the cost per million tokens at the maximum useful user count, with its interval."""
     sampled = figures_of(samples[machine], machine.useful_users)["usd_per_million_tokens"]
     value = full_cost(machine)
     return with_interval(price(value), " USD per million", range_of(value, sampled), price)
