@@ -71,7 +71,9 @@ def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative
 
 
 def _alternatives(rows: Sequence[Mapping[str, Any]], *, is_drafted: bool) -> list[Alternative]:
-    """Return the alternatives of a setting. Several speed ratios of one share its weight evenly.
+    """Return the alternatives of a setting, with one entry for each of their speed ratios.
+
+    The weight of an alternative is divided evenly over its ratios.
 
     Args:
         rows: The alternatives in the file.
