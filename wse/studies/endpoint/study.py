@@ -60,9 +60,8 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
     with prefill_errors(service):
         prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
     check_room(workload, decode.costs)
-    one = np.ones(1, np.int64)
-    shortest = replace(workload, prompt_tokens=one, new_tokens=one)
-    max_users = max_users_of(service.batches.max_users, shortest, decode.costs, shares_prefixes=False)
+    shortest_requests = replace(workload, prompt_tokens=np.ones(1, np.int64), new_tokens=np.ones(1, np.int64))
+    max_users = max_users_of(service.batches.max_users, shortest_requests, decode.costs, shares_prefixes=False)
     drafts = random_drafts(prepared_serve, decode)
     arguments = continuous_arguments(prepared_serve, decode, prefill, max_users, drafts)
     return PreparedEndpoint(
