@@ -14,14 +14,9 @@ from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.endpoint.study import PreparedEndpoint, prepare_endpoint, serve_endpoint
 from wse.studies.options.option import make_request
 
-STORY = {
-    "model": "story",
-    "mesh": "24x24",
-    "mapping": "region",
-    "schedule": "baseline",
-    "prompt_len": 64,
-    "new_tokens": 64,
-}
+LENGTHS = {"model": "story", "prompt_len": 64, "new_tokens": 64}
+WAFER = LENGTHS | {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
+GPU = LENGTHS | {"gpu": "h100", "gpus": 1}
 
 
 def refusal(**options: Any) -> str:
@@ -29,7 +24,7 @@ def refusal(**options: Any) -> str:
         raise AssertionError(address)
 
     with pytest.raises(BadInput) as error:
-        serve_endpoint(make_request(EndpointRequest, **STORY, **options), on_ready)
+        serve_endpoint(make_request(EndpointRequest, **WAFER, **options), on_ready)
     return str(error.value)
 
 
@@ -49,11 +44,8 @@ def test_a_port_in_use_and_a_text_that_is_not_there_are_refused() -> None:
     assert refusal(port=0, text="no-such-file.txt").startswith("--text no-such-file.txt")
 
 
-@pytest.mark.parametrize(
-    "machine", [{}, {"gpu": "h100", "gpus": 1, "mesh": None, "mapping": "auto", "schedule": "optimized"}]
-)
-def test_the_machine_is_that_of_serve_sim(machine: dict[str, Any]) -> None:
-    options = STORY | machine
+@pytest.mark.parametrize("options", [pytest.param(WAFER, marks=pytest.mark.slow), GPU], ids=["wafer", "gpu"])
+def test_the_machine_is_that_of_serve_sim(options: dict[str, Any]) -> None:
     result = wse.serve_sim(**options, rate=50.0, requests=100, arrivals="constant")
     endpoint = prepare_endpoint(make_request(EndpointRequest, **options))
     assert (endpoint.model, endpoint.context) == ("story", 128)
