@@ -19,12 +19,12 @@ WAFER = LENGTHS | {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
 GPU = LENGTHS | {"gpu": "h100", "gpus": 1}
 
 
-def refusal(**options: Any) -> str:
+def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
     def on_ready(_: PreparedEndpoint, address: str) -> None:
         raise AssertionError(address)
 
     with pytest.raises(BadInput) as error:
-        serve_endpoint(make_request(EndpointRequest, **WAFER, **options), on_ready)
+        serve_endpoint(make_request(EndpointRequest, **machine, **options), on_ready)
     return str(error.value)
 
 
@@ -41,6 +41,7 @@ def test_a_port_in_use_and_a_text_that_is_not_there_are_refused() -> None:
         listener.listen()
         port = listener.getsockname()[1]
         assert refusal(port=port).startswith(f"--host 127.0.0.1 --port {port}")
+    assert refusal(GPU, port=0, speed=1e4).startswith("--speed 10000: a user would get")
     assert refusal(port=0, text="no-such-file.txt").startswith("--text no-such-file.txt")
 
 
