@@ -20,6 +20,8 @@ from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear
 from wse.program.program import Program
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
+from wse.program.transfers.transfer_types import is_of_type
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -120,6 +122,7 @@ STEP_CLASSES_OPTIONS = Options(
 STEP_CLASSES_CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
 STEP_CLASSES_MACHINE = wafer(6, 6, 1 << 20)
 REGIONS = Choice(bands=1, per_band=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
+EQUAL_DISTANCES = replace(REGIONS, per_band=3)
 
 
 def compiled(layers: int = 6, choice: Choice = STEP_CLASSES_CHOICE) -> Program:
@@ -135,7 +138,16 @@ def test_more_layers_are_no_new_steps() -> None:
         assert len(set(step_classes(b.steps).tolist())) == len(set(step_classes(a.steps).tolist())) < len(a.steps)
 
 
-@pytest.mark.parametrize("choice", [STEP_CLASSES_CHOICE, REGIONS])
+def test_transfers_over_equal_distances_are_equivalent() -> None:
+    program = compiled(choice=EQUAL_DISTANCES)  # three regions side by side on each of two wafers
+    steps = np.flatnonzero(is_of_type(program.decode.steps, StageTransfer, Crossing))
+    classes = Fabric(program, STEP_CLASSES_MACHINE, SOFTWARE).shape_classes(program.decode)[steps].tolist()
+    assert program.decode.steps.stage[steps].tolist() == [0, 1, 2, 3, 4, 5]
+    assert classes[0] == classes[1] == classes[3] == classes[4]
+    assert len(set(classes)) == 3, "to the next region, to the next wafer, and back to the first region"
+
+
+@pytest.mark.parametrize("choice", [STEP_CLASSES_CHOICE, REGIONS, EQUAL_DISTANCES])
 def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(choice=choice)
     together = [

@@ -20,15 +20,11 @@ import sys
 from collections.abc import Sequence
 
 from wse.cli.standard_output import drop_stdout
+from wse.garbage_collection import collect_rarely
 
 INTERRUPTED = 130
 COMPLETION = "_WSE_COMPLETE"
 """Environment variable that a shell sets when it calls ``wse`` for completion."""
-OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Threshold of Python's garbage collector.
-
-The default of 700 would scan the many small, long-lived objects of a compiled model far too often.
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             process is expected to end after the call.
     """
     is_process, arguments = arguments is None, sys.argv[1:] if arguments is None else arguments
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    collect_rarely()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # do not fail for characters that the terminal lacks

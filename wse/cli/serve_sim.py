@@ -24,7 +24,7 @@ def serve_sim(
     """Simulate the serving of requests over time: queue, TTFT, cost.
 
     The simulation is event-driven. The model is compiled for the machine to time its passes, but it
-    is not executed.
+    is not executed. To connect real clients to the predicted machine, use wse serve.
 
     Examples:
 

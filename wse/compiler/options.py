@@ -182,8 +182,11 @@ class Options:
 
     @property
     def planned_users(self) -> float:
-        """Number of users with full caches for whom memory is planned; may be a fraction."""
-        return self.planned_cache_tokens / self.context
+        """Number of users with full caches for whom memory is planned; may be a fraction.
+
+        Without a cache (a context of 0), it is the number of users of a pass.
+        """
+        return self.planned_cache_tokens / self.context if self.context else float(self.batch)
 
     @property
     def takes_drafts(self) -> bool:

@@ -60,11 +60,14 @@ class _GroupClasses(NamedTuple):
 
     Attributes:
         classes: The classes, each with the group that represents it.
+        growing_rows: Classes whose cost grows with the number of cached tokens, each with its rows in
+            the cost table. Groups whose work depends on the selected experts are left out.
         rows: int64 ``[steps]``: for each step of the phase, the row of the cost table that applies
             to it. The table has one row for each step of the representing groups, class by class.
     """
 
     classes: list[_GroupClass]
+    growing_rows: list[tuple[_GroupClass, slice]]
     rows: I64
 
 
@@ -102,7 +105,7 @@ class GroupCosts:
         groups._first_costs, groups._known_costs, groups._costs_by_content = {}, {}, {}
         return groups
 
-    def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
+    def of(self, phase: Phase, slots: Slots, classes: I64) -> GroupCost:
         """Return the cost of all overlap groups of a phase, with one row per step of the phase.
 
         The steps of an overlap group run concurrently.
@@ -112,27 +115,22 @@ class GroupCosts:
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             classes: int64 ``[steps]``, equal numbers for steps that cost the same. All phases with
                 the same steps must have the same numbers, because results are cached by steps.
-            first: int64 ``[groups]``, index of the first step of each group.
         """
         if phase.steps not in self._classes_by_steps:
-            self._classes_by_steps[phase.steps] = self._classes(phase.steps, classes, first)
-        group_classes, rows = self._classes_by_steps[phase.steps]
+            self._classes_by_steps[phase.steps] = self._classes(phase.steps, classes)
+        group_classes, growing_rows, rows = self._classes_by_steps[phase.steps]
         place = phase.steps, phase.begins
         if place not in self._first_costs:
             self._first_costs[place] = _concatenated(
                 [self._class_cost(phase, group_class, slots) for group_class in group_classes]
             )
-        costs, begin = _concatenated([self._first_costs[place]]), 0
-        for group_class in group_classes:
-            end = begin + len(group_class.group)
-            # Only the cost of growing groups can differ from that of the first request. Routed groups cost nothing.
-            if group_class.growing_stages and not group_class.depends_on_experts:
-                for column, class_cost in zip(costs, self._class_cost(phase, group_class, slots), strict=True):
-                    column[begin:end] = class_cost
-            begin = end
+        costs = _concatenated([self._first_costs[place]])
+        for group_class, class_rows in growing_rows:  # other costs are those of the first request
+            for column, class_cost in zip(costs, self._class_cost(phase, group_class, slots), strict=True):
+                column[class_rows] = class_cost
         return GroupCost._make(column[rows] for column in costs)
 
-    def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
+    def _classes(self, steps: Steps, classes: I64) -> _GroupClasses:
         """Divide the overlap groups of a phase into classes of equal cost.
 
         Two groups are in one class if they have the same number of steps and corresponding steps
@@ -141,9 +139,8 @@ class GroupCosts:
         Args:
             steps: Steps of the phase.
             classes: int64 ``[steps]``, equal numbers for steps that cost the same.
-            first: int64 ``[groups]``, index of the first step of each group.
         """
-        numbers, patterns = classes.tolist(), self._costs.program.patterns
+        first, numbers, patterns = first_steps(steps), classes.tolist(), self._costs.program.patterns
         keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
         begins = dict(zip(keys, first.tolist(), strict=True))  # first step of one group of each class
         distinct = np.unique(classes)
@@ -161,10 +158,16 @@ class GroupCosts:
                     content=None if by_place[group].any() else (tuple(contents[n] for n in key), group_patterns),
                 )
             )
-        lengths = np.array([len(key) for key in begins])
-        row = dict(zip(begins, (lengths.cumsum() - lengths).tolist(), strict=True))  # row of each class's first step
-        rows = np.repeat([row[key] for key in keys] - first, np.diff(first, append=len(numbers)))
-        return _GroupClasses(group_classes, rows + np.arange(len(numbers)))
+        ends = np.array([len(key) for key in begins]).cumsum().tolist()
+        table_rows = [slice(begin, end) for begin, end in pairwise([0, *ends])]
+        first_rows = {key: class_rows.start for key, class_rows in zip(begins, table_rows, strict=True)}
+        rows = np.repeat([first_rows[key] for key in keys] - first, np.diff(first, append=len(numbers)))
+        growing_rows = [
+            (group_class, class_rows)
+            for group_class, class_rows in zip(group_classes, table_rows, strict=True)
+            if group_class.growing_stages and not group_class.depends_on_experts
+        ]
+        return _GroupClasses(group_classes, growing_rows, rows + np.arange(len(numbers)))
 
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of one overlap group of a class, from this Program's cache if possible.

@@ -206,6 +206,10 @@ class Recorder:
         if passes:
             self._runs.extend((first_s, last_s, passes, users))
 
+    def drop_decode_runs(self) -> None:
+        """Delete the recorded decode passes, of which only `outcome` makes use."""
+        del self._runs[:]
+
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
         """Record that a request has left, now or at an earlier time after the previous event.
 

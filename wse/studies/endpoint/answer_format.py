@@ -56,11 +56,11 @@ class AnswerFormat:
         """Return the event of a stream that has the number of tokens, after all other chunks."""
         return self._event([], {"usage": usage})
 
-    def _event(self, choices: list[dict[str, Any]], more: Mapping[str, Any]) -> bytes:
+    def _event(self, choices: list[dict[str, Any]], fields: Mapping[str, Any]) -> bytes:
         kind = "chat.completion.chunk" if self.is_chat else "text_completion"
-        return b"data: " + json.dumps(self._body(kind, choices, more)).encode() + b"\n\n"
+        return b"data: " + json.dumps(self._body(kind, choices, fields)).encode() + b"\n\n"
 
-    def _body(self, kind: str, choices: list[dict[str, Any]], more: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(self, kind: str, choices: list[dict[str, Any]], fields: Mapping[str, Any]) -> dict[str, Any]:
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         return {
             "id": f"{prefix}-{self.answer_id}",
@@ -68,7 +68,7 @@ class AnswerFormat:
             "created": self.created,
             "model": self.model,
             "choices": choices,
-            **more,
+            **fields,
         }
 
 

@@ -32,6 +32,7 @@ _SIMULATED: Final = (
     "prefix_cache",
     "ttft",
     "tpot",
+    "seed",
 )
 """Options of ``wse serve-sim`` that have no meaning for an endpoint, or are not supported there."""
 

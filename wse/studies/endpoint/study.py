@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,7 +22,8 @@ from wse.studies.serve.simulators import continuous_arguments
 from wse.studies.serve.study import random_drafts, serving_machine
 
 MAX_PORT: Final = 65_535
-MAX_SPEED: Final = 1_000.0
+MAX_ROUNDS_PER_S: Final = 4_000
+"""Maximum number of rounds, each one token per user, that are simulated per second of real time."""
 GRACE_S: Final = 1
 """Seconds that open connections get to end after Ctrl-C."""
 
@@ -35,12 +37,14 @@ class PreparedEndpoint:
         model: Name of the model.
         context: Maximum number of tokens of a prompt and its answer.
         systems: Number and name of its wafers or GPUs.
+        round_s: Seconds between two tokens of a single user.
     """
 
     live: LiveMachine
     model: str
     context: int
     systems: str
+    round_s: float
 
 
 def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
@@ -60,9 +64,8 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
     with prefill_errors(service):
         prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
     check_room(workload, decode.costs)
-    one = np.ones(1, np.int64)
-    shortest = replace(workload, prompt_tokens=one, new_tokens=one)
-    max_users = max_users_of(service.batches.max_users, shortest, decode.costs, shares_prefixes=False)
+    shortest_requests = replace(workload, prompt_tokens=np.ones(1, np.int64), new_tokens=np.ones(1, np.int64))
+    max_users = max_users_of(service.batches.max_users, shortest_requests, decode.costs, shares_prefixes=False)
     drafts = random_drafts(prepared_serve, decode)
     arguments = continuous_arguments(prepared_serve, decode, prefill, max_users, drafts)
     return PreparedEndpoint(
@@ -70,6 +73,7 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
         model=decode.model.name,
         context=prepared_serve.context,
         systems=decode.result.systems,
+        round_s=decode.result.round_s,
     )
 
 
@@ -88,8 +92,8 @@ def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoin
     if not 0 <= request.port <= MAX_PORT:
         message = f"--port {request.port}: give a number from 0 to {MAX_PORT}"
         raise BadInput(message)
-    if not 0 < request.speed <= MAX_SPEED:
-        message = f"--speed {request.speed:g}: give a factor of more than 0, at most {MAX_SPEED:g}"
+    if not 0 < request.speed < math.inf:
+        message = f"--speed {request.speed:g}: give a factor of more than 0"
         raise BadInput(message)
     try:
         import uvicorn
@@ -103,6 +107,7 @@ def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoin
     listener = _listener(request.host, request.port)
     with listener:
         endpoint = prepare_endpoint(request)
+        _check_pace(request.speed, endpoint.round_s)
         service = Service(endpoint.live, model=endpoint.model, context=endpoint.context, speed=request.speed, text=text)
         host, port = listener.getsockname()[:2]
         config = uvicorn.Config(
@@ -110,6 +115,25 @@ def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoin
         )
         on_ready(endpoint, f"http://{f'[{host}]' if ':' in host else host}:{port}/v1")
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _check_pace(speed: float, round_s: float) -> None:
+    """Check that this computer can simulate the machine as fast as requested.
+
+    Args:
+        speed: Seconds of the simulation per second of real time.
+        round_s: Seconds between two tokens of a single user.
+
+    Raises:
+        BadInput: It cannot.
+    """
+    rounds_per_s = speed / round_s
+    if rounds_per_s > MAX_ROUNDS_PER_S:
+        message = (
+            f"--speed {speed:g}: a user would get {rounds_per_s:,.0f} tokens/s, but at most {MAX_ROUNDS_PER_S:,} can "
+            f"be simulated and sent; give at most {MAX_ROUNDS_PER_S * round_s:.2g}"
+        )
+        raise BadInput(message)
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -11,6 +11,8 @@ import os
 from multiprocessing.connection import Connection
 from typing import Final
 
+from wse.garbage_collection import collect_rarely
+
 ONE_THREAD: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 READY: Final = "ready"
 
@@ -23,7 +25,7 @@ def work(pipe: Connection) -> None:
     """
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
-
+    collect_rarely()
     with contextlib.suppress(EOFError, OSError):
         function = pipe.recv()
         pipe.send(READY)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from wse.errors import BadInput, WseBug
+from wse.garbage_collection import collect_rarely
 from wse.reports.terminal import plural
 from wse.studies.workers.pool import MAX_TRIES, KilledItem, Queue, Task, process_count
 from wse.studies.workers.ray_cluster import await_actors, check_ping, cluster_cpus, imported_ray
@@ -22,6 +23,7 @@ class RayWorker:
     """A Ray actor (a process on a cluster) that calls one function with different arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        collect_rarely()
         self._function = function
 
     def ping(self) -> None:

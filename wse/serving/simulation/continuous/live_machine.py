@@ -138,6 +138,7 @@ class LiveMachine:
     def run_until(self, time_s: float) -> None:
         """Simulate up to the end of the round that contains a time."""
         self.machine.run_until(time_s)
+        self.machine.record.drop_decode_runs()  # the memory of a long simulation would grow with every round
 
     def next_tokens_s(self) -> float:
         """Return the time at which the next known tokens are due; infinity if there are none."""

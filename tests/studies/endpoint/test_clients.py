@@ -1,0 +1,112 @@
+"""Published clients measure the times that the simulation predicts for the same arrivals.
+
+Real clocks are involved, so medians are compared, and a measurement is repeated once if the
+computer was busy.
+"""
+
+import asyncio
+import time
+
+import numpy as np
+import pytest
+
+from tests.studies.endpoint.endpoint_process import Measurement, Served, first_token_s, per_token_s
+
+pytestmark = pytest.mark.slow
+openai = pytest.importorskip("openai", reason="30 MB: pip install openai")
+
+STREAMS = 64
+TOLERANCE, TOLERANCE_S = 0.03, 0.002
+WAFERS = Served(options={"wafers": 1}, prompt_tokens=512, new_tokens=32, speed=0.02)
+GPUS = Served(options={"gpu": "h100", "gpus": 8}, prompt_tokens=512, new_tokens=32, speed=0.02)
+MACHINES = pytest.mark.parametrize("served", [WAFERS, GPUS], ids=["wafers", "gpus"])
+MODEL = "llama-3-8b"
+
+
+async def _stream(client: openai.AsyncOpenAI, served: Served, delay_s: float) -> Measurement:
+    """Send one request after a delay, and measure its answer."""
+    await asyncio.sleep(delay_s)
+    sent_s = time.perf_counter()
+    stream = await client.completions.create(
+        model=MODEL,
+        prompt="word" * served.prompt_tokens,
+        max_tokens=served.new_tokens,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    times = []
+    async for chunk in stream:
+        if chunk.choices:
+            times.append(time.perf_counter())
+        else:
+            assert chunk.usage is not None
+            assert chunk.usage.completion_tokens == served.new_tokens
+    return Measurement(sent_s, times[0], times[-1])
+
+
+async def _with_openai(address: str, served: Served, spacing_s: float) -> list[Measurement]:
+    async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0) as client:
+        await _stream(client, served, 0.0)  # imports and connects
+        return await asyncio.gather(*(_stream(client, served, spacing_s * number) for number in range(STREAMS)))
+
+
+async def _with_llmeter(address: str, served: Served) -> list[Measurement]:
+    from llmeter.endpoints.openai import OpenAICompletionStreamEndpoint
+    from llmeter.runner import Runner
+
+    endpoint = OpenAICompletionStreamEndpoint(model_id=MODEL, base_url=address, api_key="none", max_retries=0)
+    payload = {
+        "messages": [{"role": "user", "content": "word" * served.prompt_tokens}],
+        "max_tokens": served.new_tokens,
+        "stream_options": {"include_usage": True},
+    }
+    result = await Runner(endpoint).run(payload=payload, n_requests=2, clients=16)
+    measurements = []
+    for response in result.responses:
+        assert response.error is None
+        assert response.num_tokens_output == served.new_tokens
+        sent_s = response.request_time.timestamp()
+        measurements.append(
+            Measurement(sent_s, sent_s + response.time_to_first_token, sent_s + response.time_to_last_token)
+        )
+    return measurements
+
+
+def differences(served: Served, measured: list[Measurement]) -> dict[str, tuple[float, float]]:
+    """Return the measured and the predicted medians of TTFT and TPOT in seconds of real time."""
+    predicted = served.predicted(MODEL, measured)
+    return {
+        "TTFT": (float(np.median(first_token_s(measured))), float(np.median(first_token_s(predicted)))),
+        "TPOT": (
+            float(np.median(per_token_s(measured, served.new_tokens))),
+            float(np.median(per_token_s(predicted, served.new_tokens))),
+        ),
+    }
+
+
+def is_close(medians: dict[str, tuple[float, float]]) -> bool:
+    return all(abs(seen - known) <= max(TOLERANCE * known, TOLERANCE_S) for seen, known in medians.values())
+
+
+@MACHINES
+def test_64_streams_of_the_openai_package_have_the_predicted_times(served: Served) -> None:
+    with served.endpoint(MODEL) as address:
+        spacing_s = 4.0 / STREAMS
+        for _ in range(2):
+            medians = differences(served, asyncio.run(_with_openai(address, served, spacing_s)))
+            if is_close(medians):
+                break
+    print(medians)  # noqa: T201
+    assert is_close(medians), medians
+
+
+@MACHINES
+def test_a_published_load_generator_measures_the_predicted_times(served: Served) -> None:
+    pytest.importorskip("llmeter", reason="65 MB with its dependencies: pip install llmeter")
+    with served.endpoint(MODEL) as address:
+        for _ in range(2):
+            medians = differences(served, asyncio.run(_with_llmeter(address, served)))
+            if is_close(medians):
+                break
+    print(medians)  # noqa: T201
+    assert is_close(medians), medians

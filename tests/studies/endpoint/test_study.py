@@ -1,0 +1,59 @@
+"""Options of an endpoint that are refused before anything is compiled, and the machine that is compiled."""
+
+import socket
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wse
+from tests.support.plain_workload import plain_workload
+from wse.errors import BadInput
+from wse.serving.simulation.continuous.simulate import simulate_continuous
+from wse.studies.endpoint.request import EndpointRequest
+from wse.studies.endpoint.study import PreparedEndpoint, prepare_endpoint, serve_endpoint
+from wse.studies.options.option import make_request
+
+LENGTHS = {"model": "story", "prompt_len": 64, "new_tokens": 64}
+WAFER = LENGTHS | {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
+GPU = LENGTHS | {"gpu": "h100", "gpus": 1}
+
+
+def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
+    def on_ready(_: PreparedEndpoint, address: str) -> None:
+        raise AssertionError(address)
+
+    with pytest.raises(BadInput) as error:
+        serve_endpoint(make_request(EndpointRequest, **machine, **options), on_ready)
+    return str(error.value)
+
+
+def test_wrong_options_are_refused() -> None:
+    assert refusal(port=70_000).startswith("--port 70000")
+    assert refusal(speed=0.0).startswith("--speed 0")
+
+
+def test_a_port_in_use_and_a_text_that_is_not_there_are_refused() -> None:
+    pytest.importorskip("uvicorn", reason="needs pip install 'wse[serve]'")
+    pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        assert refusal(port=port).startswith(f"--host 127.0.0.1 --port {port}")
+    assert refusal(GPU, port=0, speed=1e4).startswith("--speed 10000: a user would get")
+    assert refusal(port=0, text="no-such-file.txt").startswith("--text no-such-file.txt")
+
+
+@pytest.mark.parametrize("options", [pytest.param(WAFER, marks=pytest.mark.slow), GPU], ids=["wafer", "gpu"])
+def test_the_machine_is_that_of_serve_sim(options: dict[str, Any]) -> None:
+    result = wse.serve_sim(**options, rate=50.0, requests=100, arrivals="constant")
+    endpoint = prepare_endpoint(make_request(EndpointRequest, **options))
+    assert (endpoint.model, endpoint.context) == ("story", 128)
+    simulation = endpoint.live.machine
+    lengths = np.full(100, 64)
+    work = plain_workload(np.arange(100) / 50.0, lengths, lengths)
+    outcome = simulate_continuous(work, simulation.costs, simulation.policy)
+    assert result.served is not None
+    assert (outcome.first_s - work.arrival_s).mean() == pytest.approx(result.served.all.ttft.mean)
+    assert outcome.makespan_s == pytest.approx(result.served.makespan_s)
