@@ -288,7 +288,7 @@ class Fabric:
 
 
 def _origins(steps: Steps) -> tuple[I64, I64]:
-    """Return the steps from whose cycles the start of each step is computed (`_starts`).
+    """Return, for each step, the two steps from which `_starts` computes its start.
 
     Returns:
         int64 ``[steps]``, twice: the first step of the group of concurrent steps to which a step

@@ -207,7 +207,7 @@ class Recorder:
             self._runs.extend((first_s, last_s, passes, users))
 
     def drop_decode_runs(self) -> None:
-        """Delete the recorded decode passes, of which only `outcome` makes use."""
+        """Delete the recorded decode passes, which only `outcome` uses."""
         del self._runs[:]
 
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:

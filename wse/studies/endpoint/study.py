@@ -23,7 +23,7 @@ from wse.studies.serve.study import random_drafts, serving_machine
 
 MAX_PORT: Final = 65_535
 MAX_ROUNDS_PER_S: Final = 4_000
-"""Maximum number of rounds, each one token per user, that are simulated per second of real time."""
+"""Maximum number of rounds (one token per user) that are simulated per second of real time."""
 GRACE_S: Final = 1
 """Seconds that open connections get to end after Ctrl-C."""
 
@@ -125,7 +125,7 @@ def _check_pace(speed: float, round_s: float) -> None:
         round_s: Seconds between two tokens of a single user.
 
     Raises:
-        BadInput: It cannot.
+        BadInput: The machine would need more than `MAX_ROUNDS_PER_S` rounds per second.
     """
     rounds_per_s = speed / round_s
     if rounds_per_s > MAX_ROUNDS_PER_S:
