@@ -60,8 +60,8 @@ class _GroupClasses(NamedTuple):
 
     Attributes:
         classes: The classes, each with the group that represents it.
-        growing_rows: Classes whose cost grows with the number of cached tokens, each with its rows in
-            the cost table. Groups whose work depends on the selected experts are left out.
+        growing_rows: Classes whose cost grows with the number of cached tokens, each with its rows
+            in the cost table. Groups whose work depends on the selected experts are left out.
         rows: int64 ``[steps]``: for each step of the phase, the row of the cost table that applies
             to it. The table has one row for each step of the representing groups, class by class.
     """
