@@ -138,3 +138,13 @@ def kv_capacity_tokens(program: Program) -> int:
     if not any(cache for cache, _ in program.cache_bytes()):
         return program.context
     return cache_capacity(program, program.context).tokens // program.batch
+
+
+def streams_in_cache(program: Program) -> int:
+    """Return the maximum number of batches in flight whose KV caches fit in all free SRAM.
+
+    A batch has ``program.batch`` users.
+    """
+    return min(
+        (max(0, room) // stream_bytes for stream_bytes, room in program.cache_bytes() if stream_bytes), default=1
+    )
