@@ -1,4 +1,4 @@
-"""Division of integers with rounding up. The module imports no library, so that every command can."""
+"""Integer division with rounding up. The module imports no library, so it adds no start-up time."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Models = Annotated[
 Question = Annotated[
     str | None,
     Option(
-        doc="one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: its verdict.",
+        doc="Report the verdict on a question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming.",
         panel="Output",
         metavar="NAME",
         known_values=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),

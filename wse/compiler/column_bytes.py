@@ -235,8 +235,8 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
     """Return the bytes of the stored parts of a layer, for each way to divide tensors over columns.
 
-    The bytes include weights and KV caches or states. If only some parts of a feed-forward block are stored,
-    its bytes are scaled by the fraction of parts.
+    The bytes include weights and KV caches or states. If only some parts of a feed-forward block
+    are stored, its bytes are scaled by the fraction of parts.
 
     Args:
         spec: Model.

@@ -229,15 +229,15 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def check_takes_drafts(spec: ModelSpec) -> None:
-    """Check that a model can take back the tokens that a verification pass rejects.
+    """Check that a model can discard the tokens that a verification pass rejects.
 
     Raises:
         BadInput: The model has linear attention.
     """
     if spec.linear is not None:
         message = (
-            f"{spec.name}: drafts are not supported, because the state of linear attention cannot take back rejected "
-            "tokens: leave out --draft and --verify-tokens"
+            f"{spec.name}: drafts are not supported, because the state of linear attention cannot be restored after "
+            "rejected tokens; leave out --draft and --verify-tokens"
         )
         raise BadInput(message)
 

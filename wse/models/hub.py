@@ -1,8 +1,8 @@
-"""Models by their name on a hub: downloads through ``huggingface_hub``, with its cache and token.
+"""Download models by their name on a hub with ``huggingface_hub``, which has a cache and a token.
 
 Only files that wse can read are downloaded: the configuration, the tokenizer and safetensors files,
-which contain no code. Their readers treat them as untrusted. The package is imported when a model
-is named by its repository, and not before.
+which contain no code. Their readers treat them as untrusted. The package is imported only if a
+model is named by its repository.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class HubReference:
 def hub_reference(text: str) -> HubReference | None:
     """Return the model on a hub that a text names: ``org/name`` or ``org/name@revision``.
 
-    A text is a path, and the result None, if there is such a file or folder, if its first part is a
-    local folder, or if it ends like the name of a file.
+    The result is None if the text is a path instead: if such a file or folder exists, if the part
+    before the first slash exists, or if the text has the suffix of a file.
     """
     match = _REFERENCE.fullmatch(text)
     if match is None or text.endswith(_FILE_SUFFIXES) or path_exists(text) or path_exists(text.partition("/")[0]):

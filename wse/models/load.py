@@ -49,9 +49,9 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True, fetches_w
     """Load a model: a bundled name, a folder, a GGUF file, a config file, or a repository of a hub.
 
     A bundled name takes precedence over a folder of the same name; write ``./name`` for the folder.
-    A folder takes precedence over a repository of the same name.
-    Bundled names are case-insensitive unless a file or folder has exactly the given name. A config
-    file or a bundled configuration has no weights and no tokenizer.
+    A folder takes precedence over a repository of the same name. Bundled names are case-insensitive
+    unless a file or folder has exactly the given name. A config file or a bundled configuration has
+    no weights and no tokenizer.
 
     Args:
         name_or_path: Name or path of the model.

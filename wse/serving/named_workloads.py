@@ -1,4 +1,4 @@
-"""NamedWorkload: lengths, spread, pauses and shared prefixes of the requests of a kind of service."""
+"""NamedWorkload: lengths, pauses and shared prefixes of the requests of a typical service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILE: Final = Path(__file__).parents[1] / "data" / "workloads.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedWorkload:
-    """The requests that users send to a kind of service.
+    """The requests that users send to a typical service, such as a chat service.
 
     Attributes:
         prompt_tokens, new_tokens: Mean lengths of prompts and answers.

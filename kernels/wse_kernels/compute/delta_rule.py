@@ -108,7 +108,7 @@ def convolve_slices(
 
 @helper_function
 def _slice(index, size, extent):
-    """Return the first element of a slice of equally large slices, and the element after its last.
+    """Return the first element of one of several equal slices, and the element after its last.
 
     Args:
         index: Index of the slice. Slices after the last element are empty.

@@ -99,9 +99,10 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
 def router_mix(pe, x, out, M, E, A, tolerance_pico):
     """Compute the routing weights of the A best experts of each token with a sparse mixer.
 
-    For each of the best experts in order, out[M, E] at its index is its softmax over the outputs x
-    that belong to no better expert and are near its own. This NumPy reference for one PE is used to
-    test the compiled kernel of the same name.
+    The experts are selected one after another. The weight of an expert is its softmax over the
+    experts that have not been selected before and whose output is close to its own. out[M, E] is 0
+    for all other experts. This NumPy reference for one PE is used to test the compiled kernel of
+    the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -28,8 +28,8 @@ class LinearCut:
         heads: Key heads of each column, and the value features of their value heads.
         keys: int32 ``[cols, heads * F]``: rows of the projections to queries and to keys, head
             after head, -1 for padding.
-        first_key: int32 ``[cols, 1]``: first key feature of each column, -1 for none. The column has
-            F consecutive features.
+        first_key: int32 ``[cols, 1]``: first key feature of each column, -1 for none. The column
+            has F consecutive features.
         key_offsets: int32 ``[cols, heads]``: index of the first feature of each key head.
         values: int32 ``[cols, value heads * V]``: rows of the projections to values and gates.
         value_heads: int32 ``[cols, value heads]``: value heads of each column.

@@ -93,8 +93,8 @@ def pattern_families(
     candidates.append(
         PatternFamily("K-tree of {} levels", lambda levels: sums.tree(_even_groups(length, levels)), (3,), 8)
     )
-    if is_all_reduce and arrival != Arrival.ARGMAX:  # a part could separate the value from its index
-        rounds = 2 * (length - 1)  # each takes at least a level, plus a hop or the words of a part
+    if is_all_reduce and arrival != Arrival.ARGMAX:  # parts of words could separate a value from its index
+        rounds = 2 * (length - 1)  # each needs at least a level, and a hop or the words of a part
         ring_bound = rounds * (level_cycles + max(1, words // length))
         candidates.append(
             PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), bound_cycles=ring_bound)

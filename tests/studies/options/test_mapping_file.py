@@ -200,7 +200,7 @@ def test_a_block_that_is_normalised_as_a_whole_stays_whole(tmp_path: Path, part:
         check_listed(prepared.options, spec, prepared.wafer, live=False)
     else:
         says = refusal(BadInput, partial(check_listed, live=False), prepared.options, spec, prepared.wafer)
-        assert "region 1: parts = [2, 8]: what a feed-forward block of story makes is normalised as a whole" in says
+        assert "region 1: parts = [2, 8]: the output of a feed-forward block of story is normalised as a whole" in says
 
 
 def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> None:

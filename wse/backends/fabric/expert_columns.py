@@ -1,4 +1,4 @@
-"""Work of the columns of PEs that store experts: the (token, expert) pairs that each of them processes."""
+"""Work of the columns of PEs that store experts: the (token, expert) pairs of each column."""
 
 from __future__ import annotations
 

@@ -59,15 +59,16 @@ def step_classes(steps: Steps, places: I64 | None = None, *, is_whole: bool = Tr
 
 
 def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
-    """Return what equivalent steps have in common about their regions, as int64 ``[steps, n]``.
+    """Return the properties of regions that equivalent steps share, as int64 ``[steps, n]``.
 
-    This is the shape of the region, or for a transfer whose cost depends on positions, its stage.
-    For a transfer to another stage, it is the shapes and the relative position of both regions.
+    These are the shape of the region and, for a transfer whose cost depends on positions, its
+    stage. If no PE or link is dead, a transfer to another stage has the difference in position and
+    shape between both regions instead of its stage.
 
     Args:
         steps, places, is_whole: As in `step_classes`.
-        fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the target
-            stage is set to 0 where the result describes its region.
+        fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the
+            target stage is set to 0 where the result describes its region.
     """
     by_place = transfer_steps(steps, lambda kind: kind.by_place)
     stage, relations = np.where(by_place, 1 + steps.stage, 0), np.zeros((len(steps), places.shape[1]), np.int64)

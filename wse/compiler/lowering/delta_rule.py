@@ -1,8 +1,8 @@
-"""Linear attention with the gated delta rule: a state of constant size takes the place of a KV cache.
+"""Linear attention with the gated delta rule: a state of constant size replaces a KV cache.
 
 Features are divided over the columns of the region, and the state of a column over its rows
-(`wse_mappings.cuts.linear_cut`). A row needs few features of each key, which its PEs gather from the
-columns of the head. A block of tokens then needs one all-reduce along the columns: each PE
+(`wse_mappings.cuts.linear_cut`). A row needs few features of each key, which its PEs gather from
+the columns of the head. A block of tokens then needs one all-reduce along the columns: each PE
 multiplies its slices of queries and keys by its part of the state and by each other, and the sums
 determine the corrections of all tokens of the block (`wse_kernels.compute.delta_rule`). A prompt
 chunk is processed block by block, because every block reads the state after the block before.
@@ -60,7 +60,7 @@ class _Sizes(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """Number of projected features per token: queries, keys, values, gates, strengths, decays."""
+        """Projected features per token: queries, keys, values, gates, write strengths, decays."""
         return 2 * self.Hk * self.F + 2 * self.values + 2 * self.Hk * self.G
 
 

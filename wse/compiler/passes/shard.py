@@ -134,7 +134,7 @@ def _in_first_layer(op: Op) -> Op:
 
 
 def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
-    """For each stage, return whether it has attention, and the names of its tables of frequencies.
+    """Return whether each stage has attention, and the names of its tables of frequencies.
 
     The names are those of the rotary position embeddings of its layers. Both determine which tables
     the PEs of the stage store (`region_tables`).

@@ -16,11 +16,11 @@ NAMES_OF_FAMILY: Final = ("model_type", "architectures", "auto_map")
 MAX_SHOWN: Final = 8
 """Maximum number of settings that a message lists."""
 MIN_SIMILARITY: Final = 0.6
-"""Minimum similarity of names that are written almost alike."""
+"""Minimum similarity of the spelling of two names that are considered similar."""
 
 
 class _Candidate(NamedTuple):
-    """A family and what it does not support of a config.
+    """A family, and the parts of a config that it does not support.
 
     Attributes:
         refusal: Why the family refuses the config; "" if it does not.
@@ -41,8 +41,9 @@ class _Candidate(NamedTuple):
 def nearest_family(config: ConfigReader, families: Iterable[Family], unstated_dtype: str) -> str:
     """Return a sentence that names the nearest family, and the settings that it does not support.
 
-    This is the family that reads the config and leaves the fewest keys unread. Among equal ones, it
-    is the one with the most similar name, or else the one that is most like Llama.
+    This is the family that reads the config and leaves the fewest keys unread. If several families
+    leave equally few, the one with the most similar name is chosen, or else the one in which the
+    model differs least from Llama.
 
     Args:
         config: Reader of a config whose family is unknown. If it describes a multimodal model, only
@@ -80,7 +81,7 @@ def _order(name: str) -> tuple[bool, str]:
 
 
 def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_dtype: str) -> _Candidate:
-    """Return what a family does not support of a config.
+    """Return the parts of a config that a family does not support.
 
     Settings that switch something off are not counted.
 
@@ -104,7 +105,7 @@ def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_d
 
 
 def _value_text(value: Any) -> str:
-    """Return the text of a value, or the kind of value if it has several parts."""
+    """Return a value as text. A table is shown as ``{...}`` and a list as ``[...]``."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return "{...}" if isinstance(value, dict) else "[...]"
     return repr(value)

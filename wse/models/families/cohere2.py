@@ -1,4 +1,4 @@
-"""Cohere 2 (Command R7B, Command A): Cohere with windows, and rotation only in layers with windows."""
+"""Cohere 2 (Command R7B, Command A): Cohere with sliding windows; other layers do not rotate."""
 
 from __future__ import annotations
 

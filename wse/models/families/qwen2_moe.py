@@ -1,4 +1,4 @@
-"""Qwen2-MoE (Qwen1.5-MoE): Qwen2 with experts, and a shared expert that is scaled by a trained gate."""
+"""Qwen2-MoE (Qwen1.5-MoE): Qwen2 with experts, and a shared expert with a trained gate."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape:
 
 
 def qkv_of_groups(name: str, spec: ModelSpec, file_name: str, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return the slice of a matrix that stores queries, keys and values for one KV head after another.
+    """Return the slice of a matrix that stores queries, keys and values, KV head after KV head.
 
     The rows of a KV head are its query heads, its keys and its values. The result is () for tensors
     that the matrix does not contain.

@@ -27,9 +27,9 @@ def sum_elements(M: int, Hk: int, G: int, V: int) -> int:
 def _convolve_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, taps: int, C: int) -> float:
     """Return how many cycles ``convolve_slices`` takes.
 
-    The kernel clears the room of the column's values and gates, computes one multiply-add vector
-    per token and tap over the channels of the PE, applies SiLU, also to the gates, and moves the
-    inputs that it stores.
+    The kernel clears the memory for the values and gates of the column. For each token, it computes
+    one multiply-add vector per tap over the channels of the PE, and applies SiLU to the results and
+    to the gates. Then it moves the stored inputs.
 
     Args:
         c: Costs of operations on the PE.

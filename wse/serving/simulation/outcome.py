@@ -15,12 +15,12 @@ from wse.errors import WseBug
 from wse.serving.simulation.workload import Workload
 
 PIPELINE_SPACING: Final = 0.9
-"""Minimum time between two arrivals in a closed loop, relative to the first arrivals.
+"""Minimum time between two arrivals in a closed loop, as a fraction of that between the first two.
 
 This value is for machines whose passes have no common start.
 """
 PASS_SPACING: Final = 0.99
-"""The same for machines whose passes have a common start.
+"""The same fraction for machines whose passes have a common start.
 
 It is larger because prompts that arrive during one pass share the next pass and delay each other.
 """
@@ -92,8 +92,8 @@ class Recorder:
 
     In a closed loop, the number of users is constant: only some requests arrive at first, and each
     later request arrives when the reader of another request has received the last token, and has
-    paused for the think time. Unless requests may start together (``keeps_distance``), two measures keep them from
-    synchronising:
+    paused for the think time. Unless requests may start together (``keeps_distance``), two measures
+    keep them from synchronising:
 
     - Requests that end together do not start together.
     - If passes have a common start, later requests arrive at evenly distributed times within a pass

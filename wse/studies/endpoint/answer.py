@@ -6,7 +6,7 @@ import asyncio
 
 
 class PacedAnswer:
-    """An answer that grows over time, and that one reader waits for.
+    """An answer that grows over time, and whose tokens one reader waits for.
 
     A reader that is slower than the machine gets several tokens at a time, and delays nobody else.
 
@@ -29,7 +29,7 @@ class PacedAnswer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all tokens have been released."""
+        """True if all tokens have been released."""
         return len(self.token_times_s) == self.new_tokens
 
     def release(self, tokens: int, at_s: float) -> None:

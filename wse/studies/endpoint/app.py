@@ -1,4 +1,4 @@
-"""The ASGI application of the endpoint: its addresses and the handling of their requests."""
+"""The ASGI application of the endpoint: its paths, and the functions that handle their requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wse.studies.endpoint.service import AnsweredRequest, Service
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STREAM_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 CLIENT_CLOSED: Final = 499
-"""HTTP status for a client that has gone away, which nobody receives."""
+"""HTTP status of a request whose client has disconnected. Nobody receives it."""
 
 
 class EventStream:
@@ -37,7 +37,7 @@ class EventStream:
         self._events = events
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send the response. A client that goes away ends it."""
+        """Send the response. It ends early if the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         async with aclosing(self._events(Request(scope, receive))) as events:
             async for event in events:

@@ -44,7 +44,7 @@ class AnswerBody(BaseModel):
 
     @property
     def includes_usage(self) -> bool:
-        """Whether a stream ends with the number of tokens."""
+        """True if a stream ends with the number of tokens."""
         return self.stream_options is not None and self.stream_options.include_usage
 
 
@@ -69,7 +69,7 @@ class CompletionBody(AnswerBody):
 
 
 class TextPart(BaseModel):
-    """A part of a message; parts that are no text, such as images, are refused."""
+    """A part of a message. Only text is accepted; images, for example, are refused."""
 
     type: Literal["text"]
     text: str

@@ -1,4 +1,4 @@
-"""Errors of the API: what a client gets instead of an answer."""
+"""Errors of the API, which a client gets instead of an answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ApiError(Exception):
 
 
 def invalid_body(error: ValidationError) -> ApiError:
-    """Return the API's error for a request body that is no JSON or has a wrong field."""
+    """Return the API's error for a request body that is not JSON or has an invalid field."""
     first = error.errors(include_url=False)[0]
     param = ".".join(str(part) for part in first["loc"][:1]) or None
     return ApiError(400, f"{param or 'body'}: {first['msg']}", param=param)

@@ -72,7 +72,7 @@ class PacedMachine:
             self._advance()
 
     def _advance(self) -> None:
-        """Simulate up to the current time, release tokens that are due, and schedule the next call."""
+        """Simulate up to the current time, release due tokens, and schedule the next call."""
         now_s = self.now_s()
         self.live.run_until(now_s)
         for due in self.live.pop_tokens(now_s):

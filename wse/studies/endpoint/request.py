@@ -54,8 +54,7 @@ class EndpointRequest:
     speed: Annotated[
         float,
         Option(
-            doc="Seconds of the predicted machine per second of real time. With 0.1, everything takes ten times as "
-            "long.",
+            doc="Simulated seconds per second of real time. With 0.1, all tokens come ten times as slowly.",
             panel="Serving",
             metavar="F",
         ),
@@ -63,7 +62,7 @@ class EndpointRequest:
     text: Annotated[
         str,
         Option(
-            doc="Text of the answers: the prompt again (echo), or that of a file. A token is four characters.",
+            doc="Text of the answers: the prompt (echo), or the content of a file. A token is four characters.",
             panel="Serving",
             metavar="echo|FILE",
         ),

@@ -1,4 +1,4 @@
-"""Service: what an endpoint needs to answer requests, apart from HTTP."""
+"""Service: the part of an endpoint that does not depend on HTTP."""
 
 from __future__ import annotations
 

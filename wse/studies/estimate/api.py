@@ -108,9 +108,9 @@ def estimate(
         defects: Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such
             as 1e-4.
         defects_seed: Random seed that selects the dead PEs.
-        workload (chat|summarize|rag|coding-agent|voice): Kind of service whose requests set lengths
-            that are not given; for serve-sim also their spread, shared prefixes and the users'
-            pauses. Sources and assumptions are in wse/data/workloads.toml.
+        workload (chat|summarize|rag|coding-agent|voice): Typical service, which sets the lengths of
+            requests; for serve-sim also their spread, shared prefixes and the users' pauses. Other
+            options override it. Sources: wse/data/workloads.toml.
         prompt_len: Tokens of each user's prompt, such as 4k (4,096). Default: that of workload, or
             1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of workload,

@@ -51,7 +51,7 @@ class UsersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceResult(Result):
-    """Memory of one sequence in a model with linear attention, summed over all PEs, without padding."""
+    """Memory of a sequence in a model with linear attention, over all PEs, without padding."""
 
     state_bytes: Annotated[int, Doc("states of linear attention, which do not depend on the context", "B")]
     kv_bytes_per_token: Annotated[int, Doc("KV cache per token", "B")]

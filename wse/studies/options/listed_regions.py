@@ -60,8 +60,8 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     for index, region in enumerate(regions):
         if spec.post_norms and region.first_part > 1:
             message = (
-                f"{file}: region {index}: parts = [{region.first_part}, {region.last_part - 1}]: what a feed-forward "
-                f"block of {spec.name} makes is normalised as a whole; begin with part 0 or 1"
+                f"{file}: region {index}: parts = [{region.first_part}, {region.last_part - 1}]: the output of "
+                f"a feed-forward block of {spec.name} is normalised as a whole; begin with part 0 or 1"
             )
             raise BadInput(message)
     if last.last_layer == spec.layer_count and last.last_part < LAYER_PARTS:
@@ -80,6 +80,6 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     if spec.tied_embedding and len(regions) > 1 and last.first_layer == last.last_layer:
         message = (
             f"{file}: region {len(regions) - 1}: layers = []: the head of {spec.name} shares the table of the "
-            "embedding, which the first region holds; leave the last region out"
+            "embedding, which the first region stores; leave the last region out"
         )
         raise BadInput(message)

@@ -38,8 +38,8 @@ class WorkloadOptions:
     workload_name: Annotated[
         str | None,
         Option(
-            doc="Kind of service whose requests set lengths that are not given; for serve-sim also their spread, "
-            "shared prefixes and the users' pauses. Sources and assumptions are in wse/data/workloads.toml.",
+            doc="Typical service, which sets the lengths of requests; for serve-sim also their spread, shared "
+            "prefixes and the users' pauses. Other options override it. Sources: wse/data/workloads.toml.",
             panel="Prompt",
             metavar="chat|summarize|rag|coding-agent|voice",
             known_values=known_names.workloads,

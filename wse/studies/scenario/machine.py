@@ -79,7 +79,7 @@ class ServedUsers(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the KV caches of all users fit."""
+        """True if the KV caches of all users fit."""
         return self.point.concurrency <= self.deployment.max_concurrency
 
     @property

@@ -106,8 +106,8 @@ def serve_sim(
             new_tokens, and optionally tier, prefix and prefix_tokens. With users, constant means
             that each user sends the next request when an answer ends. Default: constant if users
             sets the rate, else poisson.
-        rate: Requests per second; the times of a trace are stretched. Default: the rate that users
-            generate, or by load, or that of the trace.
+        rate: Requests per second; the times of a trace are scaled to it. Default: the rate that
+            users generate, that of load, or that of the trace.
         load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
         requests: Number of requests; of a trace, the first N. Default: 10,000, or all of the trace.
         time_scale: Factor for the arrival times of a trace: with 0.5, requests arrive twice as
@@ -149,7 +149,8 @@ def serve_sim(
         prefix_tokens: Tokens at the start of each prompt that it shares with other prompts.
             Default: the share of workload, or none.
         prefixes: Number of different shared prefixes.
-        fast_share: Fraction of requests in a fast tier, which never waits for other requests.
+        fast_share: Fraction of requests in a fast tier, which are admitted and read before all
+            others.
         ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a text has
             a unit.
         tpot: Promised time per output token after the first, for goodput, such as 2ms. A number is

@@ -44,8 +44,8 @@ class TrafficOptions:
     rate: Annotated[
         float | None,
         Option(
-            doc="Requests per second; the times of a trace are stretched. Default: the rate that --users generate, "
-            "or by --load, or that of the trace.",
+            doc="Requests per second; the times of a trace are scaled to it. Default: the rate that --users "
+            "generate, that of --load, or that of the trace.",
             panel="Serving",
             metavar="R",
         ),
@@ -116,7 +116,7 @@ class TrafficOptions:
     fast_share: Annotated[
         float,
         Option(
-            doc="Fraction of requests in a fast tier, which never waits for other requests.",
+            doc="Fraction of requests in a fast tier, which are admitted and read before all others.",
             panel="Serving",
             metavar="F",
         ),

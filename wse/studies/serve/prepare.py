@@ -53,7 +53,7 @@ class PreparedServe:
 
     @property
     def has_times(self) -> bool:
-        """Whether the arrival times come from a trace and must not change."""
+        """True if the arrival times come from a trace and must not change."""
         return self.trace is not None
 
     @property
@@ -101,7 +101,7 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
 
 
 def _check_states(request: ServeRequest, decode: Placement) -> None:
-    """Check that no option keeps or moves KV caches alone if the model has states as well.
+    """Check that no option stores or moves KV caches if the model also has states.
 
     Raises:
         BadInput: ``--prefix-cache`` or ``--prefill own`` is specified for such a model.
@@ -110,7 +110,7 @@ def _check_states(request: ServeRequest, decode: Placement) -> None:
     options = {"--prefix-cache": request.batches.prefix_cache, f"--prefill {OWN}": request.prefilling.prefill == OWN}
     for option, is_requested in options.items():
         if is_requested and spec.linear is not None:
-            message = f"{option}: {spec.name} has linear attention, whose states are not kept or moved: leave it out"
+            message = f"{option}: not supported for {spec.name}, which has states of linear attention; leave it out"
             raise BadInput(message)
 
 

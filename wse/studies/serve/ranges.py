@@ -29,10 +29,11 @@ from wse.studies.serve.machines.machine import ServingMachine
 from wse.studies.serve.result import ServedResult
 
 ARRIVED_SHARES: Final = {"mean": 0.5, "p50": 0.5, "p99": 0.99}
-"""Fraction of the arrivals before the request with a statistic of TTFT, if a queue grows steadily.
+"""Time of arrival of the request with a given statistic of TTFT, as a fraction of the makespan.
 
-After a time t of overload, the queue takes t (1 / throughput - 1) to process, where the throughput
-is relative to the arrivals.
+A queue is assumed to grow steadily, so later requests wait longer. A request that arrives after t
+seconds of overload waits t (1 / throughput - 1) seconds, where the throughput is relative to the
+arrivals.
 """
 
 

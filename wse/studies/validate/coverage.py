@@ -1,4 +1,4 @@
-"""Coverage: the share of measurements that are inside the interval of their prediction.
+"""Coverage: the fraction of measurements that are inside the interval of their prediction.
 
 Only rows that no constant was fitted on are counted. An interval contains the model error: how far
 predictions of the same kind are from measurements of other sources. The residuals of the row's own

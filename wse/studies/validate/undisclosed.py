@@ -1,9 +1,9 @@
 """Settings that services on wafers do not publish, as alternatives with weights.
 
 A measurement that does not state the number of wafers, the precision or the drafts is predicted
-with the most plausible setting. The interval of the prediction also covers the other settings
-(``wse/data/undisclosed_settings.toml``): it belongs to a mixture of distributions, one for each
-combination of alternatives.
+with the first alternative of each setting in ``wse/data/undisclosed_settings.toml``. The interval
+of the prediction also covers the other alternatives: it belongs to a mixture of distributions, one
+for each combination of alternatives.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ AS_PREDICTED: Final = (Alternative(weight=1.0, rate_ratio=1.0),)
 def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative, ...]:
     """Return the combinations of settings that are possible for a measurement.
 
-    Measurements of other things than the speed of a service state all settings.
+    Only speeds of services can have undisclosed settings.
 
     Args:
         m: The measurement.
@@ -71,7 +71,9 @@ def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative
 
 
 def _alternatives(rows: Sequence[Mapping[str, Any]], *, is_drafted: bool) -> list[Alternative]:
-    """Return the alternatives of a setting; those with several ratios of speeds are divided evenly.
+    """Return the alternatives of a setting, with one entry for each of their speed ratios.
+
+    The weight of an alternative is divided evenly over its ratios.
 
     Args:
         rows: The alternatives in the file.

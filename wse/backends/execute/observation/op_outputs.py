@@ -122,9 +122,11 @@ def parts_of(
 ) -> list[OutputPart]:
     """Return where the PEs store the parts of an op's output.
 
-    The result is empty if no step stores the output: for a norm that is merged into a matrix product,
-    for queries, keys and values if the attention scores are scaled instead of the queries, and for
-    those of gated attention, which several steps store.
+    The result is empty in these cases:
+
+    - a norm that is merged into a matrix product, because no step stores its output
+    - queries, keys and values if the attention scores are scaled instead of the queries
+    - queries, keys and values of gated attention, because several steps store them
 
     Args:
         program: The compiled Program.

@@ -1,4 +1,4 @@
-"""Transfers of a phase, grouped into classes of equal steps, with their words on links over all runs."""
+"""Transfers of a phase in classes of equal steps, with their words on links over all runs."""
 
 from __future__ import annotations
 

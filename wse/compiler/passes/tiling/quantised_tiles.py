@@ -178,8 +178,8 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
     """Divide the outputs of each row or column of PEs (a line) into runs that share a scale.
 
     A run consists of neighbouring outputs in one block of ``block`` outputs of the matrix. Its
-    length is stored in one byte, so longer runs are split. Padding belongs to the preceding run. All experts
-    of a line are divided in the same way as the first one.
+    length is stored in one byte, so longer runs are split. Padding belongs to the preceding run.
+    All experts of a line are divided in the same way as the first one.
 
     Args:
         index: int32 ``[lines, experts, outputs]``; -1 for padding.

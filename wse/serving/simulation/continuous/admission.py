@@ -61,7 +61,7 @@ class Admission:
 
     @property
     def head_fits(self) -> bool:
-        """Whether the next waiting request can be admitted: a batch slot and space are free."""
+        """True if the next waiting request can be admitted: a batch slot and space are free."""
         head = self._head()
         return head is not None and self._fits(head)
 

@@ -1,8 +1,8 @@
 """LiveMachine: a simulated machine whose requests are not known in advance.
 
-Requests are added while the simulation runs, and can be cancelled. The times of their tokens are
-available before they are due, except for tokens of the round that starts now. A round is the time
-in which each user gets one decode pass.
+Requests are added while the simulation runs, and can be cancelled. In a round, each user gets one
+decode pass. A round is simulated as a whole when it starts, so the times of its tokens are known
+before they are due.
 
 Times are equal to those of a simulation that knows all requests, with one exception: a request that
 arrives during a round, and fits only because another one leaves at the end of this round, may be
@@ -157,7 +157,7 @@ class LiveMachine:
         return due
 
     def next_change_s(self) -> float:
-        """Return until when the simulation need not continue, unless a request arrives."""
+        """Return the time until which the simulation can pause if no request arrives."""
         machine = self.machine
         if machine.record.is_done:
             return inf

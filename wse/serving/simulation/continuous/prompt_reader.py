@@ -51,7 +51,7 @@ class PromptReader:
         self._queues[tier].append(request)
 
     def remove(self, request: int, tier: int) -> bool:
-        """Stop to read the prompt of a request, if it is being read; return whether it was.
+        """Stop reading the prompt of a request. Return whether it was being read.
 
         Args:
             request: Index of the request.

@@ -8,8 +8,8 @@ from typing import Protocol
 class TokenObserver(Protocol):
     """Receiver of token times, which are reported as soon as they are known.
 
-    A reported time may be up to one round, the time in which each user gets one decode pass, ahead
-    of the requests that the machine knows.
+    In a round, each user gets one decode pass. The times of a round may be reported when it starts,
+    so they do not depend on requests that arrive later in the same round.
     """
 
     def first_token(self, request: int, at_s: float) -> None:

@@ -30,7 +30,7 @@ only where GPUs are too slow. All other cases are ``other``.
 
 @dataclass(frozen=True, kw_only=True)
 class CurveCertainty(Result):
-    """In what fraction of the samples each statement of the verdict holds.
+    """Fractions of the samples in which the statements of the verdict hold.
 
     The compared machines are the same in all samples.
     """
@@ -48,7 +48,7 @@ class CurveCertainty(Result):
 
 
 def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> CurveCertainty:
-    """Return in what fraction of the samples wafers or GPUs are faster, and cheaper.
+    """Return the fractions of the samples in which the statements of the verdict hold.
 
     1. The fastest wafers and GPUs for one user are compared.
     2. The wafers and GPUs with the cheapest token are compared, with the users that saturate them.
@@ -56,8 +56,8 @@ def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> 
 
     Args:
         samples: The machines in each sample.
-        best_machines: Machines with the cheapest token at some speed, at least one of wafers and of GPUs.
-            Only these are compared in step 3.
+        best_machines: Machines with the cheapest token at some speed, at least one of wafers and
+            of GPUs. Only these are compared in step 3.
     """
     # 1. One user.
     fastest_machines = [fastest_of(samples, kind) for kind in (WAFER, GPU)]

@@ -1,4 +1,4 @@
-"""Machines of a comparison for samples of all that is uncertain: constants, model errors, prices.
+"""Compared machines, with samples of everything uncertain: constants, model errors and prices.
 
 All machines are sampled with the same random numbers. What two machines have in common, such as the
 price of a wafer or the model error of GPUs, therefore cancels when they are compared sample by
@@ -30,12 +30,12 @@ SampledMachines = Mapping[Machine, Sequence[Machine]]
 
 _FIGURES: Final = ("ttft_s", "tokens_per_s_per_user", "tokens_per_s")
 _AMOUNTS: Final = ("usd_per_million_tokens", "joules_per_token")
-"""Figures of an operating point that have an interval; the amounts are numbers with a source."""
+"""Amounts of an operating point that have an interval. Each is a number with a source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowedDeployment:
-    """A deployment all of whose times are multiplied by the same ratio.
+    """A deployment whose times are all multiplied by the same ratio.
 
     It implements `wse.serving.operating_point.Deployment`.
 

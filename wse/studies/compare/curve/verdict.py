@@ -91,7 +91,7 @@ def _cheapest(cheapest_machines: Sequence[Machine], samples: SampledMachines) ->
 
 
 def _price(machine: Machine, samples: SampledMachines) -> str:
-    """Format the cost per million tokens with the maximum useful number of users, with its interval."""
+    """Format the cost per million tokens at the maximum useful user count, with its interval."""
     sampled = figures_of(samples[machine], machine.useful_users)["usd_per_million_tokens"]
     value = full_cost(machine)
     return with_interval(price(value), " USD per million", range_of(value, sampled), price)
@@ -107,9 +107,7 @@ def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
     )
     speeds = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
     text = with_interval(speeds, "", certainty.tokens_per_s, count)
-    return (
-        f"With the users that each machine serves at a speed, wafers have the cheaper token {text}.{wafers_only_text}"
-    )
+    return f"At equal speed per user, wafers have the cheaper token {text}.{wafers_only_text}"
 
 
 def _certainty(

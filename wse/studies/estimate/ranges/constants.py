@@ -43,12 +43,12 @@ class UncertainConstant:
 
     @property
     def is_rate(self) -> bool:
-        """Whether the constant is a rate, so that times depend on its reciprocal."""
+        """True if the constant is a rate, so that times depend on its reciprocal."""
         return "_per_" in self.name or self.name == CLOCK
 
     @property
     def is_in_seconds(self) -> bool:
-        """Whether the constant is a time in seconds, whose effect does not depend on the clock."""
+        """True if the constant is a time in seconds, whose effect does not depend on the clock."""
         return self.name.endswith("_s")
 
     def position(self, value: Any) -> Any:

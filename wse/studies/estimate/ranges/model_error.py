@@ -52,8 +52,10 @@ Errors of a single source do not show how much the predictions for another sourc
 """
 
 Alternatives = Sequence[tuple[float, float]]
-"""Settings that are possible for a measurement: their probability, and the predicted value with them,
-divided by the prediction."""
+"""Possible settings of a measurement, as (probability, ratio) pairs.
+
+The ratio is the predicted value with these settings, divided by the prediction.
+"""
 AS_PREDICTED: Final[Alternatives] = ((1.0, 1.0),)
 
 ErrorKind = Literal["decode", "prefill", "gpu_dense", "gpu_experts"]
@@ -98,9 +100,8 @@ class ModelError:
         Args:
             ratio: Predicted value, divided by the measured one.
             confidence: Confidence of the interval, such as 0.9.
-            alternatives: (weight, ratio) pairs of settings that are possible: the probability of
-                the setting, and the predicted value with it, divided by ``ratio``'s predicted value.
-                The interval is that of the mixture.
+            alternatives: Settings that are possible. The interval is that of the mixture of their
+                distributions.
         """
         probability = sum(weight * self.probability(float(np.log(ratio * other))) for weight, other in alternatives)
         return abs(probability - 0.5) <= confidence / 2

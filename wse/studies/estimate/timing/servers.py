@@ -1,4 +1,4 @@
-"""Servers of a compiled Program, which handle one batch of tokens at a time: PE regions, links and host connections."""
+"""Servers of a compiled Program: PE regions, links and host connections."""
 
 from __future__ import annotations
 

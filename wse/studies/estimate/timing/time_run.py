@@ -14,7 +14,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """How many tokens a run routed to each expert, for each prompt chunk and each decoded token."""
+    """Numbers of tokens that a run routed to each expert, per prompt chunk and per decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]

@@ -89,7 +89,7 @@ def read_acceptance(text: str) -> DraftAcceptance:
     parts = text.split(",")
     if not parts[0].strip()[:1].isdigit() and parts[0].strip()[:1] not in (".", "-", "+"):
         is_model = text in model_names() or Path(text).is_dir()
-        remedy = f"a draft model is given by --draft-model {text} and, for its acceptance, --draft typical"
+        remedy = f"give a draft model as --draft-model {text}, and its acceptance as --draft typical"
         raise UnknownName(
             "acceptance of drafts", text, known_acceptances(), place="--draft", remedy=remedy if is_model else ""
         )

@@ -37,19 +37,19 @@ def read_rows(
 
     Args:
         lines: All lines of the file.
-        required_columns: Columns that must be there.
+        required_columns: Columns that the file must have.
 
     Yields:
         Each line below the header, and its values without surrounding spaces, keyed by column.
 
     Raises:
-        BadInput: A column is missing or there twice, or a row has the wrong number of values.
+        BadInput: A column is missing or occurs twice, or a row has the wrong number of values.
     """
     header = next(lines)
     names = column_names(header)
     missing_names = [name for name in required_columns if name not in names]
     if missing_names or len(set(names)) < len(names):
-        fault = f"column {missing_names[0]} is missing" if missing_names else "a column is there twice"
+        fault = f"column {missing_names[0]} is missing" if missing_names else "a column occurs twice"
         message = f"{header.place}: {fault}; begin with a row such as {','.join(required_columns)}"
         raise BadInput(message)
     for line in lines:

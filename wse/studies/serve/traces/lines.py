@@ -42,8 +42,8 @@ def read_lines(path: Path) -> Iterator[TraceLine]:
         The lines that are not empty, in the order of the file.
 
     Raises:
-        BadInput: The file is not a readable regular file or not text in UTF-8, or a line or what is
-            read of the file is too large.
+        BadInput: The file is not a readable regular file or not text in UTF-8, or a line or the
+            part of the file that is read is too large.
     """
     number = total_bytes = 0
     try:

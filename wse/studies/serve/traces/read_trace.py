@@ -25,7 +25,7 @@ from wse.studies.serve.traces.wse_csv import WseCsv
 FORMATS: Final[tuple[TraceFormat, ...]] = (WseCsv(), Mooncake(), AZURE, SPLITWISE, BURSTGPT)
 MAX_REQUESTS: Final = 1_000_000
 MAX_BLOCKS: Final = 5_000_000
-"""Maximum number of different blocks of prompts, each of which takes some 200 bytes."""
+"""Maximum number of different blocks of prompts, each of which needs about 200 bytes of memory."""
 LATEST_S: Final = 1e9
 
 

@@ -1,4 +1,4 @@
-"""Splitwise traces in the format of Vidur (Agrawal et al., MLSys 2024; github.com/microsoft/vidur)."""
+"""Splitwise traces in the format of Vidur (Agrawal et al., MLSys 2024, github.com/microsoft/vidur)."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class DescribedRun:
 
     @property
     def states_stages(self) -> bool:
-        """Whether the contents of all pipeline stages are known, so that they can be timed."""
+        """True if the contents of all pipeline stages are known, so that they can be timed."""
         return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
