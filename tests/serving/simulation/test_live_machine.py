@@ -54,7 +54,7 @@ def live_times(live: LiveMachine, work: Workload) -> dict[int, list[tuple[float,
 def test_first_and_last_tokens_are_those_of_a_simulation_that_knows_all_requests(
     policy: ContinuousPolicy, prefill: PrefillMachine | None
 ) -> None:
-    options = WorkloadOptions(requests=200, prompt_tokens=20, new_tokens=30, length_cv=1.0, context=400)
+    options = WorkloadOptions(requests=200, prompt_tokens=20, new_tokens=30, prompt_cv=1.0, answer_cv=1.0, context=400)
     work = draw_workload(options).at_rate(6.0)
     known = simulate_continuous(work, COSTS, policy, prefill=prefill)
     times = list(live_times(LiveMachine(requests([0.0], [20], [30]), COSTS, policy, prefill=prefill), work).values())

@@ -27,7 +27,8 @@ from wse.studies.estimate.timing import first_token
 from wse.studies.estimate.timing import pipelining as module
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result, pipelining_tables
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
-from wse.studies.estimate.timing.stage_times import stage_times, streams_in_cache
+from wse.studies.estimate.timing.stage_times import stage_times
+from wse.studies.results.sram import streams_in_cache
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)

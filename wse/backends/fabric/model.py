@@ -13,22 +13,22 @@ from functools import cache, partial
 
 import numpy as np
 
-from wse.arrays import F64, I64
+from wse.arrays import I64
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.expert_columns import EVEN, Pairs
 from wse.backends.fabric.expert_costs import RoutedCosts
-from wse.backends.fabric.group_cost import GroupCosts, first_steps
-from wse.backends.fabric.group_time import GroupCost
+from wse.backends.fabric.group_cost import GroupCosts
 from wse.backends.fabric.links.routes import Routes
 from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.backends.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
 from wse.backends.fabric.step_cost import StepCosts
+from wse.backends.fabric.step_starts import origins, starts
 from wse.backends.fabric.token_class import CacheUse, TokenClass
 from wse.backends.fabric.traffic_counts import TrafficCounts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Slots
 from wse.program.transfers.transfer_types import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
@@ -52,7 +52,7 @@ class Fabric:
         self.routes = Routes(program, meshes)
         self.traffic = Traffic(program, self.routes)
         self._counts = TrafficCounts(program, self.routes, self.traffic)
-        self._slots, self._origins = cache(program.cache_slots), cache(_origins)
+        self._slots, self._origins = cache(program.cache_slots), cache(origins)
         self._set_costs(wafer, software, None)
 
     def with_costs(self, wafer: WaferSpec, software: SoftwareProfile) -> Fabric:
@@ -269,7 +269,7 @@ class Fabric:
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.route_rewrites * self.software.route_rewrite_cycles
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
-            start=_starts(*self._origins(phase.steps), cost),
+            start=starts(*self._origins(phase.steps), cost),
             by_cause=cost.by_cause,
             used_crossings={},
             contention=cost.contention,
@@ -285,36 +285,3 @@ class Fabric:
         have the same shape.
         """
         return self._counts.shape_classes(phase.steps)
-
-
-def _origins(steps: Steps) -> tuple[I64, I64]:
-    """Return, for each step, the two steps from which `_starts` computes its start.
-
-    Returns:
-        int64 ``[steps]``, twice: the first step of the group of concurrent steps to which a step
-        belongs, and the first step of its loop, or the step itself outside loops.
-    """
-    first = first_steps(steps)
-    first_of_group = np.repeat(first, np.diff(first, append=len(steps)))
-    first_of_loop = np.where(steps.loop < 0, np.arange(len(steps)), np.append(steps.loops[:, 0], 0)[steps.loop])
-    return first_of_group, first_of_loop
-
-
-def _starts(first_of_group: I64, first_of_loop: I64, cost: GroupCost) -> F64:
-    """Return the cycle at which each step starts for the first time, as float64 ``[steps]``.
-
-    A step in a loop starts after all steps before the loop and after the first iteration of the
-    preceding steps in the loop.
-
-    Args:
-        first_of_group: int64 ``[steps]``, the first step of each step's group of concurrent steps.
-        first_of_loop: int64 ``[steps]``, the first step of each step's loop, or the step itself.
-        cost: Cost of the groups, with one row per step.
-    """
-    cycles_before, first_iteration_cycles = (
-        np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_iteration)
-    )
-    return np.asarray(
-        cycles_before[first_of_loop] + first_iteration_cycles[first_of_group] - first_iteration_cycles[first_of_loop],
-        np.float64,
-    )

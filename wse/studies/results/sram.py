@@ -176,3 +176,11 @@ def kv_capacity_tokens(program: Program) -> int:
         return program.context
     capacity = cache_capacity(program, program.context)
     return max(0, capacity.tokens // program.batch - capacity.state_tokens)
+
+
+def streams_in_cache(program: Program) -> int:
+    """Return the maximum number of batches in flight whose KV caches and states fit in free SRAM.
+
+    A batch has ``program.batch`` users.
+    """
+    return min((room // (kv + state) for kv, state, room in program.user_bytes() if kv + state), default=1)

@@ -24,7 +24,8 @@ from wse.serving.pipelining import (
 from wse.serving.route import alone_cycles, as_loop, busiest_server, busy_cycles
 from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, chunks_result
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK
-from wse.studies.estimate.timing.stage_times import stage_times, streams_in_cache
+from wse.studies.estimate.timing.stage_times import stage_times
+from wse.studies.results.sram import streams_in_cache
 
 PASSES: Final = 4
 """Passes per stream in a simulation: two to reach the steady state and two to measure."""

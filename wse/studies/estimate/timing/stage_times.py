@@ -28,7 +28,6 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
 from wse.program.phase import Phase
-from wse.program.program import Program
 from wse.program.steps import HOST, Steps
 from wse.program.transfers.stage_streams import StageStream
 from wse.program.transfers.transfer import Transfer
@@ -89,14 +88,6 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
         decode=reader.route(program.decode, decode),
         servers=tuple(reader.servers),
     )
-
-
-def streams_in_cache(program: Program) -> int:
-    """Return the maximum number of batches in flight whose KV caches and states fit in all free SRAM.
-
-    A batch has ``program.batch`` users.
-    """
-    return min((room // (kv + state) for kv, state, room in program.user_bytes() if kv + state), default=1)
 
 
 class RouteReader:
@@ -160,18 +151,15 @@ class RouteReader:
     def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
         """Compute the route of a phase without looking it up in the cache of `route`.
 
-        1. Divide the steps into segments (`_segments_of`).
-        2. Convert each segment to a visit. A step that sends words becomes two visits: one to the
-           sender, which starts the transfer, and one to a link.
+        Each segment of steps becomes a visit. A step that sends words becomes two visits: one to
+        the sender, which starts the transfer, and one to a link.
         """
-        # 1. Segments of steps.
         if phase.steps not in self._segments:  # segments do not depend on the costs
             self._segments[phase.steps] = self._segments_of(phase)
         segments = self._segments[phase.steps]
         first_steps = [segment.first_step for segment in segments]
         cycles = np.add.reduceat(cost.by_step, first_steps).tolist()
         launches = cost.by_cause[first_steps, CAUSES.index("launch")].tolist()
-        # 2. Visits.
         visits: list[Visit] = []
         postponed = 0.0  # work of a receiver right before the words arrive; counted after their arrival
         for (_, server, stream, is_before_arrival), total, launch_cycles in zip(
