@@ -1,4 +1,4 @@
-"""Certainty of the verdict on a claim: its share of the samples, and what would change it.
+"""Certainty of the verdict on a claim: its fraction of the samples, and what would change it.
 
 A figure with *cases* is an array. Its first element is the figure with the stated constants, and
 the others are its samples. All figures have the same samples of the same constants, so that the
