@@ -89,7 +89,7 @@ def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> No
 def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse, command: str) -> None:
     text = (
         r"caches of (\d+) sequences of 16 tokens on 1 wafer; "
-        r"give --users (\d+), more (--wafers \(by bytes at least \d+\) or )?--replicas"
+        r"give --users (\d+), more (--wafers (\(by bytes at least \d+\) )?or )?--replicas"
     )
     room, room_by_bytes = (re.search(text, wse(command, *SMALL, "--users", n).refusal()) for n in ("457", "4000"))
     assert room is not None
