@@ -22,6 +22,7 @@ from wse_kernels.codegen.lanes import MAX_LANES
 from wse_kernels.communication import column_messages, column_sums, copies, exchanges, row_messages, row_sums
 from wse_kernels.compute import (
     activation,
+    convolution,
     delta_rule,
     elementwise,
     latent,
@@ -68,7 +69,7 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
 COMPUTE = _kernels(
     *(linear, rms_norm, layer_norm, rotary),
     *(kv_cache, softmax, ring, normalisation),
-    *(elementwise, latent, delta_rule, activation, vocabulary, router),
+    *(elementwise, latent, convolution, delta_rule, activation, vocabulary, router),
     *(pairs, products),
 )
 """Compute kernels, as functions of one block. `over_blocks` adds the calling convention."""

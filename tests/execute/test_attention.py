@@ -21,8 +21,9 @@ from wse.compiler.options import BASELINE, DECODE, MESH_GEMM, MESH_GEMM_OWN, OPT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import fits
 from wse.errors import BadInput, WseBug
+from wse.models.attention_traits import Latent, PositionScale, Rope
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Latent, Layer, ModelSpec, PositionScale, Rope
+from wse.models.spec import Layer, ModelSpec
 from wse.program.program import Program
 
 WAYS = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]

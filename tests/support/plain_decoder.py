@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from plain_router import one_expert, routes
 
-from wse.models.spec import Layer, ModelSpec, Rope
+from wse.models.attention_traits import Rope
+from wse.models.spec import Layer, ModelSpec
 
 F64 = npt.NDArray[np.float64]
 
@@ -44,7 +45,7 @@ def latent_attention(spec: ModelSpec, w: Callable[[str], F64], rotated: Callable
 
 
 Tell = Callable[[str, F64], None]
-"""Hears the name of an op of `wse.models.graph` and what it makes, ``[tokens, ...]``."""
+"""Hears the name of an op of `wse.models.op` and what it makes, ``[tokens, ...]``."""
 
 
 def plain_logits(

@@ -17,8 +17,9 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import with_group_count
+from wse.models.attention_traits import Latent, PositionScale
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Experts, Latent, Layer, ModelSpec, PositionScale
+from wse.models.spec import Experts, Layer, ModelSpec
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 
 Random = np.random.Generator

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from wse.models.attention_traits import Latent, LinearAttention
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Latent, Layer, LinearAttention, ModelSpec
+from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 
 Tensor = npt.NDArray[np.float32]

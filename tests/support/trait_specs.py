@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from tiny_model import tiny_spec
 
-from wse.models.spec import Layer, ModelSpec, PositionScale
+from wse.models.attention_traits import PositionScale
+from wse.models.spec import Layer, ModelSpec
 
 TRAITS = replace(
     tiny_spec(),

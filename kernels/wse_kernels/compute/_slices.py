@@ -1,4 +1,4 @@
-"""Division of work among neighbouring PEs that would otherwise all compute the same."""
+"""Division of work or data among neighbouring PEs."""
 
 from __future__ import annotations
 
@@ -46,3 +46,16 @@ def group_of_column(col, columns, groups):
     if group >= larger:
         group = larger + (col - larger * (size + 1)) // size
     return group, group * size + min(group, larger), size + (1 if group < larger else 0)
+
+
+@helper_function
+def slice_of_index(index, size, extent):
+    """Return the first element of one of several equal slices, and the element after its last.
+
+    Args:
+        index: Index of the slice. Slices after the last element are empty.
+        size: Maximum number of elements of a slice.
+        extent: Number of elements of all slices.
+    """
+    first = min(index * size, extent)
+    return first, min(first + size, extent)

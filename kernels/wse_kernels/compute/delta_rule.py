@@ -1,4 +1,4 @@
-"""Kernels of linear attention: a short convolution, and the gated delta rule.
+"""Kernels of the gated delta rule, the recurrence of linear attention.
 
 The state of a value head is a matrix S [key features, value features]. A token with query q, key k
 of length 1, value v, decay g <= 0 and write strength b changes it as follows (Yang et al., Gated
@@ -19,150 +19,12 @@ from wse_kernels.codegen.elementary import exponential, logarithm_plus_one
 from wse_kernels.codegen.elements import clear_rows, convert_elements, narrow, widen
 from wse_kernels.codegen.jit import helper_function
 from wse_kernels.codegen.lanes import lane_values
-from wse_kernels.operands.delta import (
-    ConvolutionShape,
-    ConvolutionTensors,
-    DeltaShape,
-    DeltaTensors,
-    KeyTensors,
-    StateSlice,
-)
+from wse_kernels.compute._slices import slice_of_index
+from wse_kernels.operands.delta import DeltaShape, DeltaTensors, StateSlice
 from wse_kernels.operands.group import Place
 
 POSITION = 0  # word of ctl: position of the first token of the phase
 ZERO, ONE, LENGTH_EPS = np.float32(0.0), np.float32(1.0), np.float32(1e-6)
-
-
-def place_keys(place: Place, acc, f32, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
-    """Copy the features of queries and keys that belong to both the mesh row and the mesh column.
-
-    A column computes some features of each key head, and a row needs others. A later sum over the
-    columns of the head completes the features of the row. All other elements of ``out`` become
-    zero.
-
-    Args:
-        place: Position of the block (group of neighbouring PEs).
-        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
-        at: Addresses of the column's features, of its first feature, and of the row's features.
-        shape, part: Sizes of the heads, and the features of the row.
-        F: Number of features per key head that the column computes.
-        stride: Distance from one token of ``x`` to the next, in elements.
-    """
-    block, heads, K = place.block, 2 * shape.Hk, part.K
-    clear_rows(acc, block, at.out, shape.M * heads * K)
-    begin, end = _slice(place.row % part.key_rows, K, shape.D)
-    for i in range((end - begin) * F):
-        feature, j = begin + i // F, i % F
-        for lane in range(acc.shape[2]):
-            first = np.int64(f32[block, at.first, lane]) - 1
-            if first >= 0 and first + j == feature:
-                for h in range(shape.M * heads):
-                    source = acc[block, at.x + h // heads * stride + h % heads * F + j, lane]
-                    acc[block, at.out + h * K + feature - begin, lane] = source
-
-
-def convolve_slices(
-    place: Place,
-    act,
-    wgt,
-    acc,
-    f32,
-    ctl,
-    at: ConvolutionTensors,
-    shape: DeltaShape,
-    part: StateSlice,
-    convolution: ConvolutionShape,
-):
-    """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
-
-    y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel. The PE owns
-    its slices of queries and keys, and the value channels of its column from C * row on. The inputs
-    that the next tokens need are stored. Only SiLU is applied to the gates of these channels.
-
-    Args:
-        place: Position of the block (group of neighbouring PEs).
-        act, wgt, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
-        ctl: Token and cache counters of each mesh row.
-        at: Addresses of the inputs, weights, stored inputs and results.
-        shape, part: Sizes of the heads, and the PE's slice of them.
-        convolution: Number of inputs per output, value channels on the PE, and their layout.
-    """
-    block, (M, Hk, G, D, V, tokens_before), (taps, C, stride) = place.block, shape, convolution
-    values, count, views = Hk * G * V, 2 * Hk * part.K, (act, wgt, acc, f32)
-    storage = (taps - 1, count + C, ctl[place.row, POSITION] + tokens_before == 0)
-    first, last = _slice(place.row % part.key_rows, part.K, D)
-    for e in range(count):
-        if first + e % part.K < last:
-            tokens = at.new_keys + e, M, count
-            _convolve(views, block, tokens, at.key_taps + e, count, at.inputs + e, storage, at.keys + e)
-    clear_rows(f32, block, at.sums, 2 * M * values)
-    first, last = _slice(place.row, C, values)
-    for e in range(first, last):
-        tokens, inputs = (at.new_values + e, M, stride), at.inputs + count + e - first
-        _convolve(views, block, tokens, at.value_taps + e, values, inputs, storage, at.sums + e)
-        for m in range(M):
-            for lane in range(acc.shape[2]):
-                gate = widen(acc[block, at.new_values + m * stride + values + e, lane])
-                f32[block, at.sums + (M + m) * values + e, lane] = gate / (ONE + exponential(-gate))
-
-
-@helper_function
-def _slice(index, size, extent):
-    """Return the first element of one of several equal slices, and the element after its last.
-
-    Args:
-        index: Index of the slice. Slices after the last element are empty.
-        size: Maximum number of elements of a slice.
-        extent: Number of elements of all slices.
-    """
-    first = min(index * size, extent)
-    return first, min(first + size, extent)
-
-
-@helper_function
-def _convolve(views, block, tokens, taps, width, inputs, storage, out):
-    """Convolve one channel of all lanes, and store the inputs that the next tokens need.
-
-    Args:
-        views: SRAM as activations, weights, accumulators and float32 numbers.
-        block: Index of the block (group of neighbouring PEs).
-        tokens: Address of the first token's input, number of tokens, and distance between inputs.
-        taps: Address of the first weight.
-        width: Distance from one weight to the next, and from one result to the next.
-        inputs: Address of the oldest stored input.
-        storage: Number of stored inputs, distance from one to the next, and whether they count as
-            zeros.
-        out: Address of the first result.
-    """
-    act, wgt, acc, f32 = views
-    (x, M, stride), (past, step, is_first) = tokens, storage
-    lanes = act.shape[2]
-    values = lane_values(lanes)
-    for m in range(M):
-        for lane in range(lanes):
-            values[lane] = ZERO
-        for j in range(past + 1):
-            token = m + j - past
-            if token >= 0:
-                for lane in range(lanes):
-                    value = widen(narrow(widen(acc[block, x + token * stride, lane]), act[block, 0, lane]))
-                    values[lane] += widen(wgt[block, taps + j * width, lane]) * value
-            elif not is_first:
-                for lane in range(lanes):
-                    value = widen(act[block, inputs + (past + token) * step, lane])
-                    values[lane] += widen(wgt[block, taps + j * width, lane]) * value
-        for lane in range(lanes):
-            f32[block, out + m * width, lane] = values[lane] / (ONE + exponential(-values[lane]))
-    for j in range(past):
-        token = M + j - past
-        for lane in range(lanes):
-            if token >= 0:
-                value = widen(acc[block, x + token * stride, lane])
-            elif is_first:
-                value = ZERO
-            else:
-                value = widen(act[block, inputs + (j + M) * step, lane])
-            act[block, inputs + j * step, lane] = narrow(value, act[block, 0, lane])
 
 
 def state_products(place: Place, f32, ctl, keys, state, sums, shape: DeltaShape, part: StateSlice):
@@ -192,8 +54,8 @@ def state_products(place: Place, f32, ctl, keys, state, sums, shape: DeltaShape,
     read = sums + 2 * M * H * V
     dots = read + 2 * M * H * V
     clear_rows(f32, block, read, 2 * M * H * V + Hk * M * (2 * M + 1))
-    first, last = _slice(place.row % key_rows, K, D)
-    begin, end = _slice(place.row // key_rows, N, V)
+    first, last = slice_of_index(place.row % key_rows, K, D)
+    begin, end = slice_of_index(place.row // key_rows, N, V)
     if ctl[place.row, POSITION] + tokens_before > 0:
         for i in range(M * 2 * H):  # part 0: keys; part 1: queries
             m, query, h = i // (2 * H), i // H % 2, i % H
@@ -356,8 +218,8 @@ def _update_state(f32, place, at, shape, part, h, is_first):
     (M, Hk, G, _, V, _), (K, N, key_rows), block = shape, part, place.block
     H, lanes = Hk * G, f32.shape[2]
     factors = lane_values(lanes)
-    first, last = _slice(place.row % key_rows, K, shape.D)
-    begin, end = _slice(place.row // key_rows, N, V)
+    first, last = slice_of_index(place.row % key_rows, K, shape.D)
+    begin, end = slice_of_index(place.row // key_rows, N, V)
     lengths, total = at.sums + 4 * M * H * V + h // G * M * M, at.scratch + M - 1
     for lane in range(lanes):
         factors[lane] = ZERO if is_first else exponential(f32[block, total, lane])

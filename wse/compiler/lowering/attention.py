@@ -22,9 +22,9 @@ from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.softmax import attend, divide_by_sums, softmax_operands
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
-from wse.compiler.passes.tiling.tiles import frequencies_name
+from wse.compiler.passes.tiling.index_tables import frequencies_name
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import CacheShift

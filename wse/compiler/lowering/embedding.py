@@ -13,7 +13,7 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.sums import all_reduce, to_all_wafers
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, fixed_number
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.number_formats import round_to
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS

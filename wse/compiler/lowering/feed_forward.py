@@ -9,7 +9,7 @@ from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.program.isa.activation import ACTIVATIONS
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS

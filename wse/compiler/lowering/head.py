@@ -16,7 +16,7 @@ from wse.compiler.lowering.phase.user_tokens import over_tokens
 from wse.compiler.lowering.sums import all_reduce_of_wafers
 from wse.compiler.options import PREFILL
 from wse.compiler.symbolic import SymAddress, SymBuffer
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS

@@ -29,10 +29,10 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.softmax import attend
 from wse.compiler.lowering.sums import all_reduce
-from wse.compiler.passes.tiling.tiles import FIRST, HEADS, WANTED
+from wse.compiler.passes.tiling.index_tables import FIRST, HEADS, WANTED
 from wse.compiler.symbolic import SymAddress, SymNumber
-from wse.models.graph import Op
-from wse.models.spec import Latent
+from wse.models.attention_traits import Latent
+from wse.models.op import Op
 from wse.program.isa.operands import ATTO
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.latent_cut import LatentCut

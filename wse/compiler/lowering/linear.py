@@ -21,7 +21,7 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.split_block import keeps_input, stream_before_block, stream_of_parts
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 

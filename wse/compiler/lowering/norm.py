@@ -14,7 +14,7 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.split_block import sends_choice, stream_before_block
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.symbolic import SymAddress, SymBuffer
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.program.isa.operands import ATTO
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.layer_parts import BLOCK

@@ -8,7 +8,7 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS
 from wse_mappings.schedule import Arrival

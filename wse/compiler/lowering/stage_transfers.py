@@ -10,7 +10,7 @@ from wse.compiler.lowering.embedding import ID_BYTES, multicast_along_rows
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.split_block import choice_of_parts, sends_choice, stream_before_block, stream_of_parts
 from wse.compiler.symbolic import SymAddress
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
 from wse.program.transfers.stage_streams import Crossing, StageTransfer

@@ -29,7 +29,8 @@ from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import joins, rewrite
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymBuffer, SymPhase
-from wse.models.graph import Op, ops_in_order
+from wse.models.graph import ops_in_order
+from wse.models.op import Op
 from wse.models.spec import Layer
 from wse.program.isa.pe_costs import pe_costs
 from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts

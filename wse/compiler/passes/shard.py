@@ -13,12 +13,13 @@ from typing import Protocol, TypeVar
 
 from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.index_tables import frequencies_name, frequency_table, index_tables
 from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling_of
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiling.tiles import frequencies_name, frequency_table, index_tables
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
-from wse.models.graph import Op, name_in_layer, ops_in_order
+from wse.models.graph import ops_in_order
+from wse.models.op import Op, name_in_layer
 from wse.models.spec import ModelSpec
 from wse.program.tiles import Tile
 

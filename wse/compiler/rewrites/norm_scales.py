@@ -29,7 +29,7 @@ from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.options import NORM_SCALES, Options
-from wse.compiler.passes.tiling.tiles import norm_products_name
+from wse.compiler.passes.tiling.vector_tiles import norm_products_name
 from wse.compiler.rewrites.mergeable_norms import MergeableNorm, mergeable_norm, scaled_vectors
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (

@@ -26,7 +26,7 @@ from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
-from wse.models.graph import Op, name_in_layer
+from wse.models.op import Op, name_in_layer
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import coding_of
 from wse.program.tiles import Tile

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from wse.models.attention_traits import LinearAttention
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_HEADS, MAX_LAYERS, WIDEST, read_decoder, read_heads
 from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
 from wse.models.configs.layer_kinds import FULL, layer_kinds
 from wse.models.configs.rope_config import read_rope
-from wse.models.spec import Layer, LinearAttention, ModelSpec
+from wse.models.spec import Layer, ModelSpec
 
 LINEAR: Final = "linear_attention"
 UNSTATED_HEAD_SIZE: Final = 256

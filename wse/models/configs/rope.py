@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from wse.models.spec import Rope
+from wse.models.attention_traits import Rope
 
 F32 = npt.NDArray[np.float32]
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from wse.errors import BadModel
+from wse.models.attention_traits import Rope
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.rope import (
     linear_rope,
@@ -20,7 +21,6 @@ from wse.models.configs.rope import (
     plain_rope,
 )
 from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR, read_long_rope, read_yarn
-from wse.models.spec import Rope
 
 LONGEST_CONTEXT: Final = 2**30
 LARGEST_BASE: Final = 1e15

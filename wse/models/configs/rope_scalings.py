@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from wse.models.attention_traits import Rope
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.rope import long_rope, long_rope_magnitude, yarn_magnitude, yarn_rope
-from wse.models.spec import Rope
 
 SMALLEST_FACTOR: Final = 1e-6
 LARGEST_FACTOR: Final = 1e6

@@ -11,13 +11,14 @@ from typing import Final
 
 import numpy as np
 
+from wse.models.attention_traits import Latent
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, layer_count, read_decoder, require_class
 from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names_beyond
-from wse.models.spec import Latent, ModelSpec
+from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import SIGMOID_NAMES, expert_slices
 from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, rows_of_heads, split_halves
 

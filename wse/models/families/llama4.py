@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
+from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
@@ -20,7 +21,7 @@ from wse.models.configs.layer_kinds import FULL, layer_kinds, read_rotary
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
 from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
-from wse.models.spec import Layer, ModelSpec, PositionScale
+from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.expert_tensors import stacked_slices
 from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import LONGEST_CONTEXT, TABLES, read_rope
 from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, harmless_names
-from wse.models.spec import ModelSpec, PositionScale
+from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, text_tensors
 
 UNSTATED_HEAD_SIZE: Final = 128

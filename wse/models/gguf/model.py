@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadModel, UnknownName
+from wse.models.attention_traits import Rope
 from wse.models.configs.config import spec_of
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.configs import ARCHITECTURES, hugging_face_config
@@ -15,7 +16,7 @@ from wse.models.gguf.file import GgufFile
 from wse.models.gguf.header import Header
 from wse.models.gguf.names import ROPE_FACTORS, family_entries
 from wse.models.gguf.rules import stored_entry
-from wse.models.spec import ModelSpec, Rope
+from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_entry import FLOATS, TensorEntry
 
 QUANTISED_MODEL_DTYPE: Final = "float16"

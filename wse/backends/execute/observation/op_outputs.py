@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import I32
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
 from wse.program.isa.instructions import CODES, KERNELS, kernel_named

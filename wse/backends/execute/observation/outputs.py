@@ -18,7 +18,8 @@ from wse.arrays import I32
 from wse.backends.execute.calls.streams import Call
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.observation.op_outputs import OutputPart, at_the_end, parts_of, shape_of
-from wse.models.graph import PARTS_MARK, op_graph, ops_in_order
+from wse.models.graph import op_graph, ops_in_order
+from wse.models.op import PARTS_MARK
 from wse.models.spec import ModelSpec
 from wse.program.phase import Phase
 from wse.program.program import Program

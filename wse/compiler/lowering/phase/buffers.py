@@ -8,7 +8,7 @@ from typing import Any
 from wse.compiler.state import PatternCall
 from wse.compiler.symbolic import SymBuffer
 from wse.errors import WseBug
-from wse.models.graph import name_in_layer
+from wse.models.op import name_in_layer
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import LineSchedule
 

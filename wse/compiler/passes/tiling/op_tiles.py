@@ -14,18 +14,11 @@ import numpy as np
 from wse.arrays import I32
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, NORM_SCALES, PREFILL, ROUTER_COPIES, ROUTER_SCORES, VERIFY
 from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
-from wse.compiler.passes.tiling.tiles import (
-    column_vectors,
-    hidden_vectors,
-    matrix_tile,
-    norm_products,
-    part_of,
-    skewed_tiles,
-    tile_of,
-    tiles_in_place,
-)
+from wse.compiler.passes.tiling.tile_parts import matrix_tile, part_of, tile_of
+from wse.compiler.passes.tiling.tiles import skewed_tiles, tiles_in_place
+from wse.compiler.passes.tiling.vector_tiles import column_vectors, hidden_vectors, norm_products
 from wse.compiler.state import RegionCut, State
-from wse.models.graph import Op
+from wse.models.op import Op
 from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile, TilePart

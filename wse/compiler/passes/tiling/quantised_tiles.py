@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.passes.tiling.tiles import part_of, tile_of
+from wse.compiler.passes.tiling.tile_parts import part_of, tile_of
 from wse.errors import DoesNotFit
-from wse.models.graph import parts_suffix
+from wse.models.op import parts_suffix
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import GROUP_NUMBERS, MAX_GROUPS, Coding, codes_name, scales_name

@@ -29,8 +29,9 @@ from wse.compiler.search.search import search
 from wse.compiler.search.trees import with_group_count
 from wse.hardware.mesh import mesh_on
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.attention_traits import Latent
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Experts, Latent, Layer, ModelSpec
+from wse.models.spec import Experts, Layer, ModelSpec
 from wse.program.program import Program
 
 EXPERTS: Final = 8

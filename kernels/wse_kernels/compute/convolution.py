@@ -1,0 +1,139 @@
+"""Kernels that prepare queries, keys and values of linear attention for the gated delta rule.
+
+Features of queries and keys are placed on their rows. A causal convolution then combines the last
+few tokens, separately for every channel (Yang et al., Gated Delta Networks, arXiv 2412.06464).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wse_kernels.codegen.elementary import exponential
+from wse_kernels.codegen.elements import clear_rows, narrow, widen
+from wse_kernels.codegen.jit import helper_function
+from wse_kernels.codegen.lanes import lane_values
+from wse_kernels.compute._slices import slice_of_index
+from wse_kernels.operands.delta import ConvolutionShape, ConvolutionTensors, DeltaShape, KeyTensors, StateSlice
+from wse_kernels.operands.group import Place
+
+POSITION = 0  # word of ctl: position of the first token of the phase
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
+
+
+def place_keys(place: Place, acc, f32, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
+    """Copy the features of queries and keys that belong to both the mesh row and the mesh column.
+
+    A column computes some features of each key head, and a row needs others. A later sum over the
+    columns of the head completes the features of the row. All other elements of ``out`` become
+    zero.
+
+    Args:
+        place: Position of the block (group of neighbouring PEs).
+        acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
+        at: Addresses of the column's features, of its first feature, and of the row's features.
+        shape, part: Sizes of the heads, and the features of the row.
+        F: Number of features per key head that the column computes.
+        stride: Distance from one token of ``x`` to the next, in elements.
+    """
+    block, heads, K = place.block, 2 * shape.Hk, part.K
+    clear_rows(acc, block, at.out, shape.M * heads * K)
+    begin, end = slice_of_index(place.row % part.key_rows, K, shape.D)
+    for i in range((end - begin) * F):
+        feature, j = begin + i // F, i % F
+        for lane in range(acc.shape[2]):
+            first = np.int64(f32[block, at.first, lane]) - 1
+            if first >= 0 and first + j == feature:
+                for h in range(shape.M * heads):
+                    source = acc[block, at.x + h // heads * stride + h % heads * F + j, lane]
+                    acc[block, at.out + h * K + feature - begin, lane] = source
+
+
+def convolve_slices(
+    place: Place,
+    act,
+    wgt,
+    acc,
+    f32,
+    ctl,
+    at: ConvolutionTensors,
+    shape: DeltaShape,
+    part: StateSlice,
+    convolution: ConvolutionShape,
+):
+    """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
+
+    y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel. The PE owns
+    its slices of queries and keys, and the value channels of its column from C * row on. The inputs
+    that the next tokens need are stored. Only SiLU is applied to the gates of these channels.
+
+    Args:
+        place: Position of the block (group of neighbouring PEs).
+        act, wgt, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
+        ctl: Token and cache counters of each mesh row.
+        at: Addresses of the inputs, weights, stored inputs and results.
+        shape, part: Sizes of the heads, and the PE's slice of them.
+        convolution: Number of inputs per output, value channels on the PE, and their layout.
+    """
+    block, (M, Hk, G, D, V, tokens_before), (taps, C, stride) = place.block, shape, convolution
+    values, count, views = Hk * G * V, 2 * Hk * part.K, (act, wgt, acc, f32)
+    storage = (taps - 1, count + C, ctl[place.row, POSITION] + tokens_before == 0)
+    first, last = slice_of_index(place.row % part.key_rows, part.K, D)
+    for e in range(count):
+        if first + e % part.K < last:
+            tokens = at.new_keys + e, M, count
+            _convolve(views, block, tokens, at.key_taps + e, count, at.inputs + e, storage, at.keys + e)
+    clear_rows(f32, block, at.sums, 2 * M * values)
+    first, last = slice_of_index(place.row, C, values)
+    for e in range(first, last):
+        tokens, inputs = (at.new_values + e, M, stride), at.inputs + count + e - first
+        _convolve(views, block, tokens, at.value_taps + e, values, inputs, storage, at.sums + e)
+        for m in range(M):
+            for lane in range(acc.shape[2]):
+                gate = widen(acc[block, at.new_values + m * stride + values + e, lane])
+                f32[block, at.sums + (M + m) * values + e, lane] = gate / (ONE + exponential(-gate))
+
+
+@helper_function
+def _convolve(views, block, tokens, taps, width, inputs, storage, out):
+    """Convolve one channel of all lanes, and store the inputs that the next tokens need.
+
+    Args:
+        views: SRAM as activations, weights, accumulators and float32 numbers.
+        block: Index of the block (group of neighbouring PEs).
+        tokens: Address of the first token's input, number of tokens, and distance between inputs.
+        taps: Address of the first weight.
+        width: Distance from one weight to the next, and from one result to the next.
+        inputs: Address of the oldest stored input.
+        storage: Number of stored inputs, distance from one to the next, and whether they count as
+            zeros.
+        out: Address of the first result.
+    """
+    act, wgt, acc, f32 = views
+    (x, M, stride), (past, step, is_first) = tokens, storage
+    lanes = act.shape[2]
+    values = lane_values(lanes)
+    for m in range(M):
+        for lane in range(lanes):
+            values[lane] = ZERO
+        for j in range(past + 1):
+            token = m + j - past
+            if token >= 0:
+                for lane in range(lanes):
+                    value = widen(narrow(widen(acc[block, x + token * stride, lane]), act[block, 0, lane]))
+                    values[lane] += widen(wgt[block, taps + j * width, lane]) * value
+            elif not is_first:
+                for lane in range(lanes):
+                    value = widen(act[block, inputs + (past + token) * step, lane])
+                    values[lane] += widen(wgt[block, taps + j * width, lane]) * value
+        for lane in range(lanes):
+            f32[block, out + m * width, lane] = values[lane] / (ONE + exponential(-values[lane]))
+    for j in range(past):
+        token = M + j - past
+        for lane in range(lanes):
+            if token >= 0:
+                value = widen(acc[block, x + token * stride, lane])
+            elif is_first:
+                value = ZERO
+            else:
+                value = widen(act[block, inputs + (j + M) * step, lane])
+            act[block, inputs + j * step, lane] = narrow(value, act[block, 0, lane])

@@ -1,0 +1,121 @@
+"""Tiles of an op's trained vectors: biases, head gains, sinks, and products of weights with norms.
+
+Trained vectors are divided like the values they apply to. A vector over outputs, which are divided
+over columns, is the same in all rows and is used in every phase. A vector over hidden features is
+divided over rows for decode, and over columns for MeshGEMM.
+"""
+
+from __future__ import annotations
+
+from wse.arrays import I32
+from wse.compiler.passes.tiling.tile_parts import part_of, tile_of, vector_tile
+from wse.compiler.state import RegionCut
+from wse.errors import WseBug
+from wse.models.op import Op
+from wse.models.spec import ModelSpec
+from wse.program.program import TIMES
+from wse.program.steps import ROWS
+from wse.program.tiles import Tile
+
+NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
+"""For ops whose norm may be applied after their products, the name of that norm."""
+
+
+def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
+    """Return the tiles of an op's trained vectors that are divided over columns in every phase.
+
+    Such vectors are biases, head-norm gains and attention sinks. Vectors over hidden features are
+    excluded.
+
+    Args:
+        op: The op.
+        cut: How model dimensions are divided over the PEs of the region.
+        spec: Model.
+    """
+    return [
+        vector_tile(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
+        for group in op.vectors
+        if not _is_hidden(group[0])
+    ]
+
+
+def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
+    """Return the tiles of an op's trained vectors over hidden features, such as norm biases.
+
+    Args:
+        op: The op.
+        cut: How model dimensions are divided over the PEs of the region.
+        axis: Axis along which the features vary: COLUMNS for decode, ROWS for MeshGEMM.
+    """
+    return [vector_tile(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
+
+
+def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
+    """Return a tile with the products of an op's matrices and the preceding norm's gain and bias.
+
+    The rewrite `norm_scales`, which applies a LayerNorm after the op instead of before it, needs
+    these products. Products with the gain come first, then products with the bias. They are float32
+    and divided over columns.
+
+    Args:
+        op: The op.
+        cut: How model dimensions are divided over the PEs of the region.
+        spec: Model.
+
+    Returns:
+        A list with the tile; an empty list for ops that do not follow such a norm.
+    """
+    if op.kind not in NORM_OF or not spec.pre_norms:
+        return []
+    norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
+    parts = [
+        part_of(f"{name}{TIMES}{vector}", None, outputs)
+        for vector in (norm, f"{norm}_bias")[: 1 + spec.has_norm_bias]
+        for name, outputs in zip(op.weights, over_columns, strict=True)
+    ]
+    return [tile_of(parts, view="f32", name=norm_products_name(f"layers.{op.layer}.{norm}"))]
+
+
+def norm_products_name(norm: str) -> str:
+    """Return the name of the tile with the products of weights and a norm's gain and bias.
+
+    `norm_products` creates this tile.
+    """
+    return f"{norm}_products"
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether a trained vector applies to hidden features, according to its name."""
+    return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
+
+
+def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
+    """Return which elements of a trained vector each column of PEs stores.
+
+    The result is int32 ``[cols, n]``. The name of the vector determines how it is divided.
+    """
+    match name.rpartition(".")[2]:
+        case "head_bias":
+            return cut.vocab
+        case "q_bias" | "q_gate_bias":
+            return cut.queries
+        case "k_bias" | "v_bias":
+            return cut.keys
+        case "q_norm" | "k_norm" if spec.head_norm == "rms_all":
+            return cut.queries if name.endswith("q_norm") else cut.keys
+        case "q_norm" | "k_norm" | "k_rope_bias":
+            return cut.heads.features
+        case "sinks":
+            return cut.heads.query_heads(spec.queries_per_kv)
+        case "gate_bias" | "up_bias":
+            return cut.shared if ".shared." in name else cut.ffn
+        case "log_rate" | "decay_bias" if cut.linear is not None:
+            return cut.linear.value_heads
+        case "norm" if cut.linear is not None:
+            return cut.linear.heads.features
+        case "q_a_bias" if cut.latent is not None:
+            return cut.latent.source
+        case "kv_a_bias" if cut.latent is not None:
+            return cut.latent.latent
+    message = f"no division over columns is known for {name}"
+    raise WseBug(message)

@@ -1,0 +1,78 @@
+"""Op: a node of the graph of a model. Also the names of ops in layers and in parts of split blocks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from wse_mappings.cuts.layer_parts import ATTENTION, Parts
+
+_LAYER: Final = re.compile(r"layers\.[0-9]+\.")
+
+PARTS_MARK: Final = ":"
+"""Separator in an op's name between the name of the whole op and the parts it covers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """A node of the model graph, such as a matrix product or a norm.
+
+    Attributes:
+        name: Unique name, such as ``layers.3.qkv``, with a suffix if the op computes only some
+            parts of a split feed-forward block.
+        kind: Type of the op, which determines how it is lowered to steps.
+        layer: Index of the layer; -1 outside the layers.
+        weights: Names of its weight tensors in wse.
+        vectors: Names of additional trained vectors, such as biases and gains. Vectors of one group
+            are stored side by side.
+        parts: Parts of the layer that the op computes: attention, or some of the equal parts into
+            which the feed-forward features are divided.
+    """
+
+    name: str
+    kind: str
+    layer: int
+    weights: tuple[str, ...]
+    vectors: tuple[tuple[str, ...], ...] = ()
+    parts: Parts = ATTENTION
+
+    def in_layer(self, layer: int) -> Op:
+        """Return the same op in another layer.
+
+        An op outside the layers is returned unchanged.
+        """
+        if self.layer < 0:
+            return self
+        return Op(
+            name=name_in_layer(self.name, layer),
+            kind=self.kind,
+            layer=layer,
+            weights=tuple(name_in_layer(name, layer) for name in self.weights),
+            vectors=tuple(tuple(name_in_layer(name, layer) for name in group) for group in self.vectors),
+            parts=self.parts,
+        )
+
+
+@lru_cache(maxsize=1 << 15)
+def name_in_layer(name: str, layer: int) -> str:
+    """Return the name of an op or tensor with the layer index replaced.
+
+    If several names are joined by +, all of them are changed.
+
+    >>> name_in_layer("prefill.layers.12.q+layers.12.k", 3)
+    'prefill.layers.3.q+layers.3.k'
+    """
+    return _LAYER.sub(f"layers.{layer}.", name)
+
+
+def parts_suffix(parts: Parts) -> str:
+    """Return the op-name suffix for the parts that the op computes.
+
+    The suffix is "" for attention and for a feed-forward block that is not split.
+
+    >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
+    ('', '', ':1-2')
+    """
+    return f"{PARTS_MARK}{parts.first}-{parts.last - 1}" if parts.cuts_block else ""
