@@ -73,6 +73,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("deepseek_v3", {"rope_interleave": False}, "…: rotated pairs must be neighbours; supported: true"),
     ("deepseek_v3", {"qk_rope_head_dim": 3}, "…: rotary positions pair features of a head: give an even size"),
     ("deepseek_v3", {"q_lora_rank": DROPPED}, "has no q_lora_rank; add it: an integer from 1 to 1,048,576"),
+    (
+        "deepseek_v3",
+        {"rope_parameters": {"rope_type": "yarn", "factor": 40.0, "mscale_all_dim": 1e6}},
+        "rope_parameters.mscale_all_dim = 1000000.0: give a number above 1e-06, at most 100",
+    ),
     ("gemma", {"hidden_act": "relu"}, "…: supported: gelu_pytorch_tanh, gelu"),
     ("smollm3", {"no_rope_layers": [1]}, "…: give 0 or 1 for each of 2 layers"),
     ("ernie4_5_moe", {"use_bias": True}, "…: biases are not supported in this family; supported: false"),
