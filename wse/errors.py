@@ -30,6 +30,7 @@ from typing import Final
 
 _SHORTEST_PART: Final = 3  # minimum length of a name that is searched for inside known names
 _LONGEST_GROUP: Final = 8  # maximum size of a group whose names are listed for a name of another group
+_LONGEST_SHOWN: Final = 120  # maximum characters of an unknown name in a message
 
 
 class WseError(Exception):
@@ -79,7 +80,8 @@ class UnknownName(BadInput):
         prefix = f"{place}: " if place else ""
         rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
         rest = remedy or rest
-        super().__init__(f"{prefix}unknown {kind} {name!r}: {hint}{rest}")
+        shown_name = name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "…"
+        super().__init__(f"{prefix}unknown {kind} {shown_name!r}: {hint}{rest}")
 
 
 def _nearest_name(name: str, names: list[str]) -> str:

@@ -32,8 +32,8 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
     ),
     "qwen3": ("qwen3", {}, {"attention_bias"}, {"sliding_window": 5, "max_window_layers": 2}),
     "qwen3_moe": ("qwen3_moe", {}, {"num_local_experts"}, {"num_experts": 5}),
-    "qwen3_5": ("qwen3_5", {}, set(), {"full_attention_interval": 2, "mamba_ssm_dtype": "float32"}),
-    "qwen3_5_moe": ("qwen3_5_moe", {}, set(), {"full_attention_interval": 2, "mtp_num_hidden_layers": 1}),
+    "qwen3_5": ("qwen3_5", {}, set(), {"full_attention_interval": 2, "attn_output_gate": True}),
+    "qwen3_5_moe": ("qwen3_5_moe", {}, set(), {"full_attention_interval": 2, "mlp_only_layers": []}),
     "qwen3_next": ("qwen3_next", {}, set(), {"full_attention_interval": 4, "use_sliding_window": False}),
     "gpt_oss": (
         "gpt_oss",
@@ -96,7 +96,8 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
         {},
         {"partial_rotary_factor"},
         {"rotary_dim": 8, "use_qk_norm": True, "qk_norm_type": "per_layer", "scoring_func": "sigmoid", "use_mtp": True}
-        | {"use_routing_bias": True, "shared_intermediate_size": 0, "attn_type_list": [1, 1]},
+        | {"use_routing_bias": True, "shared_intermediate_size": 0, "shared_moe_mode": "sigmoid"}
+        | {"attn_type_list": [1, 1]},
     ),
     "gemma3": (
         "gemma3",
@@ -127,11 +128,17 @@ SPELLINGS: dict[str, tuple[str, Config, set[str], Config]] = {
         {},
         {"head_dim"},
         {"sliding_window_pattern": 2, "layer_switch": 4, "position_embedding_type": "rope_gptj", "rotary_pct": 1.0}
-        | {"order_of_interleaved_layers": "local_attn_first", "use_gated_activation": True, "use_parallel_block": True},
+        | {"order_of_interleaved_layers": "local_attn_first", "use_gated_activation": True, "use_parallel_block": True}
+        | {"use_parallel_embedding": True},
     ),
-    "gpt_neox": ("gpt_neox", {}, {"partial_rotary_factor"}, {"rotary_pct": 0.25, "rotary_emb_base": 10000}),
+    "gpt_neox": (
+        "gpt_neox",
+        {},
+        {"partial_rotary_factor"},
+        {"rotary_pct": 0.25, "attention_probs_dropout_prob": 0, "hidden_dropout_prob": 0},
+    ),
     "falcon": ("falcon", {}, {"num_ln_in_parallel_attn"}, {"apply_residual_connection_post_layernorm": False}),
-    "falcon_7b": ("falcon_7b", {}, {"num_kv_heads", "ffn_hidden_size"}, {"num_kv_heads": 71}),
+    "falcon_7b": ("falcon_7b", {}, {"num_kv_heads", "ffn_hidden_size"}, {"num_kv_heads": 71, "ff_factor": 4}),
     "gpt2": ("gpt2", {}, set(), {"n_ctx": 64}),
     "phi3": (
         "phi3",

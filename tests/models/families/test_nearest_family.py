@@ -59,3 +59,10 @@ def test_the_text_model_of_a_multimodal_model_is_compared(tmp_path: Path) -> Non
     assert refusal(UnknownName, read_config, path).startswith(
         f"{path}: unknown architecture 'sees': the nearest family is 'gemma2'"
     )
+
+
+def test_a_long_name_is_shortened(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIGS["llama"] | {"model_type": "x" * 3000}))
+    assert f"unknown architecture '{'x' * 120}…': the nearest" in (message := refusal(UnknownName, read_config, path))
+    assert len(message) < 500 + len(str(path))

@@ -41,6 +41,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"layer_types": ["sliding_attention"] * 4},
         "…: give one of full_attention, linear_attention for each of 4 layers",
     ),
+    (
+        "qwen3_next",
+        {"layer_types": ["linear_attention"] * 4},
+        "…: no layer has full attention; give at least one of 4 layers full_attention",
+    ),
+    (
+        "qwen3_5",
+        {"full_attention_interval": 9, "layer_types": DROPPED},
+        "…: no layer has full attention; give at least one of 2 layers full_attention",
+    ),
+    ("qwen3_5", {"attn_output_gate": False}, "…: the output of attention is always gated; supported: true"),
+    ("qwen3_5_moe", {"mlp_only_layers": [0]}, "…: every layer has experts; supported: []"),
     ("qwen3_moe", {"mlp_only_layers": [3]}, "…: give a list of integers from 0 to 2"),
     ("qwen3_moe", {"num_experts": 9}, "…: contradicts num_local_experts = 5; keep one"),
     ("qwen3_moe", {"num_experts_per_tok": 9}, "…: give an integer from 1 to 5"),
@@ -61,6 +73,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("deepseek_v3", {"rope_interleave": False}, "…: rotated pairs must be neighbours; supported: true"),
     ("deepseek_v3", {"qk_rope_head_dim": 3}, "…: rotary positions pair features of a head: give an even size"),
     ("deepseek_v3", {"q_lora_rank": DROPPED}, "has no q_lora_rank; add it: an integer from 1 to 1,048,576"),
+    (
+        "deepseek_v3",
+        {"rope_parameters": {"rope_type": "yarn", "factor": 40.0, "mscale_all_dim": 1e6}},
+        "rope_parameters.mscale_all_dim = 1000000.0: give a number above 1e-06, at most 100",
+    ),
     ("gemma", {"hidden_act": "relu"}, "…: supported: gelu_pytorch_tanh, gelu"),
     ("smollm3", {"no_rope_layers": [1]}, "…: give 0 or 1 for each of 2 layers"),
     ("ernie4_5_moe", {"use_bias": True}, "…: biases are not supported in this family; supported: false"),
@@ -78,6 +95,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("gpt_neox", {"hidden_size": 73}, "…: give a multiple of num_attention_heads = 3, or add head_dim"),
     ("falcon", {"alibi": True}, "…: positions in scores are not supported; supported: false"),
     ("falcon", {"num_kv_heads": 4}, "…: give a divisor of num_attention_heads = 6"),
+    ("falcon_7b", {"ff_factor": 3}, "…: contradicts ffn_hidden_size = 320; remove it"),
     ("falcon_7b", {"num_ln_in_parallel_attn": 2}, "…: supported: 1"),
     ("qwen2_moe", {"use_sliding_window": True}, "…: a sliding window is not supported in this family"),
     (
@@ -86,7 +104,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "has no rope_parameters.llama_4_scaling_beta",
     ),
     ("phimoe", {"num_experts_per_tok": 3}, "…: the sparse mixer selects two experts; supported: 2"),
-    ("granite", {"logits_scaling": 0}, "…: give a number above 0, at most 1e+06"),
+    *(
+        (name, {key: value}, "…: give a number above 1e-06, at most 1e+06")
+        for name, key, value in (
+            *(("granite", "logits_scaling", 1e-9), ("granite", "attention_multiplier", 0)),
+            *(("cohere", "logit_scale", 1e-13), ("gemma2", "query_pre_attn_scalar", 1e-30)),
+        )
+    ),
     ("opt", {"word_embed_proj_dim": 36}, "…: supported: hidden_size = 72"),
     ("opt", {"do_layer_norm_before": False}, "…: norms after blocks are not supported; supported: true"),
     ("opt", {"activation_function": "silu"}, "…: supported: relu, gelu"),

@@ -1,12 +1,14 @@
 """Configs of transformers 4 and 5 for the same model give the same spec."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.models.families.configs import CONFIGS, GEMMA3, LLAMA4, MINISTRAL3, QWEN3_5, SPELLINGS, Config, both
 from wse.models.configs.config import FAMILIES, read_config
+from wse.models.configs.rope import plain_rope
 from wse.models.spec import ModelSpec
 
 
@@ -28,6 +30,32 @@ BESIDE_VISION = [("llama4", LLAMA4), ("gemma3", GEMMA3), ("ministral3", MINISTRA
 @pytest.mark.parametrize(("name", "multimodal"), BESIDE_VISION)
 def test_a_text_model_beside_its_vision_model_is_the_same(tmp_path: Path, name: str, multimodal: Config) -> None:
     assert read(tmp_path, multimodal) == read(tmp_path, CONFIGS[name])
+
+
+def test_mistral3_with_the_text_model_of_mistral_small(tmp_path: Path) -> None:
+    text = {key: value for key, value in CONFIGS["mistral"].items() if key != "architectures"}
+    spec = read(tmp_path, MINISTRAL3 | {"text_config": text})
+    assert spec == replace(read(tmp_path, CONFIGS["mistral"]), family="ministral3")
+
+
+def test_ministral3_without_growth_of_queries(tmp_path: Path) -> None:
+    table = CONFIGS["ministral3"]["rope_parameters"] | {"llama_4_scaling_beta": 0}
+    assert read(tmp_path, CONFIGS["ministral3"] | {"rope_parameters": table}).position_scale is None
+
+
+def test_the_first_token_of_a_text_is_read_outside_the_text_model(tmp_path: Path) -> None:
+    text = {key: value for key, value in CONFIGS["gemma3"].items() if key != "bos_token_id"}
+    outer = GEMMA3 | {"bos_token_id": 2, "eos_token_id": [1, 106]}
+    spec = read(tmp_path, outer | {"text_config": text})
+    assert (spec.bos_token_id, spec.eos_token_ids) == (2, (1, 106))
+    assert read(tmp_path, outer | {"text_config": CONFIGS["gemma3"]}).bos_token_id == 1
+
+
+def test_windows_of_olmo3_have_the_base_of_a_single_table(tmp_path: Path) -> None:
+    table = CONFIGS["olmo3"]["rope_parameters"]["full_attention"] | {"rope_theta": 10000.0}
+    spec = read(tmp_path, CONFIGS["olmo3"] | {"rope_parameters": table})
+    assert spec.window_rope == plain_rope(spec.head_size, 10000.0)
+    assert spec.rope.multiplier == 1.1
 
 
 def test_what_gpt2_does_not_say(tmp_path: Path) -> None:

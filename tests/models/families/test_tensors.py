@@ -125,7 +125,9 @@ def test_llama4_beside_its_vision_model(folders: tuple[Path, Path]) -> None:
     assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
 
 
-@pytest.mark.parametrize(("name", "model_type"), [("gemma3", "gemma3"), ("ministral3", "mistral3")])
+@pytest.mark.parametrize(
+    ("name", "model_type"), [("gemma3", "gemma3"), ("ministral3", "mistral3"), ("mistral", "mistral3")]
+)
 def test_a_text_model_beside_its_vision_model(folders: tuple[Path, Path], name: str, model_type: str) -> None:
     config, arrays = golden(name)["config"], drawn(name)
     architecture = f"{model_type.capitalize()}ForConditionalGeneration"
@@ -135,10 +137,12 @@ def test_a_text_model_beside_its_vision_model(folders: tuple[Path, Path], name: 
     assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
 
 
-def test_qwen3_5_beside_its_vision_model(folders: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("start", ["model.language_model.", "language_model.model."])
+def test_qwen3_5_beside_its_vision_model(folders: tuple[Path, Path], start: str) -> None:
     config, arrays = golden("qwen3_5")["config"], drawn("qwen3_5")
     outer = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": config}
-    seeing = {key.replace("model.", "model.language_model.", 1): array for key, array in arrays.items()}
+    heads = {"lm_head.weight": "language_model.lm_head.weight"} if start.startswith("language") else {}
+    seeing = {heads.get(key, key.replace("model.", start, 1)): array for key, array in arrays.items()}
     seeing |= {name: np.ones(3, np.float32) for name in ("model.visual.blocks.0.norm1.bias", "mtp.norm.weight")}
     assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
 

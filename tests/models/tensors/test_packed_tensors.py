@@ -99,7 +99,11 @@ def test_unlike_parts_are_refused(tmp_path: Path, method: str, tensors: dict[str
         ("fp8", "quantization_config = 'fp8': give an object or null"),
         ({"quant_method": "gptq"}, "quant_method = 'gptq': supported: fp8, mxfp4, compressed-tensors"),
         ({}, "has no quantization_config.quant_method; add it: one of fp8, mxfp4, compressed-tensors"),
-        (FP8 | {"weight_block_size": [128]}, "weight_block_size = [128]: give two sizes from 1 to 65,536"),
+        (
+            FP8 | {"weight_block_size": [128]},
+            "weight_block_size = [128]: weights need a scale per block; give two sizes",
+        ),
+        (FP8 | {"weight_block_size": None}, "weight_block_size = None: weights need a scale per block; give two sizes"),
         (FP8 | {"fmt": "e5m2"}, "quantization_config.fmt = 'e5m2': supported: e4m3"),
         (FP8 | {"activation_scheme": "static"}, "with scales of the file are not supported; supported: dynamic"),
         (FP8 | {"bits": 3}, "quantization_config.bits = 3: this key is not understood and may change the mathematics"),

@@ -84,9 +84,17 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Return one `Layer` per layer of a model, each with full attention or linear attention.
 
     Without ``layer_types``, every ``full_attention_interval``-th layer has full attention.
+
+    Raises:
+        BadModel: A value is impossible, or no layer has full attention.
     """
     interval = config.integer("full_attention_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
     kinds = layer_kinds(config, (FULL, LINEAR), [LINEAR if (index + 1) % interval else FULL for index in range(count)])
+    if FULL not in kinds:
+        key, value = (
+            ("layer_types", [*kinds]) if config.has_value("layer_types") else ("full_attention_interval", interval)
+        )
+        config.refuse(key, value, f"no layer has full attention; give at least one of {count:,} layers {FULL}")
     return tuple(Layer(linear=kind == LINEAR) for kind in kinds)
 
 

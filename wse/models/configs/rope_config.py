@@ -75,26 +75,27 @@ def read_rope(
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.
     """
-    table = _table(config, unstated_table)
+    table = rope_table(config, unstated_table)
     rope = _rope(config, table, head_size, base, rotated_fraction, kinds)
     table.finish(other_keys)
     return rope
 
 
 def read_ropes(
-    config: ConfigReader, head_size: int, *, base: float, window_base: float, window_key: str
+    config: ConfigReader, head_size: int, *, base: float, window_base: float, window_key: str | None
 ) -> tuple[RopeConfig, Rope]:
     """Return the rotary position embeddings of layers with full attention, and of those with windows.
 
-    transformers 5 writes a table for each of the two. transformers 4 scales only the frequencies of
-    full attention.
+    transformers 5 writes a table for each of the two. transformers 4, or a single table for both,
+    scales only the frequencies of full attention.
 
     Args:
         config: Reader of the model's config.
         head_size: Features per head.
         base: Base of the frequencies of full attention if the config does not specify one.
         window_base: The same for layers with windows.
-        window_key: Key of transformers 4 for the base in layers with windows.
+        window_key: Key of transformers 4 for the base in layers with windows. None if it is
+            ``rope_theta``, as for full attention.
 
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.
@@ -103,6 +104,8 @@ def read_ropes(
     tables = [None, None] if nested is None else [nested.table(key) for key in ("full_attention", "sliding_attention")]
     if nested is None or tables == [None, None]:
         full = read_rope(config, head_size, base=base)
+        if window_key is None:
+            return full, plain_rope(head_size, _base(config, rope_table(config), window_base))
         return full, plain_rope(head_size, config.number(window_key, 1.0, LARGEST_BASE, default=window_base))
     full, window = (
         _rope(config, table or ConfigReader(config.path, {}, nested.prefix), head_size, unstated_base, None, KINDS)
@@ -161,7 +164,7 @@ def _rope(
     return RopeConfig(rope=rope, context_limit=limit, score_factor=factor)
 
 
-def _table(config: ConfigReader, unstated_table: Mapping[str, Any]) -> ConfigReader:
+def rope_table(config: ConfigReader, unstated_table: Mapping[str, Any] = MappingProxyType({})) -> ConfigReader:
     """Return a config's rotary settings, which may be stored under a new or an old key.
 
     Both keys (`TABLES`) may be present if their values are equal. If neither is present, the

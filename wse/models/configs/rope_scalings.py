@@ -10,6 +10,8 @@ from wse.models.configs.rope import long_rope, long_rope_magnitude, yarn_magnitu
 
 SMALLEST_FACTOR: Final = 1e-6
 LARGEST_FACTOR: Final = 1e6
+LARGEST_WEIGHT: Final = 100.0
+"""Upper bound of YaRN's weights; published models have at most 1. Scores scale with their square."""
 
 
 def read_yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:
@@ -48,7 +50,7 @@ def _weight(table: ConfigReader, key: str) -> float:
 
     The result is 0 (no weight) if the key is absent, null or 0.
     """
-    return 0.0 if table.value(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
+    return 0.0 if table.value(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_WEIGHT)
 
 
 def read_long_rope(table: ConfigReader, size: int, base: float, context: int, original: int) -> Rope:

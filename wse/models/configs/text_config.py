@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import finish, read_dtype
+from wse.models.configs.decoder_config import finish, read_bos, read_dtype
 from wse.models.spec import ModelSpec
 
 
@@ -40,5 +40,9 @@ def read_text_model(
             text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
     config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
     finish(text, harmless_keys)
-    outer_end_ids = config.ids("eos_token_id", spec.vocab_size)
-    return replace(spec, eos_token_ids=spec.eos_token_ids or outer_end_ids)
+    outer_start_id, outer_end_ids = read_bos(config, spec.vocab_size), config.ids("eos_token_id", spec.vocab_size)
+    return replace(
+        spec,
+        bos_token_id=outer_start_id if spec.bos_token_id is None else spec.bos_token_id,
+        eos_token_ids=spec.eos_token_ids or outer_end_ids,
+    )

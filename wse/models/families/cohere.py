@@ -10,13 +10,13 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
+from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors
+from wse.models.tensors.tensor_names import NAMES, paired_tensors
 
 UNSTATED_BASE: Final = 500_000.0
 UNSTATED_LOGIT_SCALE: Final = 0.0625
-LARGEST_FACTOR: Final = 1e6
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
@@ -70,7 +70,7 @@ def read_cohere(
         norm="layer",
         norm_bias=False,
         parallel_blocks=True,
-        logit_scale=config.number("logit_scale", 0.0, LARGEST_FACTOR, default=UNSTATED_LOGIT_SCALE),
+        logit_scale=config.number("logit_scale", SMALLEST_FACTOR, LARGEST_FACTOR, default=UNSTATED_LOGIT_SCALE),
         qkv_bias=biased,
         output_bias=biased,
     )
@@ -86,20 +86,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         spec: Specification of the model.
         file_names: Names of all tensors in the checkpoint. Unused here.
     """
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
-
-        The result is () for tensors that are stored unchanged.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        return adjacent_pairs(name, spec, layer, shape)
-
-    return canonical_tensors(spec, {**NAMES, "mlp_norm": NAMES["attention_norm"]}, slices_of=slices_of)
+    return paired_tensors(spec, file_names, {**NAMES, "mlp_norm": NAMES["attention_norm"]})
 
 
 FAMILY: Final = Family(model_types=("cohere",), read=read, tensors=tensors)

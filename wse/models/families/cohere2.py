@@ -47,5 +47,7 @@ FAMILY: Final = Family(
     model_types=("cohere2",),
     read=read,
     tensors=tensors,
-    harmless_keys=frozenset({"layer_switch", "use_embedding_sharing", "_sliding_window_pattern"}),
+    harmless_keys=frozenset(
+        {"layer_switch", "use_embedding_sharing", "use_parallel_embedding", "_sliding_window_pattern"}
+    ),
 )

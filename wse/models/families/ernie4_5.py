@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -10,9 +9,9 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.family import Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import Shape, adjacent_pairs, canonical_tensors
+from wse.models.tensors.tensor_names import paired_tensors
 
 UNSTATED_HEAD_SIZE: Final = 128
 UNSTATED_BASE: Final = 500_000.0
@@ -45,27 +44,4 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     return replace(spec, qkv_bias=biased, output_bias=biased, ffn_bias=biased)
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of an ERNIE 4.5 model with its location in a checkpoint.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint. Unused here.
-    """
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
-
-        The result is () for tensors that are stored unchanged.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        return adjacent_pairs(name, spec, layer, shape)
-
-    return canonical_tensors(spec, slices_of=slices_of)
-
-
-FAMILY: Final = Family(model_types=("ernie4_5",), read=read, tensors=tensors)
+FAMILY: Final = Family(model_types=("ernie4_5",), read=read, tensors=paired_tensors)

@@ -51,6 +51,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     is_new = config.flag("new_decoder_architecture", default=False)
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     config.require("alibi", (False,), "positions in scores are not supported; supported: false")
+    ffn_size = config.integer("ffn_hidden_size", 1, LARGEST_TABLE, default=4 * hidden_size)
+    config.require("ff_factor", (ffn_size // hidden_size,), f"contradicts ffn_hidden_size = {ffn_size}; remove it")
     rope, biased = read_rope(config, hidden_size // heads), config.flag("bias", default=False)
     return ModelSpec(
         name=name,
@@ -62,7 +64,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         head_size=hidden_size // heads,
         attention_scale=(hidden_size // heads) ** -0.5,
         rope=rope.rope,
-        ffn_size=config.integer("ffn_hidden_size", 1, LARGEST_TABLE, default=4 * hidden_size),
+        ffn_size=ffn_size,
         vocab_size=vocab_size,
         context_limit=rope.context_limit,
         norm_eps=config.number("layer_norm_epsilon", 0.0, 1.0, default=1e-5),

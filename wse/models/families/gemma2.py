@@ -13,6 +13,7 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import alternating_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
+from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
@@ -56,7 +57,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
-        attention_scale=config.number("query_pre_attn_scalar", 0.0, 1e6) ** -0.5,
+        attention_scale=config.number("query_pre_attn_scalar", SMALLEST_FACTOR, LARGEST_FACTOR) ** -0.5,
         score_cap=_cap(config, "attn_logit_softcapping", 50.0),
         logit_cap=_cap(config, "final_logit_softcapping", 30.0),
         qkv_bias=biased,
@@ -71,7 +72,7 @@ def _cap(config: ConfigReader, key: str, default: float) -> float | None:
     """Read a soft cap from the config: ``default`` if absent, None (no cap) if null."""
     if config.is_stated(key) and not config.has_value(key):
         return None
-    return config.number(key, 0.0, 1e6, default=default)
+    return config.number(key, SMALLEST_FACTOR, LARGEST_FACTOR, default=default)
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

@@ -11,6 +11,7 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_ropes
+from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
@@ -83,7 +84,7 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
     biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
-        attention_scale=config.number("query_pre_attn_scalar", 0.0, 1e6) ** -0.5,
+        attention_scale=config.number("query_pre_attn_scalar", SMALLEST_FACTOR, LARGEST_FACTOR) ** -0.5,
         window_rope=window_rope,
         qkv_bias=biased,
         output_bias=biased,

@@ -98,7 +98,7 @@ FAMILY: Final = Family(
     model_types=("gpt_neox",),
     read=read,
     tensors=tensors,
-    harmless_keys=frozenset({"classifier_dropout"}),
+    harmless_keys=frozenset({"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"}),
     harmless_tensors=harmless_names(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)"),
     tied_copy="embed_out.weight",
 )

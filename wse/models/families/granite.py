@@ -9,11 +9,10 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
+from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import Family
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.tensor_names import plain_tensors
-
-LARGEST_FACTOR: Final = 1e6
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
@@ -61,10 +60,10 @@ def read_granite(
     biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
-        attention_scale=config.number("attention_multiplier", 0.0, LARGEST_FACTOR, default=1.0),
-        embedding_scale=config.number("embedding_multiplier", 0.0, LARGEST_FACTOR, default=1.0),
-        residual_scale=config.number("residual_multiplier", 0.0, LARGEST_FACTOR, default=1.0),
-        logit_scale=1.0 / config.number("logits_scaling", 0.0, LARGEST_FACTOR, default=1.0),
+        attention_scale=config.number("attention_multiplier", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
+        embedding_scale=config.number("embedding_multiplier", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
+        residual_scale=config.number("residual_multiplier", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
+        logit_scale=1.0 / config.number("logits_scaling", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
         qkv_bias=biased,
         output_bias=biased,
     )

@@ -81,7 +81,10 @@ FAMILY: Final = Family(
     read=read,
     tensors=tensors,
     harmless_keys=frozenset(
-        {"mlp_intermediate_size", "num_mtp_modules", "mtp_transformer_layers", "use_mtp", "max_model_len"}
+        {
+            *("mlp_intermediate_size", "num_mtp_modules", "mtp_transformer_layers", "use_mtp", "max_model_len"),
+            "shared_moe_mode",  # of the shared expert, which these models do not have
+        }
     ),
     harmless_tensors=harmless_names(r"model\.mtp.*"),
 )

@@ -1,4 +1,7 @@
-"""Ministral 3, text model only: Mistral with YaRN, and queries scaled by their position."""
+"""Ministral 3, text model only: Mistral with YaRN, and queries scaled by their position.
+
+Multimodal models whose text model is Mistral (``mistral3``) are read here as well.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
-from wse.models.configs.rope_config import LONGEST_CONTEXT, TABLES, read_rope
+from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope, rope_table
+from wse.models.configs.rope_scalings import LARGEST_FACTOR
 from wse.models.configs.text_config import read_text_model
+from wse.models.families.mistral import read as read_mistral
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, text_tensors
@@ -52,9 +57,14 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the specification of the text model, which may be part of a multimodal model."""
+    """Return the specification of the text model, which may be part of a multimodal model.
+
+    The text model of Mistral Small 3.1 and 3.2 is that of the family ``mistral``.
+    """
+    if config.value("model_type") == "mistral":
+        return replace(read_mistral(config, name, unstated_dtype), family="ministral3")
     require_class(config, "Ministral3ForCausalLM", "Mistral3ForConditionalGeneration")
-    config.require("model_type", ("ministral3",), "give ministral3")
+    config.require("model_type", ("ministral3",), "give ministral3 or mistral")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     spec = read_decoder(
         config,
@@ -68,12 +78,16 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
     return replace(spec, position_scale=_position_scale(config))
 
 
-def _position_scale(config: ConfigReader) -> PositionScale:
-    """Return the query factor, which grows after each multiple of the original context."""
-    tables = [table for table in map(config.table, TABLES) if table is not None]
-    table = tables[0] if tables else ConfigReader(config.path, dict(UNSTATED_ROPE), f"{TABLES[0]}.")
+def _position_scale(config: ConfigReader) -> PositionScale | None:
+    """Return the query factor, which grows after each multiple of the original context.
+
+    The result is None if the coefficient of the growth is 0, as in Devstral 2 (123B).
+    """
+    table = rope_table(config, UNSTATED_ROPE)
+    if table.value(BETA) == 0:
+        return None
     return PositionScale(
-        coefficient=table.number(BETA, 0.0, 1e6),
+        coefficient=table.number(BETA, 0.0, LARGEST_FACTOR),
         floor_tokens=table.integer("original_max_position_embeddings", 1, LONGEST_CONTEXT),
         first=0,
         rotary=True,

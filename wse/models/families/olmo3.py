@@ -9,7 +9,7 @@ from typing import Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import pattern_kinds, read_window, windowed_layers
-from wse.models.configs.rope_config import LARGEST_BASE, read_ropes
+from wse.models.configs.rope_config import read_ropes
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
@@ -33,8 +33,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """
     require_class(config, "Olmo3ForCausalLM")
     heads = read_heads(config)
-    base = config.number("rope_theta", 1.0, LARGEST_BASE, default=UNSTATED_BASE)
-    rope, window_rope = read_ropes(config, heads.size, base=base, window_base=base, window_key="rope_theta")
+    rope, window_rope = read_ropes(config, heads.size, base=UNSTATED_BASE, window_base=UNSTATED_BASE, window_key=None)
     kinds = pattern_kinds(config, layer_count(config), FULL_INTERVAL)
     spec = read_decoder(
         config,

@@ -10,8 +10,8 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import add_experts, read_experts
 from wse.models.configs.layer_kinds import equal_layers, read_window
-from wse.models.configs.rope_config import TABLES, RopeConfig, read_rope
-from wse.models.configs.rope_scalings import LARGEST_FACTOR
+from wse.models.configs.rope_config import RopeConfig, read_rope, rope_table
+from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import expert_tensors
@@ -69,10 +69,10 @@ def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
     With LongRoPE, the factor of cosine and sine for texts of this length is ``short_mscale``.
     """
     rope = read_rope(config, head_size, base=UNSTATED_BASE, kinds=SCALINGS, other_keys=MAGNITUDES)
-    table = next((table for table in map(config.table, TABLES) if table is not None), None)
-    if table is None or not table.has_value(MAGNITUDES[0]):
+    table = rope_table(config)
+    if not table.has_value(MAGNITUDES[0]):
         return rope
-    multiplier = table.number(MAGNITUDES[0], 0.0, LARGEST_FACTOR)
+    multiplier = table.number(MAGNITUDES[0], SMALLEST_FACTOR, LARGEST_FACTOR)
     return replace(rope, rope=replace(rope.rope, multiplier=multiplier))
 
 

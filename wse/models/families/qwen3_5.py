@@ -13,7 +13,7 @@ from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import expert_slices
 from wse.models.tensors.linear_names import HYBRID_NAMES, channel_rows, hybrid_slices
-from wse.models.tensors.tensor_names import Shape, canonical_tensors
+from wse.models.tensors.tensor_names import Shape, text_prefix, text_tensors
 
 DENSE: Final = ("qwen3_5", "qwen3_5_text")
 MIXTURE: Final = ("qwen3_5_moe", "qwen3_5_moe_text")
@@ -47,12 +47,10 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
     has_experts = [has_mixture] * layer_count(config)
     if has_mixture:  # configs of mixtures have no width of dense blocks
         config = config.with_defaults({"intermediate_size": config.integer("moe_intermediate_size", 1, LARGEST_TABLE)})
+        config.require("mlp_only_layers", ([],), "every layer has experts; supported: []")
+    config.require("attn_output_gate", (True,), "the output of attention is always gated; supported: true")
     spec = read_hybrid(config, name, unstated_dtype, family="qwen3_5", has_experts=has_experts)
     return add_scaled_mixture(config, spec, has_experts) if has_mixture else spec
-
-
-TEXT_PREFIX: Final = "model.language_model."
-"""Start of the names of the text model's tensors in files of multimodal models."""
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
@@ -63,7 +61,6 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         file_names: Names of all tensors in the checkpoint, used to detect a multimodal model and
             how experts are stored.
     """
-    start = TEXT_PREFIX if f"{TEXT_PREFIX}embed_tokens.weight" in file_names else "model."
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
@@ -75,7 +72,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
             layer: Index of the layer; -1 outside the layers.
             shape: Shape of the tensor in wse.
         """
-        prefix = f"{start}layers.{layer}."
+        prefix = f"{text_prefix(file_names)}layers.{layer}."
         if name in ("delta.q", "delta.k", "delta.v"):
             channels, rows = channel_rows(name[-1], spec)
             file_name = f"{prefix}linear_attn.in_proj_qkv.weight"
@@ -86,10 +83,8 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     names = {
         **HYBRID_NAMES,
         **{f"delta.{name}": f"linear_attn.in_proj_{name}.weight" for name in "zba"},
-        "embedding": f"{start}embed_tokens.weight",
-        "final_norm": f"{start}norm.weight",
     }
-    return canonical_tensors(spec, names, f"{start}layers.", slices_of=slices_of)
+    return text_tensors(spec, names, file_names, slices_of)
 
 
 FAMILY: Final = Family(

@@ -73,13 +73,13 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
     Raises:
         BadModel: A setting of the fp8 format is not supported.
     """
-    block = config.value("weight_block_size")
-    if block is None:
-        block = [128, 128]
+    block = config.value("weight_block_size") if config.is_stated("weight_block_size") else [128, 128]
     if not (
         isinstance(block, list) and len(block) == 2 and all(type(n) is int and 1 <= n <= LARGEST_BLOCK for n in block)
     ):
-        config.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
+        config.refuse(
+            "weight_block_size", block, f"weights need a scale per block; give two sizes from 1 to {LARGEST_BLOCK:,}"
+        )
     config.require("fmt", ("e4m3", "float8_e4m3fn"), "supported: e4m3")
     config.value("scale_fmt")  # rounding of the scales in training; they are stored as float32 anyway
     config.require(

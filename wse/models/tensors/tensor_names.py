@@ -91,18 +91,30 @@ TEXT_PREFIXES: Final = ("language_model.model.", "model.language_model.")
 """Start of the names of a text model's tensors in files of multimodal models."""
 
 
-def text_tensors(spec: ModelSpec, names: Mapping[str, str], file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+def text_prefix(file_names: Collection[str]) -> str:
+    """Return the start of the names of a text model's tensors, which depends on the kind of file.
+
+    Args:
+        file_names: Names of the tensors in the checkpoint.
+    """
+    return next((text for text in TEXT_PREFIXES if f"{text}embed_tokens.weight" in file_names), "model.")
+
+
+def text_tensors(
+    spec: ModelSpec, names: Mapping[str, str], file_names: Collection[str], slices_of: SliceRule = no_slices
+) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a text model whose file may be that of a multimodal model.
 
     Args:
         spec: Specification of the model.
         names: Names in the file of a text model, keyed by the tensor's name in wse.
         file_names: Names of the tensors in the checkpoint.
+        slices_of: Rule for tensors that are not stored separately.
     """
-    start = next((text for text in TEXT_PREFIXES if f"{text}embed_tokens.weight" in file_names), "model.")
+    start = text_prefix(file_names)
     head = "language_model.lm_head.weight" if start == TEXT_PREFIXES[0] else NAMES["head"]
     tables = {"embedding": f"{start}embed_tokens.weight", "final_norm": f"{start}norm.weight", "head": head}
-    return canonical_tensors(spec, {**names, **tables}, f"{start}layers.")
+    return canonical_tensors(spec, {**names, **tables}, f"{start}layers.", slices_of)
 
 
 def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
@@ -157,6 +169,30 @@ def adjacent_pairs(name: str, spec: ModelSpec, layer: int, shape: Shape, layers:
     file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
     rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, order)
     return (FileSlice(file_name=file_name, file_shape=shape, rows=rows),)
+
+
+def paired_tensors(
+    spec: ModelSpec, file_names: Collection[str], names: Mapping[str, str] = NAMES
+) -> Iterator[CanonicalTensor]:
+    """Yield each tensor of a model whose checkpoint stores rotary pairs in adjacent rows.
+
+    Args:
+        spec: Specification of the model.
+        file_names: Names of the tensors in the checkpoint. Unused here.
+        names: Names in the file, keyed by the tensor's name in wse without the layer.
+    """
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slice of a checkpoint tensor with its rows reordered, or () if it is unchanged.
+
+        Args:
+            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
+        return adjacent_pairs(name, spec, layer, shape)
+
+    return canonical_tensors(spec, names, slices_of=slices_of)
 
 
 def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape: Shape) -> tuple[FileSlice, ...]:
