@@ -1,5 +1,6 @@
 """A machine whose requests become known one by one, and the times of their tokens."""
 
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -96,7 +97,7 @@ def test_a_cancelled_request_frees_its_slot_and_its_cache(policy: ContinuousPoli
     admitted_s = live.start_s(second)
     alone_s = simulate_continuous(requests([0.0], [60], [100]), COSTS, policy).end_s[0]
     assert min(at_s, alone_s) - 1e-9 <= admitted_s <= min(at_s, alone_s) + 0.1
-    live.machine.outcome()  # checks Little's law
+    live.machine.record.check_little()
 
 
 def test_a_cancelled_request_that_waits_is_never_admitted() -> None:
@@ -108,6 +109,26 @@ def test_a_cancelled_request_that_waits_is_never_admitted() -> None:
     live.run_until(100.0)
     assert {due.request for due in live.pop_tokens(100.0)} == {added[0], added[2]}
     assert live.next_change_s() == np.inf
+
+
+def test_a_cancelled_request_whose_cache_is_being_sent_frees_its_slot() -> None:
+    live = LiveMachine(requests([0.0], [60], [100]), COSTS, PIECES, prefill=OWN)
+    request = live.add(0.0, 60, 100)
+    live.run_until(1e-9)
+    assert 0.0 < live.machine.ready.next_s < np.inf
+    live.cancel(request, 1e-9)
+    assert (live.running_requests, live.kv_fraction, live.machine.ready.next_s) == (0, 0.0, np.inf)
+    live.machine.record.check_little()
+
+
+def test_a_request_that_has_left_needs_little_memory() -> None:
+    live = LiveMachine(requests([0.0], [8], [2]), COSTS, PIECES)
+    tracemalloc.start()
+    for number in range(500):
+        live_times(live, requests([number], [8], [2]))
+    used_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used_bytes / 500 < 500
 
 
 @POLICIES

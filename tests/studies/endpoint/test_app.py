@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -95,17 +95,64 @@ def test_a_stream_has_the_role_once_the_reason_last_and_the_usage_if_requested(*
         ({"model": "tiny", "prompt": ["a", "b"]}, 400, "prompt", None),
         ({"model": "tiny", "prompt": ""}, 400, None, None),
         ({"model": "tiny", "prompt": [5] * 195, "max_tokens": 6}, 400, None, "context_length_exceeded"),
+        (
+            {"model": "tiny", "prompt": [5] * 195, "max_tokens": 2_000_000_000, "ignore_eos": True},
+            400,
+            None,
+            "context_length_exceeded",
+        ),
+        ({"model": "tiny", "prompt": "a", "max_tokens": 2**70, "ignore_eos": True}, 400, "max_tokens", None),
+        ({"model": "tiny", "prompt": [2**70]}, 400, "prompt", None),
+        ({"model": "tiny", "prompt": "a", "stop": ["a", "b", "c", "d", "e"]}, 400, "stop", None),
+        ({"model": "tiny", "prompt": "a", "stop": "a" * 1_025}, 400, "stop", None),
         ({"model": "gpt", "prompt": "a"}, 404, "model", "model_not_found"),
     ],
 )
-def test_a_wrong_request_gets_the_error_object_of_the_api(
-    body: Any, status: int, param: str | None, code: str | None
+def test_a_wrong_request_gets_the_error_object_of_the_api_before_its_answer_is_made(
+    body: Any, status: int, param: str | None, code: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("wse.studies.endpoint.service.answer_text", None)
     response = post("/v1/completions", body)
     error = response.json()["error"]
     assert response.status_code == status
     assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
     assert error["message"]
+
+
+def test_a_request_that_fills_the_context_is_answered() -> None:
+    stops = ["w", "x" * 1_024, "y", "z"]
+    body = {"model": "tiny", "prompt": [5] * 190, "max_tokens": 10, "stop": stops}
+    assert post("/v1/completions", body).json()["usage"]["total_tokens"] == 200
+
+
+def test_a_body_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wse.studies.endpoint.service.JSON_BYTES", 400)
+    sizes = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            sizes.append(1_000)
+            yield b" " * sizes[-1]
+
+    response = with_client(lambda client: client.post("/v1/completions", content=parts()))
+    assert response.status_code == 413
+    assert response.json()["error"]["type"] == "invalid_request_error"
+    assert sum(sizes) == 11_000  # the first multiple above 400 + 48 bytes for each of 200 tokens
+
+
+def test_requests_are_refused_while_too_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wse.studies.endpoint.service.MAX_BACKLOG", 2)
+    body = {"model": "tiny", "prompt": "Once", "max_tokens": 50, "ignore_eos": True}
+
+    async def use(client: Any) -> list[Any]:
+        answers = await asyncio.gather(*(client.post("/v1/completions", json=body) for _ in range(5)))
+        return [*answers, await client.post("/v1/completions", json=body)]
+
+    *together, later = with_client(use, service(max_users=1))
+    refusals = [answer.json()["error"] for answer in together if answer.status_code != 200]
+    assert [(error["type"], error["code"]) for error in refusals] == [("rate_limit_error", "rate_limit_exceeded")] * 2
+    assert [answer.status_code for answer in together].count(429) == 2
+    assert later.status_code == 200
 
 
 def test_wrong_addresses_and_methods_get_error_objects_too() -> None:

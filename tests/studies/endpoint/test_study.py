@@ -8,11 +8,11 @@ import pytest
 
 import wse
 from tests.support.plain_workload import plain_workload
-from wse.errors import BadInput
+from wse.errors import BadInput, DoesNotFit
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.endpoint.study import PreparedEndpoint, prepare_endpoint, serve_endpoint
-from wse.studies.options.option import make_request
+from wse.studies.options.option import make_request, options_of
 
 LENGTHS = {"model": "story", "prompt_len": 64, "new_tokens": 64}
 WAFER = LENGTHS | {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
@@ -26,6 +26,13 @@ def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
     with pytest.raises(BadInput) as error:
         serve_endpoint(make_request(EndpointRequest, **machine, **options), on_ready)
     return str(error.value)
+
+
+def test_options_of_requests_that_clients_send_are_not_offered() -> None:
+    offered = {name for name, field in options_of(EndpointRequest).items() if field.option.panel == "Serving"}
+    prefill = {"prefill", "prefill_wafer", "prefill_gpu", "prefill_stack", "prefill_wafers", "prefill_gpus"}
+    prefill |= {"prefill_mesh", "kv_bandwidth", "kv_latency"}
+    assert offered == prefill | {"batch", "objective", "max_users", "chunk", "host", "port", "speed", "text"}
 
 
 def test_wrong_options_are_refused() -> None:
@@ -43,6 +50,13 @@ def test_a_port_in_use_and_a_text_that_is_not_there_are_refused() -> None:
         assert refusal(port=port).startswith(f"--host 127.0.0.1 --port {port}")
     assert refusal(GPU, port=0, speed=1e4).startswith("--speed 10000: a user would get")
     assert refusal(port=0, text="no-such-file.txt").startswith("--text no-such-file.txt")
+
+
+def test_a_machine_without_room_for_a_request_of_the_maximum_length_is_refused() -> None:
+    options = {"model": "llama-3.1-70b", "dtype": "int4", "gpu": "h100", "gpus": 1}
+    assert prepare_endpoint(make_request(EndpointRequest, **options, context=90_000)).context == 90_000
+    with pytest.raises(DoesNotFit, match="131,072 tokens"):
+        prepare_endpoint(make_request(EndpointRequest, **options, context=131_072))
 
 
 @pytest.mark.parametrize("options", [pytest.param(WAFER, marks=pytest.mark.slow), GPU], ids=["wafer", "gpu"])

@@ -27,6 +27,10 @@ def test_a_token_is_four_characters_or_one_id() -> None:
         (None, False, ["brown", "fox"], "The quick ", 4, "stop"),
         (None, False, ["The"], "", 1, "stop"),
         (2, False, ["brown"], "The quic", 2, "length"),
+        (None, False, ["quick brown", "quick"], "The ", 3, "stop"),
+        (None, False, ["quick", "quick brown"], "The ", 3, "stop"),
+        (None, False, ["quick brown", "ck"], "The qui", 3, "stop"),
+        (None, False, ["own", "brown"], "The quick ", 4, "stop"),
     ],
 )
 def test_an_answer_ends_at_its_length_its_end_or_a_stop_text(

@@ -120,7 +120,7 @@ class Recorder:
                 with a minimum time between them. Otherwise, requests that end together are followed
                 by requests that start together.
         """
-        self._workloads, self._think_s = [workload], workload.think_s
+        self._workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
@@ -156,8 +156,10 @@ class Recorder:
         return self.left == len(self.order)
 
     def extend(self, workload: Workload) -> None:
-        """Append requests, which get the next indices. This machine serves them after `add`."""
-        self._workloads.append(workload)
+        """Append requests, which get the next indices. This machine serves them after `add`.
+
+        Only their times are stored, so a machine with such requests has no `outcome`.
+        """
         self.arrivals += workload.arrival_s.tolist()
         for times in (self.start_s, self.first_s, self.end_s, self.left_s):
             times += [0.0] * len(workload)
@@ -227,9 +229,24 @@ class Recorder:
             min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
             earliest_s = self.arrivals[self.order[self._scheduled - 1]] + min_spacing_s
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0
-            arrival_s = self.end_s[request] + self._think_s + self._phase * pass_s
+            arrival_s = self.end_s[request] + self._workload.think_s + self._phase * pass_s
             self.arrivals[self.order[self._scheduled]] = max(arrival_s, earliest_s)
             self._scheduled += 1
+
+    def check_little(self) -> None:
+        """Check that all requests have left, and that Little's law holds for them.
+
+        Raises:
+            WseBug: It does not, so requests were miscounted.
+        """
+        request_s = math.fsum(self.left_s[request] - self.arrivals[request] for request in self.order)
+        difference_s = abs(self._in_system_s - request_s)
+        if not self.is_done or difference_s > LITTLE_TOLERANCE * max(self._in_system_s, request_s):
+            message = (
+                f"{self.left} of {len(self.order)} requests left; {self._in_system_s} request-seconds in the system, "
+                f"by Little's law {request_s}"
+            )
+            raise WseBug(message)
 
     def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> SimulationOutcome:
         """Return the outcome after all requests have left.
@@ -245,8 +262,9 @@ class Recorder:
         start_s, first_s, end_s, left_s = (
             np.array(times)[order] for times in (self.start_s, self.first_s, self.end_s, self.left_s)
         )
-        workload = replace(Workload.concatenated(self._workloads), arrival_s=np.array(self.arrivals)).part(order)
-        outcome = SimulationOutcome(
+        self.check_little()
+        workload = replace(self._workload, arrival_s=np.array(self.arrivals)).part(order)
+        return SimulationOutcome(
             workload=workload,
             start_s=start_s,
             first_s=first_s,
@@ -262,13 +280,3 @@ class Recorder:
             prefix_hits=prefix_hits,
             saved_tokens=saved_tokens,
         )
-        mean_in_system, expected_in_system = outcome.little
-        if not self.is_done or abs(mean_in_system - expected_in_system) > LITTLE_TOLERANCE * max(
-            mean_in_system, expected_in_system
-        ):
-            message = (
-                f"{self.left} of {len(self.order)} requests left; {mean_in_system} in the system, "
-                f"by Little's law {expected_in_system}"
-            )
-            raise WseBug(message)
-        return outcome

@@ -89,10 +89,10 @@ async def _answered(
     """Answer a request of one kind, as a whole or as a stream.
 
     Raises:
-        ApiError: The request is invalid.
+        ApiError: The request is invalid or too large, or too many requests wait.
     """
     try:
-        body = kind.model_validate_json(await request.body())
+        body = kind.model_validate_json(await _body(request, service.max_body_bytes))
     except ValidationError as error:
         raise invalid_body(error) from error
     except ClientDisconnect:
@@ -107,6 +107,20 @@ async def _answered(
     text = answered.text
     usage = usage_of(answered.prompt_tokens, len(text.pieces))
     return JSONResponse(answer_format.whole("".join(text.pieces), text.finish_reason, usage))
+
+
+async def _body(request: Request, max_bytes: int) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        ApiError: It is too large. The rest of it is not read.
+    """
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > max_bytes:
+            raise ApiError(413, f"the request has more than {max_bytes:,} bytes; shorten it")
+    return bytes(body)
 
 
 async def _events(

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from wse.studies.endpoint.errors import ApiError
 
-Count = Annotated[int, Field(ge=1)]
-TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+MAX_INTEGER: Final = 2**31 - 1
+MAX_STOPS: Final = 4
+"""Maximum number of ``stop`` texts, as in the API."""
+MAX_STOP_CHARACTERS: Final = 1_024
+
+
+def _as_list(stop: Any) -> Any:
+    """Return a single text as a list; leave everything else to be validated."""
+    return [stop] if isinstance(stop, str) else stop
+
+
+Count = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
+TokenIds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_INTEGER)]], Field(min_length=1)]
+StopText = Annotated[str, Field(max_length=MAX_STOP_CHARACTERS)]
+StopTexts = Annotated[list[StopText], Field(max_length=MAX_STOPS)]
 
 
 class StreamOptions(BaseModel):
@@ -25,7 +38,7 @@ class AnswerBody(BaseModel):
         model: Name of the model.
         stream: Whether the answer is sent token by token.
         stream_options: Whether a stream ends with the number of tokens.
-        stop: Texts before which the answer ends.
+        stop: Texts before which the answer ends, or a single one.
         ignore_eos: Whether the answer continues after the end of its text.
         n: Number of answers, always 1.
     """
@@ -33,14 +46,14 @@ class AnswerBody(BaseModel):
     model: str
     stream: bool = False
     stream_options: StreamOptions | None = None
-    stop: str | list[str] | None = None
+    stop: Annotated[StopTexts | None, BeforeValidator(_as_list)] = None
     ignore_eos: bool = False
     n: Literal[1] | None = 1
 
     @property
     def stop_texts(self) -> list[str]:
         """Texts before which the answer ends."""
-        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return self.stop or []
 
     @property
     def includes_usage(self) -> bool:

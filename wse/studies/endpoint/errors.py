@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
+
+TOO_MANY_REQUESTS: Final = 429
 
 
 class ApiError(Exception):
@@ -24,6 +26,8 @@ class ApiError(Exception):
     def body(self) -> dict[str, Any]:
         """Return the error object of the API."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        if self.status == TOO_MANY_REQUESTS:
+            kind = "rate_limit_error"
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
 

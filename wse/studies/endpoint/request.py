@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Final
 
 from wse.studies.options.option import Option, OptionsOf
+from wse.studies.serve.options import PromisedTimes, TrafficOptions
 from wse.studies.serve.request import ServeRequest
 
 ECHO: Final = "echo"
 LOCAL_HOST: Final = "127.0.0.1"
 _SIMULATED: Final = (
+    *(option.name for group in (TrafficOptions, PromisedTimes) for option in fields(group)),
     "users",
     "replicas",
     "economics",
     "price",
-    "arrivals",
-    "rate",
-    "load",
-    "requests",
-    "time_scale",
-    "too_long",
-    "burst",
-    "length_cv",
-    "prefix_tokens",
-    "prefixes",
-    "fast_share",
     "batching",
     "dispatch",
     "batch_wait",
     "prefix_cache",
-    "ttft",
-    "tpot",
-    "seed",
 )
 """Options of ``wse serve-sim`` that have no meaning for an endpoint, or are not supported there."""
 

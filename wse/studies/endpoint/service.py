@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.studies.endpoint.answer import PacedAnswer
 from wse.studies.endpoint.bodies import ChatBody, CompletionBody
-from wse.studies.endpoint.errors import ApiError
+from wse.studies.endpoint.errors import TOO_MANY_REQUESTS, ApiError
 from wse.studies.endpoint.metrics import ABORT, Metrics
 from wse.studies.endpoint.paced_machine import Clock, PacedMachine
 from wse.studies.endpoint.texts import AnswerText, answer_text, token_texts
+
+MAX_BACKLOG: Final = 1_000
+"""Maximum number of requests in addition to those for which there are batch slots."""
+JSON_BYTES_PER_TOKEN: Final = 48
+"""Maximum size of a prompt's token: four characters, each as two escapes of six bytes."""
+JSON_BYTES: Final = 1_048_576
+"""Maximum size of a request without its prompt, such as the descriptions of tools, which are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +68,11 @@ class Service:
         self._metrics = Metrics(model, live)
         self._machine: PacedMachine | None = None
 
+    @property
+    def max_body_bytes(self) -> int:
+        """Maximum size of the JSON of a request."""
+        return JSON_BYTES + JSON_BYTES_PER_TOKEN * self.context
+
     def begin(self, body: CompletionBody | ChatBody, clock: Clock | None = None) -> AnsweredRequest:
         """Accept a request that arrives now.
 
@@ -69,7 +82,8 @@ class Service:
                 event loop.
 
         Raises:
-            ApiError: The model is a different one, or the request is too long.
+            ApiError: The model is a different one, the request is too long, or too many requests
+                wait.
         """
         if body.model != self.model:
             message = f"model {body.model!r} is not served here; use {self.model!r}"
@@ -78,18 +92,22 @@ class Service:
         prompt_texts = token_texts(prompt)
         if not prompt_texts:
             raise ApiError(400, "the prompt is empty; give at least one character")
-        text = answer_text(self._text or prompt_texts, limit, ignore_end=body.ignore_eos, stop_texts=body.stop_texts)
-        prompt_tokens, new_tokens = len(prompt_texts), len(text.pieces)
-        if prompt_tokens + new_tokens > self.context:
+        answer_texts = self._text or prompt_texts
+        prompt_tokens, max_tokens = len(prompt_texts), len(answer_texts) if limit is None else limit
+        if prompt_tokens + max_tokens > self.context:
             message = (
-                f"{prompt_tokens:,} prompt tokens and {new_tokens:,} new tokens are more than the context of "
+                f"{prompt_tokens:,} prompt tokens and {max_tokens:,} new tokens are more than the context of "
                 f"{self.context:,} tokens; shorten the request, or start wse serve with a larger --context"
             )
             raise ApiError(400, message, code="context_length_exceeded")
+        if self._live.backlog >= MAX_BACKLOG:
+            message = f"{MAX_BACKLOG:,} requests wait for a batch slot; try again when some answers are complete"
+            raise ApiError(TOO_MANY_REQUESTS, message, code="rate_limit_exceeded")
+        text = answer_text(answer_texts, limit, ignore_end=body.ignore_eos, stop_texts=body.stop_texts)
         if self._machine is None:
             self._machine = PacedMachine(self._live, self._speed, clock)
         return AnsweredRequest(
-            prompt_tokens=prompt_tokens, text=text, answer=self._machine.submit(prompt_tokens, new_tokens)
+            prompt_tokens=prompt_tokens, text=text, answer=self._machine.submit(prompt_tokens, len(text.pieces))
         )
 
     def end(self, request: AnsweredRequest) -> None:

@@ -63,7 +63,10 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
     decode = serving_machine(prepared_serve, prepared_serve.decode)
     with prefill_errors(service):
         prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
-    check_room(workload, decode.costs)
+    longest_request = replace(
+        workload, prompt_tokens=np.array([prepared_serve.context - 1]), new_tokens=np.ones(1, np.int64)
+    )
+    check_room(longest_request, decode.costs)
     shortest_requests = replace(workload, prompt_tokens=np.ones(1, np.int64), new_tokens=np.ones(1, np.int64))
     max_users = max_users_of(service.batches.max_users, shortest_requests, decode.costs, shares_prefixes=False)
     drafts = random_drafts(prepared_serve, decode)

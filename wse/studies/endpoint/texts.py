@@ -70,16 +70,17 @@ def answer_text(
         max_tokens: Maximum number of tokens; None for the whole text.
         ignore_end: Whether to repeat the text until there are ``max_tokens`` tokens.
         stop_texts: Texts before which the answer ends. Its last token is then the one that
-            completes such a text.
+            completes such a text. If there are several, the one that is complete first counts, and
+            of those that end together the longest.
     """
     count = len(tokens) if max_tokens is None else max_tokens if ignore_end else min(max_tokens, len(tokens))
     pieces = list(islice(cycle(tokens), count))
     text = "".join(pieces)
-    starts = {text.find(stop): stop for stop in stop_texts if stop and stop in text}
-    if not starts:
+    stops = [(start + len(stop), start) for stop in stop_texts if stop and (start := text.find(stop)) >= 0]
+    if not stops:
         return AnswerText(pieces=pieces, finish_reason=LENGTH if count == max_tokens else STOP)
-    start = min(starts)
-    stopped_pieces, position, stop_end = list[str](), 0, start + len(starts[start])
+    stop_end, start = min(stops)
+    stopped_pieces, position = list[str](), 0
     for piece in pieces:
         stopped_pieces.append(piece[: max(0, start - position)])
         position += len(piece)

@@ -12,7 +12,7 @@ read up to one round earlier.
 from __future__ import annotations
 
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
@@ -81,6 +81,11 @@ class LiveMachine:
         return self.machine.in_flight - self.running_requests
 
     @property
+    def backlog(self) -> int:
+        """Number of requests minus number of batch slots. It is negative if slots are free."""
+        return self.machine.in_flight - self.machine.policy.max_users
+
+    @property
     def kv_fraction(self) -> float:
         """Fraction of the room for KV caches that is reserved."""
         return 1.0 - self.machine.admission.room.free / self.machine.costs.kv_capacity_tokens
@@ -123,14 +128,10 @@ class LiveMachine:
         if self._new_tokens.pop(request, None) is None:
             return
         self.run_until(now_s)
-        machine, is_first = self.machine, [entry for entry in self.machine.ready if entry[1] == request]
+        machine = self.machine
         if machine.admission.remove(request):
             machine.record.leave(request, machine.record.now)
-        elif machine.reader.remove(request, machine.admission.tiers[request]):
-            machine.leave(request, machine.record.now)
-        elif is_first:
-            machine.ready.remove(is_first[0])
-            heapify(machine.ready)
+        elif machine.reader.remove(request, machine.admission.tiers[request]) or machine.ready.remove(request):
             machine.leave(request, machine.record.now)
         elif any(user == request for user, _ in machine.rounds.users.unfinished_passes()):
             machine.rounds.users.end_after_next_pass(request)

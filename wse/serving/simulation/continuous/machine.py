@@ -16,9 +16,6 @@ rounds are computed at once. The passes of a pipeline have no common start, so n
 end of a round. A prompt uses gaps from its arrival on. In every round, the token of a user arrives
 as long before the end of the round as the user's first token did.
 
-**Separate prefill.** With a separate machine for prompts (`SeparatePrefill`), a request is admitted
-when that machine is free as well.
-
 **Drafts.** With drafts (`Drafts`), a pass yields several tokens per user, and the number of passes
 of each answer is drawn at random. Contexts are then counted in passes. They grow by the mean tokens
 of a pass.
@@ -28,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from heapq import heappop, heappush
 from math import inf
 
 from wse.reports.progress import ignore
@@ -36,6 +32,7 @@ from wse.serving.simulation.continuous.admission import Admission
 from wse.serving.simulation.continuous.decode_rounds import DecodeRounds
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.prompt_reader import PromptReader
+from wse.serving.simulation.continuous.ready_users import ReadyUsers
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine, SeparatePrefill
 from wse.serving.simulation.continuous.token_observer import TokenObserver
 from wse.serving.simulation.drafts import Drafts, answer_passes
@@ -58,7 +55,7 @@ class ContinuousMachine:
         answers: Number of decode passes and initial context of each answer.
         rounds: Users in flight, and the rounds in which their answers are decoded.
         reader: Prompts that are being read.
-        ready: Heap of (time of the first token, request) for users that have not joined yet.
+        ready: Users whose prompts have been read, and that have not joined yet.
         pass_s: Seconds of the last pass, if passes have a common start.
         phase_s: For each request, seconds from its token in a round to the end of the round.
     """
@@ -100,16 +97,13 @@ class ContinuousMachine:
         self.answers = answer_passes(workload, drafts)
         self.rounds = DecodeRounds(workload, costs, self.answers, self.record)
         self.reader = PromptReader(self.prompts, costs)
-        self.ready: list[tuple[float, int]] = []
+        self.ready = ReadyUsers(self.record, observer, host_s=None if prefill else costs.host_s)
         self.pass_s = 0.0
         self.phase_s = [0.0] * len(workload)
 
     @property
     def in_flight(self) -> int:
-        """Number of received requests that had not left when the last simulated round ended.
-
-        A round is the time in which each user gets one decode pass.
-        """
+        """Number of received requests that had not left when the last simulated round ended."""
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
@@ -149,7 +143,7 @@ class ContinuousMachine:
             self._join()  # 1
             self._advance(record.now)  # in a closed loop, requests start when others end
             self._admit()  # 2
-            if self.ready and self.ready[0][0] <= record.now:
+            if self.ready.next_s <= record.now:
                 continue  # a prompt was completed in gaps before the end of the last round
             # 3
             if self.reader.is_reading and self.policy.prompt_tokens is None:
@@ -183,7 +177,7 @@ class ContinuousMachine:
                 continue
             needed_release |= admission.released_s == self.prefill.taken_s == record.now
             ready_s = self.prefill.read(request, self.prompts[request], context, needed_release=needed_release)
-            self._add_ready(ready_s, request)
+            self.ready.add(ready_s, request)
 
     def _begin_to_read(self, request: int, context: int, *, needed_release: bool) -> None:
         """Start to read the prompt of a request that was just admitted.
@@ -208,20 +202,6 @@ class ContinuousMachine:
             gap_s = waited_s / round_per_gap
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
-    def _add_ready(self, ready_s: float, request: int) -> None:
-        """Schedule the user of a request, whose prompt has been read, to start decoding.
-
-        Args:
-            ready_s: Time from which the answer can be decoded: of its first token, or, with a
-                separate prefill machine, of the arrival of the cache.
-            request: Index of the request.
-        """
-        heappush(self.ready, (ready_s, request))
-        if self.prefill is None:
-            self.record.first_s[request] = ready_s + self.costs.host_s
-        if self.observer is not None:
-            self.observer.first_token(request, self.record.first_s[request])
-
     def _run_limit_s(self) -> float:
         """Return after how many seconds to interrupt the next run of rounds.
 
@@ -236,7 +216,7 @@ class ContinuousMachine:
 
         The result is at most the horizon up to which the machine is simulated.
         """
-        time = self.ready[0][0] if self.ready else inf
+        time = self.ready.next_s
         if self.prefill is not None and self.admission.head_fits:
             time = min(time, self.prefill.free_s)
         next_request = self.record.next_request
@@ -251,9 +231,9 @@ class ContinuousMachine:
 
         Users who requested only one token leave at once.
         """
-        ready, now_s = self.ready, self.record.now
-        while ready and ready[0][0] <= now_s:
-            first_token_s, request = heappop(ready)
+        now_s = self.record.now
+        while self.ready.next_s <= now_s:
+            first_token_s, request = self.ready.pop()
             self.admission.room.keep_prefix(request)
             if not self.answers.passes[request]:
                 self.record.end_s[request] = self.record.first_s[request]
@@ -303,7 +283,7 @@ class ContinuousMachine:
         """
         left_s, ready = self.reader.read_in_gaps(gap_s, end_s, round_per_gap)
         for first_token_s, request in ready:
-            self._add_ready(first_token_s, request)
+            self.ready.add(first_token_s, request)
         return left_s
 
     def _round_with_prompts(self, budget: int) -> None:
@@ -318,7 +298,7 @@ class ContinuousMachine:
         self.pass_s = seconds
         end = self.record.now + seconds
         for request, part in completed:
-            self._add_ready(end + self.costs.drain_s(part), request)
+            self.ready.add(end + self.costs.drain_s(part), request)
         self._end_rounds(seconds)
 
     def _end_rounds(self, seconds: float) -> None:
