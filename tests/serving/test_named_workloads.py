@@ -8,7 +8,11 @@ import pytest
 import wse
 from wse.errors import BadInput, UnknownName
 from wse.serving.named_workloads import load_workload, workload_names
-from wse.studies.options.serving import WorkloadOptions
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.serving import GpuOptions, ServingOptions, WorkloadOptions
+from wse.studies.serve.options import TrafficOptions
+from wse.studies.serve.prepare import prepare_serve
+from wse.studies.serve.request import ServeRequest
 
 ON_GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "gpus": 1}
 CHAT = (1_155, 211)
@@ -19,10 +23,15 @@ def test_each_number_has_a_source_and_assumptions_are_marked() -> None:
     for name in workload_names():
         named = load_workload(name)
         assert len(named.sources) == 6
-        assert 0 <= named.prefix_tokens < named.prompt_tokens
+        assert 0 <= named.prefix_tokens(named.prompt_tokens) < named.prompt_tokens
         for number in named.sources.values():
             assert number.source
             assert number.grade == "I" or not number.source.startswith("assumed")
+    assert {name for name in workload_names() if load_workload(name).prefix_scope == "session"} == {
+        "chat",
+        "coding-agent",
+    }
+    assert load_workload("chat").prefix_tokens(100) == 33
     assert {number.grade for number in load_workload("voice").sources.values()} == {"I"}
 
 
@@ -65,7 +74,7 @@ def test_simulation_takes_lengths_spread_prefix_and_pauses() -> None:
     # Each of 8 users sends a request every 40 s and the time of an answer.
     answer_s = result.served.all.ttft.mean + result.served.all.tpot.mean * (result.requests.new_tokens - 1)
     assert result.requests.rate_per_s == pytest.approx(8 / (40 + answer_s), rel=0.02)
-    prefix_tokens = int(0.31 * 2_944) // 16 * 16
+    prefix_tokens = round(0.31 * 2_944) // 16 * 16
     assert result.served.prefix_cache.saved_tokens == pytest.approx(2_000 * prefix_tokens, rel=0.01)
     fixed = wse.serve_sim(**ON_GPUS, workload="rag", users=8, length_cv=0, think_time=0, prefix_tokens=16, requests=500)
     assert (fixed.requests.prompt_tokens, fixed.requests.new_tokens) == (2_944, 283)
@@ -74,10 +83,39 @@ def test_simulation_takes_lengths_spread_prefix_and_pauses() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "changes", "texts"),
+    [
+        ("coding-agent", {}, 40),
+        ("coding-agent", {"prefixes": 3}, 3),
+        ("coding-agent", {"prefix_tokens": 50_000}, 40),
+        ("rag", {}, 1),
+        ("rag", {"prefixes": 3}, 3),
+    ],
+)
+def test_each_session_has_a_history_of_its_own_and_a_service_one_prompt(
+    name: str, changes: dict[str, int], texts: int
+) -> None:
+    base = EstimateRequest(
+        model="llama-3.1-8b",
+        gpu="h100",
+        gpu_serving=GpuOptions(gpus=1),
+        workload=WorkloadOptions(workload_name=name),
+        serving=ServingOptions(users=40),
+    )
+    request = ServeRequest(base=base, traffic=TrafficOptions(requests=1_000, **changes))
+    work = prepare_serve(request).workload
+    assert len({work.prefix_tree.path(block)[0] for block in work.prefix.tolist()}) == texts
+    mean_share = changes.get("prefix_tokens", 913 if name == "rag" else 92_448) / load_workload(name).prompt_tokens
+    assert work.prefix_tokens.sum() / work.prompt_tokens.sum() == pytest.approx(mean_share, rel=0.03)
+    assert (len(set(work.prefix_tokens.tolist())) == 1) == (name == "rag")
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"think_time": 3}, "--think-time: needs --users"),
         ({"think_time": -1, "users": 2}, "--think-time -1"),
+        ({"workload": "chat", "prompt_len": 200, "prefix_cache": True}, "as --users or --prefixes"),
         ({"workload": "chat", "arrivals": "trace.csv"}, "--workload chat: trace.csv says"),
     ],
 )

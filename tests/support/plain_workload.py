@@ -1,10 +1,17 @@
 """Workloads for tests of the serving simulation."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from wse.arrays import F64, I64
 from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree
 from wse.serving.simulation.workload import NORMAL, Workload
+
+
+def single_blocks(tokens: Sequence[int]) -> PrefixTree:
+    """Return a tree of unrelated prefixes, each of which is one block with this many tokens."""
+    return PrefixTree(parent=np.full(len(tokens), NO_PREFIX), end_tokens=np.array(tokens, np.int64))
 
 
 def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workload:
@@ -21,5 +28,5 @@ def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workl
         new_tokens=new_tokens,
         tier=np.full(count, NORMAL),
         prefix=np.full(count, NO_PREFIX),
-        prefix_tree=PrefixTree.single_blocks([]),
+        prefix_tree=single_blocks([]),
     )

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from wse.errors import BadWafer, UnknownName
 from wse.files import read_toml
 from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.number_file import read_number
 
+PrefixScope = Literal["service", "session"]
 _FILE: Final = Path(__file__).parents[1] / "data" / "workloads.toml"
 
 
@@ -25,6 +26,8 @@ class NamedWorkload:
         prompt_cv, new_cv: Standard deviations of these lengths, relative to their means.
         think_s: Seconds from the end of an answer to the same user's next request.
         prefix_share: Fraction of prompt tokens that a prompt shares with earlier prompts.
+        prefix_scope: Which prompts share these tokens: all prompts of the service, such as a system
+            prompt, or those of a session, such as its history.
         sources: Each number with its unit, evidence grade, source and range.
     """
 
@@ -34,12 +37,12 @@ class NamedWorkload:
     new_cv: float
     think_s: float
     prefix_share: float
+    prefix_scope: PrefixScope
     sources: Mapping[str, SourcedNumber]
 
-    @property
-    def prefix_tokens(self) -> int:
-        """Tokens that a prompt of mean length shares with earlier prompts."""
-        return min(round(self.prefix_share * self.prompt_tokens), self.prompt_tokens - 1)
+    def prefix_tokens(self, prompt_tokens: int) -> int:
+        """Return how many of the tokens of a prompt are shared with earlier prompts."""
+        return min(round(self.prefix_share * prompt_tokens), prompt_tokens - 1)
 
 
 def workload_names() -> tuple[str, ...]:
@@ -68,6 +71,6 @@ def _workload(name: str, table: Mapping[str, object]) -> NamedWorkload:
     """Return a workload, given its table in the file."""
     fields = numeric_fields(NamedWorkload)
     place = f"{_FILE}: {name}"
-    sources = {key: read_number(place, key, value, fields[key], "") for key, value in table.items()}
+    sources = {key: read_number(place, key, table[key], number_type, "") for key, number_type in fields.items()}
     values: dict[str, int | float] = {key: source.value for key, source in sources.items()}
-    return NamedWorkload(**values, sources=sources)  # type: ignore[arg-type]
+    return NamedWorkload(**values, prefix_scope=table["prefix_scope"], sources=sources)  # type: ignore[arg-type]

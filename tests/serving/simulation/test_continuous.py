@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
-from tests.support.plain_workload import plain_workload
+from tests.support.plain_workload import plain_workload, single_blocks
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.prefixes import PrefixTree
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload
 
@@ -34,7 +33,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     plain = plain_workload(np.cumsum(gaps), prefix_tokens + numbers(30), numbers(40))
     prefixes = np.array(draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)))
     tier = np.array(draw(st.lists(st.sampled_from([FAST, NORMAL]), min_size=count, max_size=count)))
-    return replace(plain, tier=tier, prefix=prefixes, prefix_tree=PrefixTree.single_blocks([prefix_tokens] * 3))
+    return replace(plain, tier=tier, prefix=prefixes, prefix_tree=single_blocks([prefix_tokens] * 3))
 
 
 @given(
@@ -138,7 +137,7 @@ def test_caches_take_turns_on_the_link_to_where_they_are_decoded() -> None:
 
 def test_kept_prefix_is_not_read_again() -> None:
     work = plain_workload(np.array([0.0, 10.0, 20.0]), np.array([50, 52, 60]), np.full(3, 2))
-    work = replace(work, prefix=np.array([0, 0, 1]), prefix_tree=PrefixTree.single_blocks([40, 40]))
+    work = replace(work, prefix=np.array([0, 0, 1]), prefix_tree=single_blocks([40, 40]))
     policy = ContinuousPolicy(max_users=8, prompt_tokens=1000, prefix_cache=True)
     outcome = simulate_continuous(work, COSTS, policy)
     waits = outcome.first_s - work.arrival_s

@@ -128,6 +128,28 @@ def drawn(**changes: object) -> WorkloadOptions:
     return replace(OPTIONS, **changes)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("prefix_tokens", "scales_prefixes"), [(300, False), (960, True)], ids=["system prompt", "histories"]
+)
+def test_prompts_with_prefixes_have_the_mean_and_spread_asked_for(prefix_tokens: int, *, scales_prefixes: bool) -> None:
+    options = drawn(
+        requests=20_000,
+        prompt_tokens=1_000,
+        prompt_cv=0.5,
+        context=100_000,
+        prefix_tokens=prefix_tokens,
+        prefixes=3,
+        scales_prefixes=scales_prefixes,
+    )
+    work = draw_workload(options)
+    assert work.prompt_tokens.mean() == pytest.approx(1_000, rel=0.02)
+    assert work.prompt_tokens.std() == pytest.approx(500, rel=0.04)
+    assert work.prefix_tokens.mean() == pytest.approx(prefix_tokens, rel=0.02)
+    assert work.prefix_tokens.std() == pytest.approx(scales_prefixes * 480, rel=0.04)
+    assert (work.prefix_tokens < work.prompt_tokens).all()
+    assert len({work.prefix_tree.path(block)[0] for block in work.prefix.tolist()}) == 3
+
+
 def test_same_seed_draws_the_same() -> None:
     first, second, other = (draw_workload(drawn(seed=seed)) for seed in (4, 4, 5))
     assert np.array_equal(first.arrival_s, second.arrival_s)
@@ -163,7 +185,7 @@ def test_capacity_counts_whole_bursts(users: int, spread_s: float) -> None:
     def serve(held: Workload) -> SimulationOutcome:
         index = np.arange(len(held))
         start_s = index // users * 2.0 + index % users / users * spread_s
-        sums = dict.fromkeys(("busy_s", "work_s", "prefill_busy_s", "user_s", "in_system_s"), 0.0)
+        sums = dict.fromkeys(("busy_s", "work_s", "prefill_busy_s", "user_s", "kv_token_s", "in_system_s"), 0.0)
         times = {"start_s": start_s, "first_s": start_s, "end_s": start_s + 2, "left_s": start_s + 2}
         return SimulationOutcome(
             workload=held, gaps=np.empty((0, 4)), makespan_s=float(start_s[-1] + 2), **times, **sums

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.plain_costs import PlainCosts
-from tests.support.plain_workload import plain_workload
+from tests.support.plain_workload import plain_workload, single_blocks
 from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree
+from wse.serving.simulation.prefixes import NO_PREFIX
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 
@@ -128,7 +128,7 @@ class WindowedCosts(PlainCosts):
 
 def workload_kv_room(prompts: list[int], new: int, prefix_tokens: int = 0) -> Workload:
     plain = plain_workload(np.zeros(len(prompts)), np.array(prompts), np.full(len(prompts), new))
-    tree = PrefixTree.single_blocks([prefix_tokens])
+    tree = single_blocks([prefix_tokens])
     return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else NO_PREFIX), prefix_tree=tree)
 
 
@@ -172,6 +172,16 @@ def test_prefix_is_removed_if_its_own_request_fits_only_without_it() -> None:
     assert room.fits(1)
     assert room.take(1) == 0
     assert room.free == 70 - 64
+
+
+def test_shared_and_kept_prefixes_occupy_the_cache_once() -> None:
+    """Three requests of 64 tokens share 48. The first has gone when the others come, in which 48 are kept."""
+    work = replace(workload_kv_room([60] * 3, 4, prefix_tokens=48), arrival_s=np.array([0.0, 100.0, 100.0]))
+    costs = PlainCosts(pass_s=1.0, kv_capacity_tokens=1_000, kv_block_tokens=16)
+    policy = ContinuousPolicy(max_users=3, prompt_tokens=1_000, prefix_cache=True)
+    outcome = simulate_continuous(work, costs, policy)
+    first_s, others_s = (float(outcome.left_s[i] - outcome.start_s[i]) for i in (0, 1))
+    assert outcome.kv_token_s == pytest.approx(64 * first_s + 48 * (100 - first_s) + (48 + 2 * 16) * others_s)
 
 
 @given(st.lists(st.integers(40, 200), min_size=1, max_size=12), st.integers(1, 60), st.sampled_from([0, 24, 40]))

@@ -40,7 +40,7 @@ class KvRoom:
             costs: Capacity of the machine.
             prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
         """
-        self.free = costs.kv_capacity_tokens
+        self.free = self._capacity = costs.kv_capacity_tokens
         self.hits = self.saved_tokens = 0
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
@@ -55,6 +55,11 @@ class KvRoom:
         self._users_of: dict[int, int] = {}  # cached block: number of requests that use it
         self._idle_blocks: OrderedDict[int, None] = OrderedDict()  # cached blocks without users, in order of removal
         self._idle_room = 0  # space of these blocks
+
+    @property
+    def occupied(self) -> int:
+        """Tokens of space that requests have reserved, or that kept prefixes occupy."""
+        return self._capacity - self.free
 
     def extend(self, workload: Workload) -> None:
         """Append requests with prefixes of the same tree, which get the next indices."""

@@ -53,6 +53,8 @@ class SimulationOutcome:
         work_s: Seconds during which the busiest stage worked.
         prefill_busy_s: Seconds during which a separate machine read prompts; 0 if there is none.
         user_s: Sum of users × seconds over all decode passes.
+        kv_token_s: Integral of the occupied KV cache in tokens over time, including cached prefixes
+            that no request uses.
         in_system_s: Integral of the number of requests in the system over time.
         prefix_hits: Number of prompts that found their prefix in the cache.
         saved_tokens: Number of tokens that therefore did not have to be read.
@@ -69,6 +71,7 @@ class SimulationOutcome:
     work_s: float
     prefill_busy_s: float
     user_s: float
+    kv_token_s: float
     in_system_s: float
     prefix_hits: int = 0
     saved_tokens: int = 0
@@ -133,7 +136,7 @@ class Recorder:
                 self.arrivals[request] = math.inf
         self.now: float = first_s[0] if first_s else self.arrivals[0]
         self.arrived = self.left = 0
-        self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self._in_system_s = 0.0
+        self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self.kv_token_s = self._in_system_s = 0.0
         self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * len(self.arrivals) for _ in range(4))
         self._runs = array("d")
 
@@ -276,6 +279,7 @@ class Recorder:
             work_s=self.work_s,
             prefill_busy_s=self.prefill_busy_s,
             user_s=self.user_s,
+            kv_token_s=self.kv_token_s,
             in_system_s=self._in_system_s,
             prefix_hits=prefix_hits,
             saved_tokens=saved_tokens,

@@ -31,13 +31,21 @@ class PrefixTree:
     end_tokens: I64
 
     @staticmethod
-    def single_blocks(tokens: Sequence[int]) -> PrefixTree:
-        """Return a tree of unrelated prefixes, each of which is one block.
+    def tree_and_last_blocks(texts: I64, tokens: I64) -> tuple[PrefixTree, I64]:
+        """Return the tree of prompts that begin with unrelated texts, of which they share parts.
 
         Args:
-            tokens: Length of each prefix.
+            texts: Index of the text with which each prompt begins, int64 [requests].
+            tokens: Tokens of the text at the start of each prompt, at least 0, int64 [requests].
+
+        Returns:
+            The tree, and the last block of each prompt's prefix, NO_PREFIX if it has no tokens,
+            int64 [requests].
         """
-        return PrefixTree(parent=np.full(len(tokens), NO_PREFIX), end_tokens=np.array(tokens, np.int64))
+        parts, blocks = np.unique(np.stack([texts, tokens], axis=1), axis=0, return_inverse=True)
+        has_parent = np.diff(parts[:, 0], prepend=NO_PREFIX) == 0
+        parent = np.where(has_parent, np.arange(len(parts)) - 1, NO_PREFIX)
+        return PrefixTree(parent=parent, end_tokens=parts[:, 1]), np.where(tokens > 0, blocks.reshape(-1), NO_PREFIX)
 
     def path(self, block: int) -> list[int]:
         """Return the blocks from the start of a prompt to a block; none for NO_PREFIX."""

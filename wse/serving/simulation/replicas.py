@@ -20,7 +20,10 @@ from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 
-_SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "in_system_s", "prefix_hits", "saved_tokens")
+_SUMMED: Final = (
+    *("busy_s", "work_s", "prefill_busy_s", "user_s", "kv_token_s", "in_system_s"),
+    *("prefix_hits", "saved_tokens"),
+)
 """Fields of an outcome that are sums over all machines."""
 
 

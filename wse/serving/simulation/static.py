@@ -94,6 +94,7 @@ def simulate_static(
             record.start_s[request], record.first_s[request] = start, decode_start + costs.host_s
             left_s = decode_start + pass_times.run_s(context, decoded)
             record.end_s[request] = left_s + costs.host_s
+            record.kv_token_s += needs[request] * (left_s - start)
             record.leave(request, left_s)
         first = batch.stop
         report(record.left)

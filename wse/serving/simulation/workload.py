@@ -16,12 +16,14 @@ import numpy as np
 
 from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree
+from wse.serving.simulation.prefixes import PrefixTree
 
 FAST, NORMAL = 0, 1
 """Service tiers, in order of precedence."""
 _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
 """Indices of the random-number streams."""
+PREFIX_STEPS: Final = 32
+"""Number of different lengths up to that of a mean prefix, if prefixes have different lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,8 +133,11 @@ class WorkloadOptions:
             equal lengths.
         context: Maximum combined length of a prompt and its answer; longer draws are cut.
         fast_share: Fraction of requests in the fast tier, which are admitted first.
-        prefix_tokens: Length in tokens of the common prefixes of prompts; 0 if there are none.
-        prefixes: Number of different prefixes.
+        prefix_tokens: Mean number of tokens that a prompt shares with others, fewer than
+            ``prompt_tokens``; 0 if there are none.
+        prefixes: Number of different texts of which these tokens are the beginning.
+        scales_prefixes: Whether a prefix is longer in a longer prompt, in proportion, as the
+            history of a session. Otherwise all prefixes have equal lengths, as a system prompt.
         seed: Seed of all random numbers.
     """
 
@@ -147,6 +152,7 @@ class WorkloadOptions:
     fast_share: float = 0.0
     prefix_tokens: int = 0
     prefixes: int = 1
+    scales_prefixes: bool = False
     seed: int = 0
 
 
@@ -155,23 +161,40 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 
     Use `Workload.at_rate` to change the rate.
     """
-    count, prefix_tokens = options.requests, options.prefix_tokens
-    most_prompt = options.context - 1
-    prompts = _lengths(options, _PROMPTS, options.prompt_tokens, options.prompt_cv, np.full(count, most_prompt))
-    prompts = np.maximum(prompts, prefix_tokens + 1)
+    count = options.requests
+    prompts, prefix_tokens = _prompts(options)
     answers = _lengths(options, _ANSWERS, options.new_tokens, options.answer_cv, options.context - prompts)
     tiers = np.where(random_stream(options.seed, _TIERS).random(count) < options.fast_share, FAST, NORMAL)
-    prefix = np.full(count, NO_PREFIX)
-    if prefix_tokens:
-        prefix = random_stream(options.seed, _PREFIXES).integers(options.prefixes, size=count)
+    texts = random_stream(options.seed, _PREFIXES).integers(options.prefixes, size=count)
+    prefix_tree, prefix = PrefixTree.tree_and_last_blocks(texts, prefix_tokens)
     return Workload(
         arrival_s=_arrivals(options),
         prompt_tokens=prompts,
         new_tokens=answers,
         tier=tiers,
         prefix=prefix,
-        prefix_tree=PrefixTree.single_blocks([prefix_tokens] * options.prefixes),
+        prefix_tree=prefix_tree,
     )
+
+
+def _prompts(options: WorkloadOptions) -> tuple[I64, I64]:
+    """Draw the lengths of prompts and of their prefixes in tokens, both int64 [requests].
+
+    Prompts have the specified mean and spread, except that the context limits them. If prefixes
+    have equal lengths, only the tokens after them vary. Otherwise a prefix is a fraction of its
+    prompt, rounded to one of about `PREFIX_STEPS` lengths per mean prefix, because a simulation of
+    few long texts with many different prefixes would take long.
+    """
+    count, prefix, mean = options.requests, options.prefix_tokens, options.prompt_tokens
+    common_tokens = 0 if options.scales_prefixes else prefix
+    cv = options.prompt_cv * mean / (mean - common_tokens)
+    most_tail = np.full(count, options.context - 1 - common_tokens)
+    prompts = common_tokens + _lengths(options, _PROMPTS, mean - common_tokens, cv, most_tail)
+    if common_tokens == prefix:
+        return prompts, np.full(count, prefix)
+    step = max(1, round(prefix / PREFIX_STEPS))
+    steps = np.rint(prompts * (prefix / mean / step)).astype(np.int64)
+    return prompts, step * np.minimum(steps, (prompts - 1) // step)
 
 
 def _arrivals(options: WorkloadOptions) -> F64:

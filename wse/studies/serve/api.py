@@ -78,7 +78,7 @@ def serve_sim(
     prefill_mesh: str | None = None,
     prefix_cache: bool = False,
     prefix_tokens: int | str | None = None,
-    prefixes: int | str = 1,
+    prefixes: int | str | None = None,
     fast_share: float | str = 0.0,
     ttft: float | str | None = None,
     tpot: float | str | None = None,
@@ -146,9 +146,10 @@ def serve_sim(
         prefill_mesh (ROWSxCOLS): Mesh of PEs that read prompts, next to the mesh that decodes, on
             the same wafers.
         prefix_cache: Keep the KV caches of prefixes for later prompts.
-        prefix_tokens: Tokens at the start of each prompt that it shares with other prompts.
-            Default: the share of workload, or none.
-        prefixes: Number of different shared prefixes.
+        prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
+            prompts. Default: the share of workload, or none.
+        prefixes: Number of different shared prefixes. Default: one, or with workload chat or
+            coding-agent, whose sessions have a history each, one per user.
         fast_share: Fraction of requests in a fast tier, which are admitted and read before all
             others.
         ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a text has

@@ -106,7 +106,7 @@ def _check_needs(request: ServeRequest) -> None:
         ("--prefix-cache", batches.prefix_cache, "--batching continuous", not is_static),
         ("--prefix-cache", batches.prefix_cache, "--prefill same", not has_own),
         ("--fast-share", traffic.fast_share > 0, "--batching continuous", not is_static),
-        ("--prefixes", traffic.prefixes != 1, "--prefix-tokens or --workload", has_prefixes),
+        ("--prefixes", traffic.prefixes is not None, "--prefix-tokens or --workload", has_prefixes),
         ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
         ("--time-scale", traffic.time_scale is not None, "--arrivals FILE", is_trace),
         ("--think-time", traffic.think_time is not None, "--users", request.base.serving.users is not None),

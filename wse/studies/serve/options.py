@@ -105,14 +105,22 @@ class TrafficOptions:
     prefix_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens at the start of each prompt that it shares with other prompts. Default: the share of "
-            "--workload, or none.",
+            doc="Tokens at the start of a prompt, on average, that it shares with other prompts. Default: the share "
+            "of --workload, or none.",
             panel="Serving",
             metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
-    prefixes: Annotated[int, Option(doc="Number of different shared prefixes.", panel="Serving", metavar="N")] = 1
+    prefixes: Annotated[
+        int | None,
+        Option(
+            doc="Number of different shared prefixes. Default: one, or with --workload chat or coding-agent, whose "
+            "sessions have a history each, one per user.",
+            panel="Serving",
+            metavar="N",
+        ),
+    ] = None
     fast_share: Annotated[
         float,
         Option(

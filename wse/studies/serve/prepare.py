@@ -196,7 +196,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     named_workload = base.workload.named_workload
     prefix = traffic.prefix_tokens
     if prefix is None:
-        prefix = 0 if named_workload is None else int(named_workload.prefix_share * prompt)
+        prefix = 0 if named_workload is None else named_workload.prefix_tokens(prompt)
     if prefix >= prompt:
         message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"
         raise BadInput(message)
@@ -215,10 +215,37 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
         context=context,
         fast_share=traffic.fast_share,
         prefix_tokens=prefix,
-        prefixes=traffic.prefixes,
+        prefixes=_prefix_count(request),
+        scales_prefixes=_has_session_prefixes(request),
         seed=traffic.seed,
     )
     return replace(draw_workload(options), think_s=_think_s(request)), context
+
+
+def _has_session_prefixes(request: ServeRequest) -> bool:
+    """Return whether the shared tokens are the history of a session, as the workload states."""
+    named_workload = request.base.workload.named_workload
+    return named_workload is not None and named_workload.prefix_scope == "session"
+
+
+def _prefix_count(request: ServeRequest) -> int:
+    """Return the number of different shared prefixes: by default one, or one for each session.
+
+    Raises:
+        BadInput: The number matters, but neither it nor the number of users is specified.
+    """
+    traffic, users = request.traffic, request.base.serving.users
+    if traffic.prefixes is not None:
+        return traffic.prefixes
+    if not _has_session_prefixes(request):
+        return 1
+    if users is None and request.batches.prefix_cache:
+        message = (
+            f"--prefix-cache --workload {request.base.workload.workload_name}: each session has a prefix of its own; "
+            "give the number of sessions as --users or --prefixes"
+        )
+        raise BadInput(message)
+    return users or 1
 
 
 def _think_s(request: ServeRequest) -> float:

@@ -101,7 +101,7 @@ class UseResult(Result):
     prefill_busy: Annotated[float | None, Doc("the same for a separate machine that reads prompts")] = None
     users: Annotated[float, Doc("mean number of users whose tokens are decoded")]
     most_users: Annotated[int, Doc("batch slots: maximum number of users served at a time")]
-    kv: Annotated[float, Doc("mean fraction of the KV-cache capacity that is occupied")]
+    kv: Annotated[float, Doc("mean fraction of the KV-cache capacity that requests and kept prefixes occupy")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ from wse.arrays import Bools
 from wse.hardware.number import SourcedNumber, weakest
 from wse.serving.cost import MILLION, SECONDS_PER_HOUR
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.statistics import (
     distribution,
     first_token_s,
@@ -77,7 +76,7 @@ def served_result(
             prefill_busy=None if prefill is None else outcome.prefill_busy_s / replica_s,
             users=outcome.user_s / outcome.makespan_s,
             most_users=outcome.replicas * max_users,
-            kv=_kv_share(outcome, decode.costs),
+            kv=outcome.kv_token_s / (replica_s * decode.costs.kv_capacity_tokens),
         ),
         joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
         usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
@@ -134,14 +133,6 @@ def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> Goodp
         requests_per_s=float(good.sum()) / outcome.makespan_s,
         tokens_per_s=float(outcome.workload.new_tokens[good].sum()) / outcome.makespan_s,
     )
-
-
-def _kv_share(outcome: SimulationOutcome, costs: PassCosts) -> float:
-    """Return the mean fraction of the KV-cache capacity that requests occupy over time."""
-    tokens, first = np.unique(outcome.workload.prompt_tokens + outcome.workload.new_tokens, return_inverse=True)
-    rooms = np.array([costs.room_tokens(length) for length in tokens.tolist()])
-    occupied = rooms[first] * (outcome.left_s - outcome.start_s)
-    return float(occupied.sum()) / (outcome.replicas * costs.kv_capacity_tokens * outcome.makespan_s)
 
 
 def _economy(

@@ -105,17 +105,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         prefill_machine=None if prefill is None else prefill.result,
         kv_transfer=None if prefill is None else kv_transfer(prepared_serve, decode, prefill),
         drafts=decode.drafts,
-        requests=RequestsResult(
-            count=total,
-            arrivals=str(request.arrivals),
-            rate_of_users=prepared_serve.rate_of_users,
-            rate_per_s=rate if math.isfinite(rate) else None,
-            prompt_tokens=float(workload.prompt_tokens.mean()),
-            new_tokens=float(workload.new_tokens.mean()),
-            in_flight=workload.in_flight,
-            think_s=workload.think_s or None,
-            **_trace_fields(prepared_serve),
-        ),
+        requests=_requests_result(prepared_serve, workload),
         load=LoadResult(
             capacity_requests_per_s=capacity,
             offered=offered,
@@ -125,18 +115,56 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         ),
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
-    if result.served is not None and outcome is not None and prefill is None:
-        has_rate = prepared_serve.has_times or request.traffic.rate is not None
-        ranges = ranges_of_service(
-            result.served,
-            decode,
-            in_flight=outcome.little[0] / replicas,
-            given_load=offered if is_stable and has_rate else None,
-        )
-        if ranges is not None:
-            load = replace(result.load, overloaded_share=ranges.overloaded_share)
-            result = replace(result, load=load, ranges=ranges.intervals)
+    if outcome is not None and prefill is None:
+        result = _with_ranges(result, prepared_serve, outcome, decode)
     return Service(result=result, outcome=outcome)
+
+
+def _requests_result(prepared_serve: PreparedServe, workload: Workload) -> RequestsResult:
+    """Return the number, rate and lengths of the requests.
+
+    Args:
+        prepared_serve: The serving request.
+        workload: The users' requests at their final arrival times.
+    """
+    rate = workload.rate_per_s
+    return RequestsResult(
+        count=len(workload),
+        arrivals=str(prepared_serve.request.arrivals),
+        rate_of_users=prepared_serve.rate_of_users,
+        rate_per_s=rate if math.isfinite(rate) else None,
+        prompt_tokens=float(workload.prompt_tokens.mean()),
+        new_tokens=float(workload.new_tokens.mean()),
+        in_flight=workload.in_flight,
+        think_s=workload.think_s or None,
+        **_trace_fields(prepared_serve),
+    )
+
+
+def _with_ranges(
+    result: ServeResult, prepared_serve: PreparedServe, outcome: SimulationOutcome, decode: ServingMachine
+) -> ServeResult:
+    """Add 90 % intervals to the result of a simulated service, if the machine has them.
+
+    Args:
+        result: The result without intervals.
+        prepared_serve: The serving request.
+        outcome: The times of all requests.
+        decode: One replica.
+    """
+    if result.served is None:
+        return result
+    has_rate = prepared_serve.has_times or prepared_serve.request.traffic.rate is not None
+    ranges = ranges_of_service(
+        result.served,
+        decode,
+        in_flight=outcome.little[0] / result.replicas,
+        given_load=result.load.offered if result.load.stable and has_rate else None,
+    )
+    if ranges is None:
+        return result
+    load = replace(result.load, overloaded_share=ranges.overloaded_share)
+    return replace(result, load=load, ranges=ranges.intervals)
 
 
 def _trace_fields(prepared_serve: PreparedServe) -> dict[str, Any]:

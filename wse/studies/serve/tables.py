@@ -56,6 +56,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         busy += f", slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
         busy += f", machine for prompts {percent(use.prefill_busy)}"
+    prefix_note = "" if served_result.prefix_cache is None else ", kept prefixes included"
     room = use.most_users  # of the shortest requests, so the mean may need more
     if served_result.prefix_cache is None:
         room = min(room, result.replicas * result.machine.kv_capacity_users)
@@ -68,7 +69,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         ),
         ("busy", busy),
         ("decoding", f"{count(use.users)} users on average; there is room for {room:,}"),
-        ("KV cache", f"{percent(use.kv)} occupied on average"),
+        ("KV cache", f"{percent(use.kv)} occupied on average{prefix_note}"),
     ]
     for name, key, unit in (
         ("energy", "joules_per_token", "J per token"),

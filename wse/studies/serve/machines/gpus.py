@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from wse.models.tensors.model_tensors import parameter_count
 from wse.serving.simulation.gpu_costs import GpuCosts
@@ -69,21 +70,32 @@ def gpu_machine(
             grid_last_chunks=(),
             round_s=costs.round_s(1, prepared_estimate.prompt_tokens + prepared_estimate.new_tokens // 2, ()),
         ),
-        inputs={
-            "model": prepared_estimate.model,
-            "gpu": prepared_estimate.gpu,
-            "gpus": gpus,
-            "stack": prepared_estimate.stack,
-            "parallelism": prepared_estimate.parallelism,
-            "dtype": server.weights.name,
-            "prompt_len": prepared_estimate.prompt_tokens,
-            "new_tokens": prepared_estimate.new_tokens,
-            "context": context,
-            **({} if prepared_estimate.draft_model is None else {"draft_model": prepared_estimate.draft_model}),
-        },
+        inputs=_inputs(prepared_estimate, context),
         kv_bytes_per_token=server.kv_bytes_per_token,
         kv_copy_bytes_per_token=server.kv_copy_bytes_per_token,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
         power_w=None if economics is None else times(gpus, economics.power_w),
         usd_per_hour=None if economics is None else times(gpus, economics.usd_per_hour),
     )
+
+
+def _inputs(prepared_estimate: PreparedGpuEstimate, context: int) -> dict[str, Any]:
+    """Return the options of a GPU machine, by name, for the inputs of a result.
+
+    Args:
+        prepared_estimate: The validated request for GPUs.
+        context: Maximum number of tokens per request.
+    """
+    values = {
+        "model": prepared_estimate.model,
+        "gpu": prepared_estimate.gpu,
+        "gpus": prepared_estimate.server.parallelism.gpus,
+        "stack": prepared_estimate.stack,
+        "parallelism": prepared_estimate.parallelism,
+        "dtype": prepared_estimate.server.weights.name,
+        "prompt_len": prepared_estimate.prompt_tokens,
+        "new_tokens": prepared_estimate.new_tokens,
+        "context": context,
+    }
+    draft_model = prepared_estimate.draft_model
+    return values if draft_model is None else values | {"draft_model": draft_model}
