@@ -70,7 +70,8 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
 
     Args:
         reference: The model.
-        with_weights: Whether to download the tokenizer and the weights too, or config.json alone.
+        with_weights: True to download config.json, the tokenizer and the weights. False to download
+            only config.json, which is enough to time a model.
 
     Returns:
         Folder with the files.

@@ -53,7 +53,7 @@ class Network:
 
     @property
     def weakest(self) -> tuple[Grade, str]:
-        """Weakest evidence grade of the numbers, and the name of the first number with it."""
+        """Evidence grade of the least reliable number, and the name of this number."""
         name = max(_NAMES, key=lambda name: list(GRADES).index(self.sources[name].grade))
         return self.sources[name].grade, name
 

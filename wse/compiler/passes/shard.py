@@ -97,7 +97,7 @@ class HasName(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the tile. A tile of any layer has the name of the same tile in layer 0."""
+        """Name of the tile in layer 0. It also stands for this tile in the other layers."""
 
 
 T = TypeVar("T", bound=HasName)

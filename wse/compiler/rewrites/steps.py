@@ -215,7 +215,7 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 
 
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
-    """Return a step that runs a kernel on the same rows, and for the same op, as another step.
+    """Create a step that runs a kernel, with the rows of PEs and the op of an existing step.
 
     The new step is outside loops and overlap groups.
 

@@ -99,7 +99,7 @@ def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...
     Tables without rows are omitted.
 
     Args:
-        result: The result.
+        result: Answer of the scenario: published figures, and all combinations of settings.
         detail: Whether to show all rows, and a table of all predictions against all published
             figures.
     """

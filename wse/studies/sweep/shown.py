@@ -229,12 +229,12 @@ def varied_axes(grid: Grid) -> list[str]:
 
 
 def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
-    """Return the value of a setting in a column, or None if it has none.
+    """Return the cell of a table for one setting and one column; None if the cell is empty.
 
     Args:
-        grid: The settings.
-        entry: The result of the setting.
-        name: A short name, an axis or a column of the table.
+        grid: All settings of the sweep.
+        entry: Result of the setting, which has the row of the table.
+        name: Column, given by a short name such as ``cost``, an axis, or a column of the table.
     """
     if name in SHORT:
         return next((entry.row[key] for key in SHORT[name].columns if entry.row.get(key) is not None), None)

@@ -104,7 +104,8 @@ def sweep(
         table: Path of the table, which ends in ``.csv`` or ``.parquet``.
         jobs: Number of processes. None uses all cores, or all CPUs of a cluster.
         engine: Whether the processes run on this computer or on a Ray cluster.
-        restart: Whether to discard the results of an interrupted sweep.
+        restart: True to discard the results of an interrupted sweep and to estimate all settings.
+            False to continue the interrupted sweep.
         every_column: Whether the table includes the columns with grades and sources.
         view: Rows and columns of the result.
         picture: Plot to write, or None.
