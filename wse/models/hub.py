@@ -69,7 +69,7 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
     The result is cached, so that the hub is asked once per process.
 
     Args:
-        reference: The model.
+        reference: Repository and revision of the model.
         with_weights: True to download config.json, the tokenizer and the weights. False to download
             only config.json, which is enough to time a model.
 

@@ -219,7 +219,7 @@ def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
     """Create the buffer for a weight tile, and return a record with the tile and the buffer.
 
     Args:
-        tile: The tile.
+        tile: Block of weights that each PE of a stage stores.
         real_elements: Total number of elements of the tile on all PEs, excluding padding.
     """
     return SymTile(

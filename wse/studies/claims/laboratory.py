@@ -123,7 +123,7 @@ class Laboratory:
         """Return how much one duration in an estimate varies with the sampled constants, as ratios.
 
         Args:
-            estimate: The estimate.
+            estimate: Estimate of a model, with its times in all samples.
             name: Name of the duration in `TIMES`, such as ``token_s``, the time per token.
 
         Returns:

@@ -145,7 +145,7 @@ def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: Pattern
     Nothing is computed for a pattern with a fault.
 
     Args:
-        pattern: The pattern.
+        pattern: Name and function of the pattern.
         length: Number of PEs on the line.
         words: Words per PE.
         setup: The wafer and its software.
@@ -186,7 +186,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
     of colours (router channels).
 
     Args:
-        pattern: The pattern.
+        pattern: Name and function of the pattern.
         length: Number of PEs on the line.
         words: Words per PE.
         wafer: The wafer, which limits the number of colours.
@@ -268,7 +268,7 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
     The formula is either published or defined in the pattern's file.
 
     Args:
-        pattern: The pattern.
+        pattern: Name and function of the pattern.
         length: Number of PEs on the line.
         words: Words per PE.
         wafer: The wafer, which determines the cycles of hops.

@@ -214,7 +214,7 @@ def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> 
     """Return the sorted rows to print. Settings without a value in the sort column come last.
 
     Args:
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         entries: The results, in grid order.
         view: Columns, order and maximum number of rows.
     """
@@ -263,7 +263,7 @@ def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool
 
     Args:
         sort: Column to sort by, optionally with ``:down``. None keeps grid order.
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         entry: The result of the setting.
     """
     if sort is None:

@@ -100,7 +100,7 @@ def sweep(
     4. Report bugs, or the failure of all settings, as an error.
 
     Args:
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         table: Path of the table, which ends in ``.csv`` or ``.parquet``.
         jobs: Number of processes. None uses all cores, or all CPUs of a cluster.
         engine: Whether the processes run on this computer or on a Ray cluster.

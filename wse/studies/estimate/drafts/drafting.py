@@ -70,8 +70,8 @@ class WaferDrafter:
     def machine(self, users: float) -> DraftMachine:
         """Return the times of drafting and of verification passes.
 
-        They do not depend on the number of users, because each pass verifies the draft of a single
-        user.
+        The times do not depend on the number of users, because each pass verifies the draft of a
+        single user.
         """
         return self.times
 

@@ -61,8 +61,8 @@ class OpNumbers:
     """Numbers for the ops of a model, equal for ops of different layers that correspond.
 
     Ops correspond if their kinds and their names within the layer are equal. For example,
-    ``layers.0.qkv`` and ``layers.1.qkv`` have the same number. ``number`` and ``layer`` have an extra entry at
-    the end, for steps that belong to no op.
+    ``layers.0.qkv`` and ``layers.1.qkv`` have the same number. ``number`` and ``layer`` have an
+    extra entry at the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op.

@@ -53,7 +53,7 @@ class Link(Result):
 class LayerLinks(Result):
     """Words that a layer sends over a wafer's links: on the busiest link, and in total.
 
-    Both numbers are summed over the run.
+    The words are summed over the whole run.
     """
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]

@@ -115,7 +115,7 @@ def predict(m: Measurement) -> Prediction | None:
 def _is_constant(metric: str, pe: PeMemory) -> bool:
     """Return whether the size of an item in SRAM is a constant that was taken from measurements.
 
-    Such a size is not counted as a prediction. Two kinds of buffers are predicted: activations of
+    A constant size is not counted as a prediction. Two kinds of buffers are predicted: activations of
     an attention block, because they grow with the number of scores, and buffers of prefill, because
     they grow with the number of tokens.
 
