@@ -46,8 +46,8 @@ class Network:
     def seconds(self) -> float:
         """Seconds that the network and the service add to the time to first token.
 
-        This time covers the new connection, the transit of the request and the token, and the work of the
-        service's own computers.
+        This time covers the new connection, the transit of the request and the token, and the work
+        of the service's own computers.
         """
         return self.connection_s + self.network_round_trip_s + self.service_s
 

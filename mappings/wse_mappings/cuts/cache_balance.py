@@ -89,12 +89,12 @@ class CacheBalance:
     def passing_rows(length: int, rows: int) -> int:
         """Return how many rows send a cache entry to the row above when a token is added.
 
-            The rows that send an entry are the last rows of the region. The last row then has a free slot
-        for the new token.
+        The last rows of the region send an entry, so that the very last row has a free slot for the
+        new token.
 
-            Args:
-                length: Number of tokens in the cache before the token is added.
-                rows: Number of rows of the region.
+        Args:
+            length: Number of tokens in the cache before the token is added.
+            rows: Number of rows of the region.
         """
         return rows - 1 - length % rows if length >= rows else 0
 

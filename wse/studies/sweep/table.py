@@ -58,7 +58,7 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
         entries: Function that returns the results of all settings, in grid order. It is called
             twice, because the results may not fit in memory.
         table: Path of the table.
-        every_column: Whether to include the columns with grades and sources.
+        every_column: True to also write the columns with grades and sources of the numbers.
 
     Raises:
         BadInput: The file cannot be written.
@@ -87,7 +87,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
     Args:
         grid: Axes of the sweep, whose combinations are the settings.
         entries: Function that returns the results of all settings.
-        every_column: Whether to include the columns with grades and sources.
+        every_column: True to also write the columns with grades and sources of the numbers.
     """
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}

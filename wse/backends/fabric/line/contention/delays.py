@@ -232,8 +232,8 @@ def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Inter
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
     """Return the places on a line at which to evaluate how two streams delay each other.
 
-    The places are the ends of the PE range that both streams use, and any place in between where one
-    stream catches up with the other.
+    The places are the ends of the PE range that both streams use, and any place in between where
+    one stream catches up with the other.
     """
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:
