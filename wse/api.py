@@ -135,7 +135,8 @@ def sweep(
         engine: ``ray`` runs on the workers of a Ray cluster instead of processes of this machine.
         ray_address: Address of the cluster, HOST:PORT or ``auto``. None starts a cluster on this
             machine.
-        restart: Whether to discard the rows that an earlier sweep wrote to the same table.
+        restart: True to discard the results of an interrupted sweep with the same table. False to
+            continue that sweep.
         columns: Columns of `rows` in addition to the axes: dtype, prompt, new, wafers, users,
             replicas, ttft, user, low, high, throughput, fits, cost, or names of columns of the
             table. None shows all named here except replicas.

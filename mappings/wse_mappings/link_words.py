@@ -17,7 +17,7 @@ def words_on_links(
     executes one or several variants.
 
     Args:
-        pattern: The pattern.
+        pattern: Variants of the pattern, with their messages.
         words: Number of words per PE. Messages send all of them, or one of several parts.
         variant: Integers ``[n]``: indices of the executed variants.
         line: Integers ``[n]``: index of the line that executes each of these variants.

@@ -205,9 +205,10 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """Return, for each part of the words, the PE that owns it: the first PE that sends it.
+    """Return, for each part of the words, which PE has this part at the start of the pattern.
 
-    The target of the last message owns a part that is never sent.
+    This is the PE that sends the part first. A part that is never sent belongs to the PE that
+    receives the last message.
     """
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     assert part is not None

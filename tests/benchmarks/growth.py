@@ -151,8 +151,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield "weights in float16). Each group of rows varies one of five numbers; the others keep these values:"
     yield from ("", base + ".", "")
     yield f"Each row shows the time for one generated token: the median of {len(series[0].s)} repetitions, the range"
-    yield "of the middle half of the repetitions, and the median relative to the first row of the group. Four groups"
-    yield "have a row with exactly the values above, so these rows show how much measurements vary."
+    yield "without the fastest and the slowest quarter of the repetitions (*middle half*), and the median relative to"
+    yield "the first row of the group. Four of the groups have one row with exactly the values above. These four rows"
+    yield "measure the same run, so their differences show how much measurements vary."
     yield from ("", "| number | value | ms per token | middle half | relative |", "|---|---:|---:|---:|---:|")
     for growth in series:
         first = float(np.median(growth.s[:, 0]))
@@ -161,8 +162,8 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
     yield from ("", "The following exponents say how the time per token grows with each number. With an exponent of")
-    yield "1, twice the number takes twice the time; with 0, the time stays the same. The range of the middle half of"
-    yield from ("the repetitions is in parentheses:", "")
+    yield "1, twice the number takes twice the time; with 0, the time stays the same. The range in parentheses leaves"
+    yield from ("out the lowest and the highest quarter of the exponents of single repetitions:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))

@@ -93,7 +93,8 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     """Yield the lines of the section about timing models in docs/performance.md."""
     yield from ("## How the timing models grow", "")
     yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models of wse on one core. The"
-    yield "table shows the median of several repetitions and the range of their middle half:"
+    yield "table shows the median rate of several repetitions, and the range without the fastest and the slowest"
+    yield "quarter of the repetitions (*middle half*). The rates are:"
     yield from ("", "- wavelet reference: hops of words over links per second")
     yield "- fabric model: links and ramps whose words are counted, per second"
     yield from ("", "The exponent in the last column says how the rate changes with the number of PEs. With an")

@@ -46,7 +46,11 @@ def with_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def call(**parsed: Any) -> None:
-        """Convert the parsed options, build the request, and call the command with it."""
+        """Run the command with the options that typer has parsed.
+
+        The options of the request class are converted and combined into one request object. Other
+        options are converted and passed to the command as separate arguments.
+        """
         values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
         arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:

@@ -162,7 +162,7 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
 
 
 def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of a tensor's bytes on the fullest column, for each way to divide it.
+    """Return which fraction of a tensor the fullest column stores, for each way to divide tensors.
 
     A tensor may be divided over the columns of a region evenly, by attention heads, by features of
     a feed-forward block, and so on. Each of these ways has an index, such as ``_HEADS``.

@@ -59,7 +59,8 @@ def compile_until(last: str, state: State, pipeline: tuple[Pass, ...] = PIPELINE
             unchanged.
         state: State to continue from.
         pipeline: All passes in order.
-        checked: Whether to check the state after each pass.
+        checked: True to check the state after each pass, which finds bugs of the compiler. False to
+            save the time of these checks.
 
     Returns:
         The state after the pass ``last``.

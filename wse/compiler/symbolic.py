@@ -194,8 +194,8 @@ class BlockRun:
     """One execution of a block of steps in a phase, with the stage and buffers that it uses.
 
     Attributes:
-        block: The block.
-        stage: Index of the stage that executes it.
+        block: Steps that are executed, shared by all runs of the block.
+        stage: Index of the stage (region of PEs) that executes the block.
         op, step, loop, group: Indices in the phase of the block's first op, step, loop and overlap
             group.
         buffers: For each buffer of the block, the buffer that replaces it in this run.

@@ -39,7 +39,7 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
     """Return a copy of a wafer whose mesh has only the given numbers of rows and columns.
 
     Args:
-        wafer: The wafer.
+        wafer: Wafer type to copy, with the full mesh.
         rows, cols: Size of the mesh, at least 1 each.
 
     Raises:

@@ -105,8 +105,8 @@ class SourcedNumber:
     """A number with its unit and the evidence for it.
 
     Attributes:
-        value: The number.
-        unit: Its unit, such as "byte/PE".
+        value: Value, in ``unit``.
+        unit: Unit of the value, such as "byte/PE".
         grade: Evidence grade, which indicates how reliable the number is: a key of `GRADES`.
         source: Origin of the number.
         range: Minimum and maximum that the number may have; None if not specified.

@@ -58,7 +58,7 @@ def known_links() -> tuple[str, ...]:
 def link_numbers(name_or_path: str | Path) -> dict[str, SourcedNumber]:
     """Return the bandwidth and latency of a link between wafers, keyed by field of `WaferSpec`.
 
-    They replace the numbers in a wafer's file. The result is empty for the link ``vendor``, which
+    The numbers replace those in a wafer's file. The result is empty for the link ``vendor``, which
     the wafer's own numbers describe.
 
     Args:

@@ -47,7 +47,11 @@ class Origin:
 
 @cache
 def origins() -> dict[str, Origin]:
-    """Return the origin of each bundled configuration, keyed by model name."""
+    """Return where each bundled configuration comes from: its repository, licence and month.
+
+    Returns:
+        The `Origin` of each configuration, keyed by model name, such as ``llama-3.1-8b``.
+    """
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
     return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
 

@@ -69,8 +69,9 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
     The result is cached, so that the hub is asked once per process.
 
     Args:
-        reference: The model.
-        with_weights: Whether to download the tokenizer and the weights too, or config.json alone.
+        reference: Repository and revision of the model.
+        with_weights: True to download config.json, the tokenizer and the weights. False to download
+            only config.json, which is enough to time a model.
 
     Returns:
         Folder with the files.

@@ -55,8 +55,9 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True, fetches_w
 
     Args:
         name_or_path: Name or path of the model.
-        with_weights: Whether to open the weights. If false, there is no checkpoint, and weights in
-            a folder are opened only to find an element type that config.json does not specify.
+        with_weights: True to open the weights, so that the model can be executed. If False, the
+            result has no checkpoint. Weights in a folder are then opened only to find an element
+            type that config.json does not specify.
         fetches_weights: Whether to download the weights of a repository, if they are to be opened.
             Otherwise config.json alone is downloaded, and there is no checkpoint.
 
@@ -106,7 +107,8 @@ def _folder(path: Path, config: Path, *, with_weights: bool, name: str | None = 
     Args:
         path: The folder.
         config: Path of config.json.
-        with_weights: Whether to open the weights for use.
+        with_weights: True to open the weights, so that the model can be executed. If False, the
+            result has no checkpoint.
         name: Name of the model; None for that of the folder.
     """
     from wse.models.tokenizers.tokenizer import load_tokenizer

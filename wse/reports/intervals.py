@@ -16,7 +16,11 @@ CONFIDENCE: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class RangeResult(Result):
-    """A figure of a report, such as tokens/s, with its 90 % interval."""
+    """An estimated quantity, such as tokens/s, with its 90 % interval.
+
+    The interval contains 90 % of the samples, each of which has other values of the uncertain
+    inputs.
+    """
 
     value: Annotated[float, Doc("the figure with the stated constants")]
     low: Annotated[float, Doc("lower end of the 90 % interval")]
@@ -29,14 +33,14 @@ class RangeResult(Result):
 
 
 def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> RangeResult:
-    """Return a figure with the interval between two quantiles of its samples.
+    """Return an estimated quantity with the interval that contains most of its samples.
 
-    The interval is widened if necessary so that it includes the figure itself. All samples can be
-    on one side of the figure if the stated value of a constant is at an end of its range.
+    The interval is widened if necessary so that it includes the estimate itself. All samples can be
+    on one side of the estimate if the stated value of a constant is at an end of its range.
 
     Args:
-        value: The figure with the stated constants.
-        sampled: float64 ``[samples]``, the figure for each sample.
+        value: Estimate of the quantity with the stated constants.
+        sampled: float64 ``[samples]``, the quantity in each sample of the uncertain constants.
         confidence: Fraction of the samples that the interval contains, with equal fractions below
             and above it.
     """

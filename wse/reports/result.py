@@ -86,7 +86,7 @@ class Result:
         The result is empty for classes that are not shown as tables.
 
         Args:
-            detail: Whether to include details that most readers do not need.
+            detail: True to include details that most readers do not need, as with ``--detail``.
             width: Width of a line in characters.
         """
         return ()

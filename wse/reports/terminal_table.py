@@ -73,8 +73,8 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
     and so are columns with priority 0 whose texts can wrap.
 
     Args:
-        console: Console to print on.
-        table: The table.
+        console: Console to print on, which determines the width.
+        table: Table with all of its columns.
     """
     width = {column.key: _needed_width(column, table) + GAP for column in table.columns}
     columns = _filled_columns(table)
@@ -100,8 +100,8 @@ def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, 
     """Return a footer line that names the columns that do not fit, or [] if all are shown.
 
     Args:
-        table: The table.
-        columns: The columns that are shown.
+        table: Table with all of its columns.
+        columns: Columns that are shown.
     """
     titles = [column.title for column in _filled_columns(table) if column.title and column not in columns]
     return [("left out", f"columns {', '.join(titles)}: too wide for this output; --json has them")] if titles else []

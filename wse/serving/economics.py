@@ -86,7 +86,7 @@ def load_economics(
     """Return the power, price and energies per operation of a wafer.
 
     Args:
-        wafer: The wafer.
+        wafer: Wafer type whose bundled numbers are loaded.
         stated_values: Numbers that override the bundled ones.
         usd_per_hour: Price that overrides the bundled and the stated price, without a range.
 

@@ -46,14 +46,14 @@ class Network:
     def seconds(self) -> float:
         """Seconds that the network and the service add to the time to first token.
 
-        They cover the new connection, the transit of the request and the token, and the work of the
-        service's own computers.
+        This time covers the new connection, the transit of the request and the token, and the work
+        of the service's own computers.
         """
         return self.connection_s + self.network_round_trip_s + self.service_s
 
     @property
     def weakest(self) -> tuple[Grade, str]:
-        """Weakest evidence grade of the numbers, and the name of the first number with it."""
+        """Evidence grade of the least reliable number, and the name of this number."""
         name = max(_NAMES, key=lambda name: list(GRADES).index(self.sources[name].grade))
         return self.sources[name].grade, name
 

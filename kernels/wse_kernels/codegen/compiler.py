@@ -93,7 +93,10 @@ class _PartLowering(_Lowering):
 
 
 class KernelCompiler(CompilerBase):
-    """Numba compiler for kernels, which are functions that Python calls."""
+    """Numba compiler for kernels: compiled functions that Python code calls directly.
+
+    Functions that only kernels call are compiled by `PartCompiler`.
+    """
 
     lowering: Any = _KernelLowering
 
@@ -114,7 +117,7 @@ class KernelCompiler(CompilerBase):
 class PartCompiler(KernelCompiler):
     """Numba compiler for functions that only kernels call.
 
-    These functions are not compiled to machine code on their own.
+    It generates LLVM code, which is linked into the kernels and compiled to machine code with them.
     """
 
     lowering = _PartLowering

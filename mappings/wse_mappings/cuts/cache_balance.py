@@ -89,7 +89,8 @@ class CacheBalance:
     def passing_rows(length: int, rows: int) -> int:
         """Return how many rows send a cache entry to the row above when a token is added.
 
-        These are the last rows of the region. The last row then has a free slot for the new token.
+        The last rows of the region send an entry, so that the very last row has a free slot for the
+        new token.
 
         Args:
             length: Number of tokens in the cache before the token is added.

@@ -100,11 +100,12 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
     def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
         """Return the minimum number of columns such that no column exceeds a bound on bytes.
 
-        If this is impossible, the result exceeds the number of available columns.
+        The number is found by bisection, which assumes that more columns mean fewer bytes per
+        column. If experts are placed in whole groups, this is not always true. The search is
+        therefore limited to ``equal_width``, the width with an equal division of all columns, if
+        this width meets the bound.
 
-        When experts are placed in whole groups, a larger number of columns may store more bytes per
-        column. Therefore, if an equal division of the columns meets the bound, no larger number is
-        considered.
+        The result exceeds the number of available columns if no width meets the bound.
 
         Args:
             bytes_of: Function that maps a number of columns to the bytes on the fullest of them.
@@ -119,7 +120,13 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
         return low
 
     def widths(bound: float) -> tuple[int, ...]:
-        """Return the fewest columns per region such that no column exceeds a bound on bytes."""
+        """Return the minimum width of each region such that no column exceeds a bound on bytes.
+
+        A width is a number of columns. The regions may need more columns in total than there are.
+
+        Args:
+            bound: Maximum number of bytes per column.
+        """
         by_region = {bytes_of: min_columns(bytes_of, bound) for bytes_of in distinct_functions}
         return tuple(by_region[bytes_of] for bytes_of in column_bytes)
 

@@ -182,9 +182,10 @@ class LinkLoads:
         Args:
             direction: NORTH, EAST, SOUTH or WEST.
             segments: All segments.
-            indices: Indices of the segments to add.
-            low, high: First and end row or column of each segment to add, end exclusive.
-            words: Number of words on each logical link.
+            indices: int64 ``[n]``: indices of the segments to add.
+            low, high: int64 ``[n]``: position along each of these segments of the first PE, and of
+                the end, exclusive. It is a row for NORTH and SOUTH, and a column for EAST and WEST.
+            words: int64 ``[links]``: number of words on each logical link.
         """
         segment_words = words[segments.link[indices]]
         nonzero = np.flatnonzero(segment_words)

@@ -145,7 +145,8 @@ class PartialFile:
 
         Args:
             take_bytes: Number of bytes to reserve.
-            last: Whether to raise an error instead of returning False.
+            last: True to raise an error if the space is not available, because the caller has no
+                smaller amount to try. False to return False.
 
         Raises:
             TraceError: The space was not available, and ``last`` is true.

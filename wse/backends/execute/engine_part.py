@@ -125,11 +125,13 @@ class EnginePart:
         return report, *(engine.crossings.pop(step) for step in segment.sends)
 
     def keep(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first tokens of a user's last verification pass; set the user's next token.
+        """Keep the accepted tokens of a user's last verification pass, and set the next token.
+
+        The remaining tokens of the pass are removed from the KV cache's counters.
 
         Args:
             user: Index of the user.
-            tokens: Number of tokens to keep.
+            tokens: Number of tokens to keep, counted from the first token of the pass.
             next_id: The user's next token.
         """
         self.engine.keep_ids(user, tokens, next_id)
@@ -193,8 +195,13 @@ class EnginePart:
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
     """Return the calls of a phase that belong to one segment (consecutive steps on one wafer).
 
-    Only the last segment of a wafer keeps the records from which words on links are counted, so
-    that the words are counted once per pass.
+    ``bound.loads`` says how often each transfer runs in the whole phase, and the words on links are
+    counted from it after a segment has run. A wafer can have several segments in a phase. To count
+    the words only once per pass, only its last segment gets ``loads``.
+
+    Args:
+        bound: The phase as a list of function calls, with the step of each call.
+        segment: The segment.
     """
     segment_steps = {*segment.receives, *segment.steps}
     segment_calls = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in segment_steps]

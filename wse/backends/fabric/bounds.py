@@ -46,9 +46,9 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return the longest distance, in links, between a word's origin and a PE that it affects.
+    """Return over how many links a value of one PE travels at most until it affects another PE.
 
-    The origin is the PE that stored the value at the start of the pattern.
+    The distance is counted from the PE that stored the value at the start of the pattern.
 
     Args:
         pattern: The communication pattern.
@@ -139,8 +139,9 @@ class PhaseBounds:
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
         """Return the bounds of one step in cycles, in the order sram, arithmetic, hops, crossing.
 
-        These are the cycles needed to read weights and cache entries, to multiply and add, to move
-        words over the mesh, and to move words between wafers or to and from the host.
+        A bound is the minimum number of cycles for one kind of work: reading weights and cache
+        entries (sram), multiplying and adding (arithmetic), moving words over the mesh (hops), or
+        moving words between wafers or to and from the host (crossing).
         """
         iterations = phase.steps.iterations(step)
         if phase.steps.computes(step):

@@ -81,9 +81,9 @@ class RoutedCosts:
         self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """Return the cost of a phase, including the steps that depend on the selected experts.
+        """Return the cost of a phase, including its routed steps.
 
-        Such steps are called routed steps.
+        A routed step is a step whose cycles depend on which experts the router selects.
 
         1. The routed steps are timed, once per class of equal steps. If tokens are distributed
            evenly over the experts, the result is cached. It applies to any number of cache slots

@@ -141,10 +141,10 @@ class StepCosts:
     def _dispatched_time(
         self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None
     ) -> LineTime:
-        """Return the time of one iteration of a step, including the dispatch of a task for it.
+        """Return the time of one iteration of a step, including the start of a task for the step.
 
-        If the step does not need a task of its own, because it runs in the task of the step before,
-        `time` subtracts the cycles of the dispatch afterwards.
+        Some steps run in the task of the previous step and need no task of their own. For these
+        steps, the caller (`time`) subtracts the cycles of starting a task.
         """
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
@@ -181,9 +181,9 @@ class StepCosts:
 
     @property
     def sync(self) -> int:
-        """Cycles to start the transfers of an overlap group and to wait for all of them.
+        """Cycles to start the concurrent transfers of an overlap group and to wait for their ends.
 
-        This is at least the time of a word from a PE to its neighbour.
+        The result is at least the time that a word needs from a PE to the neighbouring PE.
         """
         return max(self.software.transfer_sync_cycles, self._transfers.ramp_cycles + self._line.hop)
 

@@ -11,11 +11,14 @@ from wse.program.steps import Steps
 
 
 def origins(steps: Steps) -> tuple[I64, I64]:
-    """Return, for each step, the two steps from which `starts` computes its start.
+    """Return, for each step, the first step of its group and the first step of its loop.
+
+    `starts` computes the cycle at which a step starts from these two steps. A group consists of
+    steps that run at the same time.
 
     Returns:
-        int64 ``[steps]``, twice: the first step of the group of concurrent steps to which a step
-        belongs, and the first step of its loop, or the step itself outside loops.
+        Two arrays, int64 ``[steps]``: the index of the first step of each step's group, and the
+        index of the first step of its loop, or of the step itself outside loops.
     """
     first = first_steps(steps)
     first_of_group = np.repeat(first, np.diff(first, append=len(steps)))

@@ -146,8 +146,13 @@ class _Flattening:
     def _queue_table(self) -> I32:
         """Return the table of queues, one row each.
 
-        A row contains the index of the link into the queue, its latency in cycles, the capacity of
-        the queue in words, and its first switch position.
+        A row contains:
+
+        - the index of the link into the queue, and the latency of this link in cycles
+        - the capacity of the queue in words
+        - the switch position (setting of the router for the queue's colour) at the start of the
+          simulation: its index, the queues to which it sends words, and the number of control bits
+          after which it ends
         """
         machine, table = self.wiring.machine, np.zeros((len(self.wiring.key), k.QUEUE_WORDS), np.int32)
         latency = [machine.wafer.hop_cycles] * 4 + [machine.wafer.ramp_cycles + 1, machine.wafer.ramp_cycles]

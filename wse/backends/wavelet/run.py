@@ -25,7 +25,7 @@ def check_finished(machine: WaveletMachine, table: Tables) -> None:
     """Raise Deadlock if a simulation ended with unfinished operations or with words in queues.
 
     Args:
-        machine: The machine.
+        machine: Routes and operations of the simulated PEs.
         table: Arrays of the simulation kernel after the simulation.
     """
     stuck = [i for i, row in enumerate(table.threads) if row[k.CURRENT] != row[k.LAST]]
@@ -114,7 +114,7 @@ def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
     """Return a text that names waiting queues by PE, colour and side, at most MAX_NAMED of them.
 
     Args:
-        machine: The machine.
+        machine: Routes and operations of the simulated PEs.
         table: Arrays of the simulation kernel after the simulation.
         nodes: Indices of queues. Negative numbers, which stand for threads, are ignored.
     """
@@ -181,9 +181,10 @@ def run(
         machine: Routes and operations.
         memory: Initial contents, float32 ``[rows, cols, words]``; None for zeros. The array is not
             changed.
-        log: Whether to record every move of a wavelet. This requires a second run, because the
-            first run determines the length of the log.
-        shuffle: Seed for a different numbering of the queues, which does not affect results.
+        log: True to record every move of a wavelet. The machine is then simulated twice, because
+            the first run determines the length of the log.
+        shuffle: Seed for a random numbering of the queues; None for the usual numbering. It does
+            not affect results.
 
     Raises:
         Deadlock: Some operation can never finish.
@@ -209,8 +210,8 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
     """Run the simulation kernel on the arrays of a machine, which are changed in place.
 
     Args:
-        machine: The machine.
-        table: Arrays of the machine.
+        machine: Routes and operations of the simulated PEs.
+        table: Arrays of the simulation kernel for this machine.
         memory: float32 ``[PEs * words]``: words of all PEs, changed in place.
         log: Maximum number of events (moves of a wavelet) to record.
 
@@ -230,7 +231,7 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
     """Collect the results of a simulation from the tables that the kernel has updated.
 
     Args:
-        machine: The machine.
+        machine: Routes and operations of the simulated PEs.
         table: Arrays of the simulation kernel after the simulation.
         memory: float32 words of all PEs.
         visits: Number of times that a queue or thread was processed.

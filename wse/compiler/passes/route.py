@@ -190,7 +190,7 @@ def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int,
 
     Args:
         demand: Record of the stage on which the block runs; changed in place.
-        block: The block.
+        block: Steps whose routes are counted.
         routes: Lookup of the routes that the steps of each block need.
         weight: How often the block runs in a request, multiplied by `DECODE_WEIGHT` except in
             prompts.

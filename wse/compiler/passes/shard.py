@@ -98,7 +98,7 @@ class HasName(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the tile. A tile of any layer has the name of the same tile in layer 0."""
+        """Name of the tile in layer 0. It also stands for this tile in the other layers."""
 
 
 T = TypeVar("T", bound=HasName)
@@ -220,7 +220,7 @@ def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
     """Create the buffer for a weight tile, and return a record with the tile and the buffer.
 
     Args:
-        tile: The tile.
+        tile: Block of weights that each PE of a stage stores.
         real_elements: Total number of elements of the tile on all PEs, excluding padding.
     """
     return SymTile(

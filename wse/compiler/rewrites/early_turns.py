@@ -53,7 +53,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _has_same_angles(first: SymStep, step: SymStep) -> bool:
     """Return whether a step rotates queries or keys by the same angles as an earlier step.
 
-    Both steps must rotate all tokens at once, and the later one must not be in a loop.
+    The result is False unless both steps rotate all tokens at once and the later step is outside
+    loops.
 
     Args:
         first: The earlier step.

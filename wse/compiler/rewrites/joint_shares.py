@@ -75,8 +75,9 @@ def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
 def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None:
     """Move the second divided activation directly after the first, and merge their exchanges.
 
-    In a divided activation, neighbouring PEs each compute a part of the results, and then exchange
-    them.
+    An activation is a step that applies an activation function, such as SiLU. It is divided if each
+    PE computes it for only some of the elements. In an exchange, the PEs then send their results to
+    each other.
 
     1. Find the steps that use the results of each activation.
     2. Store the results of both activations in one buffer, with those of the second activation

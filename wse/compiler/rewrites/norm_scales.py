@@ -229,7 +229,7 @@ def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _
 
 
 def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
-    """Return whether elements of a buffer are read in these steps before they are overwritten.
+    """Return whether any of the given steps reads elements of a buffer before they are overwritten.
 
     Args:
         steps: Steps of a block.

@@ -105,8 +105,8 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 def varies_by_pairs_only(value: SymNumber) -> bool:
     """Return whether a number is constant or depends only on the router's selection of experts.
 
-    Such a number depends on how many (token, selected expert) pairs a column of PEs processes. It
-    must not depend on the length of the KV cache or on the loop iteration.
+    The selection determines how many (token, selected expert) pairs a column of PEs processes. The
+    result is False if the number depends on the length of the KV cache or on the loop iteration.
     """
     return not (value.per_slot or value.per_round)
 
@@ -178,8 +178,8 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
     Args:
         steps: Steps of a block.
-        buffer: The buffer.
-        index: Index of the step.
+        buffer: Buffer that stores the value.
+        index: Index of the step at which the buffer has the value.
 
     Returns:
         The range from the step that writes the value up to the step that overwrites it, exclusive.
@@ -215,7 +215,7 @@ def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
 
 
 def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
-    """Return a step that runs a kernel on the same rows, and for the same op, as another step.
+    """Create a step that runs a kernel, with the rows of PEs and the op of an existing step.
 
     The new step is outside loops and overlap groups.
 

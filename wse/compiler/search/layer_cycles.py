@@ -19,14 +19,14 @@ from wse_mappings.regions.layout import Layout
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
     """Compile a small part of a model on a layout: only its most common layers, and one phase.
 
-    The model is compiled up to the pass that places it on PEs, so that `cycles_of_layers` can then
-    time it with different rewrites.
+    The result is a reduced model, with one layer for each common kind. It is compiled up to the
+    pass that places it on PEs, so that `cycles_of_layers` can then time it with different rewrites.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         layout: Division of the wafers into regions.
         prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
-        phase: Name of the phase.
+        phase: Name of the phase, such as DECODE or VERIFY.
         tokens: Tokens per prompt chunk.
     """
     options, choice = setup.smallest_choice(layout, prefill, tokens)

@@ -276,12 +276,12 @@ def _rewrites_that_save(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return the rewrites in use with one more rewrite, or without it if it is already in use.
+    """Return a copy of the used rewrites in which one rewrite is added, or removed if it is used.
 
     Args:
-        settings: Names of the rewrites in use, mapped to their settings. It is not changed.
-        name: Name of the rewrite.
-        setting: Setting of the rewrite when it is added.
+        settings: Setting of each used rewrite, keyed by name.
+        name: Name of the rewrite to add or remove.
+        setting: Setting of this rewrite if it is added.
     """
     if name in settings:
         return {other_name: value for other_name, value in settings.items() if other_name != name}

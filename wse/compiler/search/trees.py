@@ -195,10 +195,10 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of those all-reduces in a list of steps that a search may change.
+    """Return the distinct sizes of the all-reduces in a block whose trees a search may change.
 
-    A search may choose into how many groups an all-reduce divides the PEs. A size is mainly the
-    length of the line of PEs and of the messages (`TreeSize`).
+    A search may choose into how many groups such an all-reduce divides its PEs. A size
+    (`TreeSize`) consists mainly of the length of the line of PEs and of the messages.
     """
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 

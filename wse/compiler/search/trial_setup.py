@@ -49,12 +49,12 @@ class TrialSetup:
     Attributes:
         spec, wafer, software, options: Model, machine, software and request.
         rewrites: Rewrites that all trials use.
-        verify_rewrites: Rewrites for verification passes; None to use the same rewrites.
+        verify_rewrites: Rewrites for verification passes; None to use ``rewrites`` for them.
         attention_cols: Maximum number of columns for attention, where it may be restricted; 0 for
             all columns.
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
-        whole_layers: Whether layers must not be split between stages.
+        whole_layers: True if no layer may be split between stages.
         many_users: Whether layouts are compared with as many concurrent passes (runs of decode,
             each for a batch of users) as they allow. In this case, `explore` tries only layouts on
             whole wafers.
@@ -78,10 +78,13 @@ class TrialSetup:
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the input from which mappings build layouts, with another expert placement.
+        """Return layer sizes and wafers, as in `demand`, for a given placement of experts.
+
+        The placement says whether an expert is distributed over all columns of PEs, over a group of
+        columns, or placed on its own columns. It affects the bytes that a column stores.
 
         Args:
-            experts: Placement of experts on columns of PEs; None for the requested one.
+            experts: Placement of experts; None for the placement in the request.
         """
         if experts is None:
             return self.demand

@@ -84,9 +84,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
     """Try a layout with several prefill matrix products until its dominant cycles are known.
 
-    The dominant cycles are the cycles of the longer part of a request, prompts or generated tokens.
-    The product that needs the least memory is tried first. Other products only make prompts faster,
-    which does not matter once the generated tokens take longer than the prompts.
+    A request consists of prompts and generated tokens. The dominant cycles are those of the part
+    that takes longer. The product that needs the least memory is tried first. Another product only
+    makes prompts faster, so none is tried if the generated tokens take longer than the prompts.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -111,10 +111,11 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """Return the cycles of all generated tokens of a request; None for a trial without times.
+    """Return the cycles for generating all tokens of a request; None if the trial has no times.
 
-    They are divided by the number of passes (runs of decode for different batches of users) that
-    run at the same time.
+    In a search for many users, several passes run at the same time. (A pass is one run of decode
+    for a batch of users.) The cycles are then divided by the number of these passes, because all of
+    them generate tokens in the same time.
 
     Args:
         setup: Inputs that all trials share, with the number of tokens to generate.
@@ -126,9 +127,9 @@ def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles of the longer part of a request, by which a search compares layouts.
+    """Return the cycles of the longer part of a request: its prompts, or its generated tokens.
 
-    The result is 0 for a trial that was not timed.
+    A search compares layouts by this number. The result is 0 for a trial that was not timed.
     """
     return trial.dominant_cycles or 0.0
 
@@ -136,8 +137,8 @@ def dominant_cycles(trial: Trial) -> float:
 def request_cycles(setup: TrialSetup, trial: Trial) -> float:
     """Return the cycles of a request: all prompts and all generated tokens; 0 without times.
 
-    The cycles of generated tokens are divided by the number of passes (runs of decode for different
-    batches of users) that run at the same time.
+    If several passes (runs of decode, each for a batch of users) run at the same time, the cycles
+    of generated tokens are divided by the number of these passes.
 
     Args:
         setup: Inputs that all trials share, with the number of tokens to generate.

@@ -84,16 +84,18 @@ def read_rope(
 def read_ropes(
     config: ConfigReader, head_size: int, *, base: float, window_base: float, window_key: str | None
 ) -> tuple[RopeConfig, Rope]:
-    """Return the rotary position embeddings of layers with full attention, and of those with windows.
+    """Read the rotary embeddings of a model with two kinds of layers: full attention and windows.
 
-    transformers 5 writes a table for each of the two. transformers 4, or a single table for both,
-    scales only the frequencies of full attention.
+    The two kinds use different frequencies. transformers 5 writes one table for each kind into the
+    config. A config of transformers 4, or one with a single table, scales only the frequencies of
+    full attention.
 
     Args:
         config: Reader of the model's config.
         head_size: Features per head.
         base: Base of the frequencies of full attention if the config does not specify one.
-        window_base: The same for layers with windows.
+        window_base: Base of the frequencies of layers with windows if the config does not specify
+            one.
         window_key: Key of transformers 4 for the base in layers with windows. None if it is
             ``rope_theta``, as for full attention.
 

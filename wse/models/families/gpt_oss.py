@@ -95,10 +95,11 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the values of one tensor are in the checkpoint, as slices of its tensors.
 
-        Only expert tensors are stored in shapes that differ from wse's. The result is () for all
-        other tensors, which are stored unchanged.
+        A gpt-oss checkpoint stores expert tensors in other shapes than wse. For example, the gate
+        and up projections of an expert are slices of the same checkpoint tensor. All other tensors
+        have the same shape in both, and the result for them is ().
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q`` or

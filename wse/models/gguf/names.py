@@ -200,7 +200,7 @@ def _under_new_names(
         names: Rules of the architecture.
         header: Metadata of the file.
         gguf_entries: All tensors of the file, keyed by GGUF name.
-        entry: The tensor.
+        entry: Tensor of the file to convert.
         match: Match of the tensor's name against the pattern for layer tensors; None outside the
             layers.
     """

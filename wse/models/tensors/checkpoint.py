@@ -104,13 +104,15 @@ class Checkpoint:
     ) -> Iterator[_Fault]:
         """Yield a fault for each tensor that the model does not have and that may affect results.
 
-        A second copy of a tied embedding is accepted if it has the same values.
+        If the output head is tied to the embedding, some files store this table a second time as
+        the head. This copy is accepted if it has the same values as the embedding.
 
         Args:
             entries: Tensors of the files, keyed by name.
             family: Family of the model.
-            compares_copy: Whether to compare such a copy. False if another tensor is already
-                faulty.
+            compares_copy: True to compare the values of the copy with the embedding. False to
+                accept the copy without reading it. This is used if another tensor has a fault,
+                because the embedding may then be missing.
         """
         harmless = family.harmless_tensors(self.spec)
         for name in sorted(entries.keys() - self._used.keys()):

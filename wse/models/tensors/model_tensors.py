@@ -196,9 +196,10 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 
     Args:
         spec: Specification of the model.
-        input_table: Whether to count the whole embedding table, although a token reads only one
-            row.
-        head: Whether to count the output head. A tied table is counted at most once.
+        input_table: True to count the whole embedding table. By default it is not counted, because
+            a token reads only one row of it.
+        head: True to count the output head. A table that is tied to the embedding is counted at
+            most once.
     """
     total = 0
     for name, shape in tensor_shapes(spec).items():

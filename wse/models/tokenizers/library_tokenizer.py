@@ -83,7 +83,8 @@ class LibraryTokenizer:
 
         Args:
             text: Text to encode.
-            bare: Whether to omit the fixed tokens before and after a text, such as a BOS token.
+            bare: True to return only the tokens of the text itself, without tokens that are always
+                added before or after a text, such as a BOS token.
         """
         valid_text = checked_text(text)
         ids: list[int] = build(

@@ -86,7 +86,7 @@ class Llama2cTokenizer:
 
         Args:
             text: Text to encode.
-            bare: Whether to omit the BOS token.
+            bare: True to return only the tokens of the text itself, without a BOS token.
 
         Raises:
             BadInput: A character has no token and the vocabulary has no byte tokens.

@@ -46,7 +46,8 @@ class Tokenizer(Protocol):
 
         Args:
             text: Text to encode.
-            bare: Whether to omit the fixed tokens before and after a text, such as a BOS token.
+            bare: True to return only the tokens of the text itself, without tokens that are always
+                added before or after a text, such as a BOS token.
         """
 
     def decode(self, ids: Sequence[int]) -> str:

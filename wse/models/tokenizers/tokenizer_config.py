@@ -49,8 +49,9 @@ class TokenizerConfig:
         added_tokens: Additional tokens that are recognised as a whole.
         add_bos_token, add_eos_token: Whether to add a BOS token before a text and an EOS token
             after it.
-        add_prefix_space: Whether to prepend a space to a text.
-        legacy: Whether to also prepend a space to every text that follows a special token.
+        add_prefix_space: True to prepend a space to a text, so that its first word gets the same
+            token as inside a text.
+        legacy: True to also prepend a space to every text that follows a special token.
         chat_template: Jinja source of the chat template; None if there is none.
     """
 

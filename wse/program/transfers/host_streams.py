@@ -128,7 +128,10 @@ class LogitsOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIn(TokensIn):
-    """Transfer of the next token ids from the host, which sampled them from received logits."""
+    """Transfer of the next token ids from the host to the wafer.
+
+    The host has sampled these ids from the logits that it received from the wafer.
+    """
 
     words_type: ClassVar[HostWords] = HostWords.SAMPLED_IN
 

@@ -56,8 +56,8 @@ class LineMessages:
 class RowShift:
     """Messages that move KV-cache entries up by one row, from each of the last rows of a region.
 
-    They keep all rows about equally full. How many rows send words depends on the number of tokens
-    in a user's cache.
+    These messages keep all rows about equally full. How many rows send words depends on the number
+    of tokens in a user's cache.
     """
 
 

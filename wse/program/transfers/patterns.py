@@ -61,7 +61,7 @@ class AlongLine(Transfer):
 class CacheShift(Transfer):
     """Transfer in which each of the last rows of a region sends a KV-cache entry to the row above.
 
-    Such transfers keep all rows about equally full. How many rows send an entry depends on the
+    Cache shifts keep all rows about equally full. How many rows send an entry depends on the
     number of tokens in a user's cache at run time.
     """
 
@@ -210,7 +210,7 @@ def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> Li
     as a cache key.
 
     Args:
-        schedule: The pattern.
+        schedule: Pattern with all of its messages.
         is_chosen: For each message, whether to include it.
     """
     return schedule.with_messages(is_chosen)

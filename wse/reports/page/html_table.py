@@ -53,8 +53,8 @@ def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
     """Return a row of the table as HTML.
 
     Args:
-        table: The table.
-        row: The row.
+        table: Table, which defines the columns.
+        row: Row to convert.
         bests: For each column, its best value, or None if it has none.
     """
     return f"<tr>{''.join(_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True))}</tr>"

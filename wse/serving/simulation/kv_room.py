@@ -166,7 +166,7 @@ class KvRoom:
         return self._room_tokens(self._tokens_until(path, count))
 
     def _room(self, block: int) -> int:
-        """Return the space of one block, in addition to the blocks that precede it."""
+        """Return the additional space for a block of cached tokens after the blocks before it."""
         parent = self._parents[block]
         start_tokens = 0 if parent == NO_PREFIX else self._end_tokens[parent]
         return self._room_tokens(self._end_tokens[block]) - self._room_tokens(start_tokens)

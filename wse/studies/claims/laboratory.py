@@ -85,10 +85,10 @@ class Laboratory:
         return self._estimate(model, link, **options).result
 
     def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return the tokens/s of a single user, for the stated constants and for each sample of them.
+        """Return the tokens/s of a single user: one value as estimated, and one per sample.
 
-        Uncertain constants of wafers and software, such as the cycles of a task dispatch, are
-        drawn at random from their ranges; one such draw is a sample.
+        The first value is for the stated constants. In a sample, the uncertain constants of wafers
+        and software, such as the cycles of a task dispatch, are drawn at random from their ranges.
 
         The arguments and errors are those of `estimate`.
         """
@@ -99,8 +99,8 @@ class Laboratory:
     def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
         """Return the tokens/s of all users on wafers whose slowest pipeline stage is always busy.
 
-        The first element is the speed with the stated constants, and the other elements are its
-        samples.
+        The first value is for the stated constants, and each further value is for one sample of the
+        uncertain constants.
 
         The arguments and errors are those of `estimate`.
         """
@@ -123,7 +123,7 @@ class Laboratory:
         """Return how much one duration in an estimate varies with the sampled constants, as ratios.
 
         Args:
-            estimate: The estimate.
+            estimate: Estimate of a model, with its times in all samples.
             name: Name of the duration in `TIMES`, such as ``token_s``, the time per token.
 
         Returns:

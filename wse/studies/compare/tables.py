@@ -136,7 +136,7 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
     """Return the tables of all possible rows: speed and cost, traffic, SRAM and power, and limits.
 
     Args:
-        rows: The rows.
+        rows: Estimates of the compared combinations.
         footer: (label, text) pairs to show below the cost table, such as prices.
     """
     link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()

@@ -53,7 +53,8 @@ class DraftTimes:
     In speculative decoding, drafts are tokens that a cheap source proposes and the model verifies.
 
     Attributes:
-        wafer: The wafer.
+        wafer: Wafer type, which determines the clock rate and the links to other wafers and to the
+            host.
         software: Costs of the software on the wafer.
         region: PE rectangle of the model to which the ids of draft tokens are sent.
         place: Where drafts are made: on the ``same`` wafers, on another ``wafer`` or on the

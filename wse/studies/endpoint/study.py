@@ -84,7 +84,7 @@ def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoin
     """Answer HTTP requests until the process is interrupted.
 
     Args:
-        request: The options.
+        request: Options of the command: the machine to imitate, and the port.
         on_ready: Called with the machine and the base address of the API before requests are
             answered.
 

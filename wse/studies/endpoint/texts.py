@@ -68,7 +68,8 @@ def answer_text(
     Args:
         tokens: Text of each token, at least one.
         max_tokens: Maximum number of tokens; None for the whole text.
-        ignore_end: Whether to repeat the text until there are ``max_tokens`` tokens.
+        ignore_end: True to repeat a text with fewer than ``max_tokens`` tokens until the answer has
+            this number of tokens. False to end the answer at the end of the text.
         stop_texts: Texts before which the answer ends. Its last token is then the one that
             completes such a text. If there are several, the one that is complete first counts, and
             of those that end together the longest.

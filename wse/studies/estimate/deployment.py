@@ -47,7 +47,10 @@ def _wafer_deployment(
 def mean_deployment(
     prepared_estimate: PreparedEstimate, program: Program, decode: PhaseTotals, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return the deployment of a model on wafers, timed with the mean of all decoded tokens.
+    """Return the deployment of a model on wafers, with the mean time of all decoded tokens.
+
+    Later tokens take longer because their context is longer. `middle_deployment` is a faster
+    approximation that times only one token.
 
     Args:
         prepared_estimate: The request.

@@ -102,7 +102,7 @@ def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
     A text column is stored as its distinct texts (``words``) and one index per cell (``codes``).
 
     Args:
-        column: The column.
+        column: Column of the table, with numbers or texts.
         is_axis: Whether the column is an input of a sweep rather than a result.
     """
     if column.numbers is not None:

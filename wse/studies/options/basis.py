@@ -88,8 +88,9 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True, fetches_
 
     Args:
         request: The request.
-        with_weights: Whether to open the weight files.
-        fetches_weights: Whether to download the weight files of a repository, if they are opened.
+        with_weights: True to open the weight files, so that the model can be executed.
+        fetches_weights: True to download the weight files if the model is a repository of the hub
+            and ``with_weights`` is set. False to download only its config.json.
 
     Raises:
         UnknownName: A name in the request is unknown.

@@ -33,7 +33,7 @@ def simulate_pattern(
             all PEs, this is the size of the result.
         wafer: Wafer to simulate.
         software: Costs of the software, such as the cycles between two operations.
-        log: Whether to record every move of a word between routers.
+        log: True to record every move of a word between routers, for example for an animation.
 
     Returns:
         The simulated machine, the record of its simulation, and the initial words of the PEs,

@@ -67,8 +67,8 @@ class PatternSetup:
     """The wafer and software used to compare patterns.
 
     Attributes:
-        wafer: The wafer.
-        software: Costs of its software.
+        wafer: Wafer type, which determines the cycles per hop and the number of colours.
+        software: Costs of the software on the wafer, such as cycles for relaying a message.
         times: Timing model for patterns, which caches its results.
         settings: Constants of the wafer and software that the user replaced: new values, keyed by
             names such as ``wafer.clock_hz``.
@@ -145,11 +145,12 @@ def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: Pattern
     Nothing is computed for a pattern with a fault.
 
     Args:
-        pattern: The pattern.
+        pattern: Name and function of the pattern.
         length: Number of PEs on the line.
         words: Words per PE.
         setup: The wafer and its software.
-        wavelet: Whether to also simulate the pattern cycle by cycle.
+        wavelet: True to also simulate the pattern cycle by cycle, which is slow, and to report the
+            simulated cycles next to those of the timing model.
     """
     checked = check_pattern(pattern, length, words, setup.wafer)
     case = PatternCase(pattern=pattern.name, pes=length, words=words)
@@ -185,7 +186,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
     of colours (router channels).
 
     Args:
-        pattern: The pattern.
+        pattern: Name and function of the pattern.
         length: Number of PEs on the line.
         words: Words per PE.
         wafer: The wafer, which limits the number of colours.
@@ -220,7 +221,7 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
     Args:
         schedule: Messages of the pattern, and the number of colours that it declares.
         plan: Colours and switch positions that the messages need.
-        wafer: The wafer.
+        wafer: Wafer type, which limits colours and switch positions.
 
     Returns:
         The first fault as text; empty if there is none.
@@ -267,7 +268,7 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
     The formula is either published or defined in the pattern's file.
 
     Args:
-        pattern: The pattern.
+        pattern: Name and function of the pattern.
         length: Number of PEs on the line.
         words: Words per PE.
         wafer: The wafer, which determines the cycles of hops.

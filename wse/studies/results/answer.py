@@ -146,16 +146,16 @@ def serving_rows(
 ) -> Iterator[AnswerRow]:
     """Yield the rows of the answer: TTFT, TPOT, concurrency, throughput, cost and energy.
 
-    Rows of unknown numbers are left out.
+    There is no row for a number that is unknown, such as the cost of a machine without a price.
 
     Args:
         serving: Latencies, speed, cost and energy for the requested number of users.
         tpot_note: Explanation of the time per output token (TPOT).
         room_note: Sentence on the maximum number of users and what limits it. By default, it states
             how many KV caches fit.
-        ranges: 90 % intervals, keyed by path in the result, such as ``serving.ttft_s``. They
-            replace the ranges of cost and energy in ``serving``, which reflect only the uncertain
-            price and power of a machine.
+        ranges: 90 % intervals of the numbers, keyed by path in the result, such as
+            ``serving.ttft_s``. If there is no interval for cost or energy, the row shows the range
+            in ``serving`` instead, which covers only the uncertain price or power of the machine.
     """
     ranges = ranges or {}
 

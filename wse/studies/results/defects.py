@@ -129,7 +129,8 @@ def _extra_hops(fabric: Fabric, axis: int) -> int:
 
     Args:
         fabric: Timing model of the compiled model.
-        axis: Whether to examine rows or columns, one of the values of `AXES`.
+        axis: Direction of the lines of PEs to examine, rows or columns: one of the values of
+            `AXES`.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
@@ -146,7 +147,8 @@ def _streams(fabric: Fabric, axis: int) -> int:
 
     Args:
         fabric: Timing model of the compiled model.
-        axis: Whether to examine rows or columns, one of the values of `AXES`.
+        axis: Direction of the lines of PEs to examine, rows or columns: one of the values of
+            `AXES`.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     return max((line.streams for line in lines if line is not None), default=1)

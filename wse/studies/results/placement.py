@@ -160,7 +160,7 @@ def wafer_result(
     """Return the name, clock and size of a wafer. The size is the mesh size usable by programs.
 
     Args:
-        wafer: The wafer.
+        wafer: Wafer type with its constants.
         sram_bytes_per_pe: SRAM size of a PE; None to omit it.
         colours: Number of colours (routes of the fabric) available to programs; None to omit it.
         replaced: Constants of the wafer or the software profile that the user overrode: new values,

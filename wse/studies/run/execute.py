@@ -146,7 +146,8 @@ def execute(
         trace: Path of the trace file. None writes no trace.
         record: Ascending indices of the ops whose outputs are stored in the trace.
         record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
-        wavelets: Whether to also simulate the last pass wavelet by wavelet and record every move.
+        wavelets: True to also simulate the last pass wavelet by wavelet (word by word), and to
+            write every move of a word to the trace.
         files: Further files, and what to do if the trace can no longer be written.
         make_backend: Function that creates the backend that executes the Program.
         draft: The draft model and its Program. None if drafts are looked up in the text or not
@@ -288,7 +289,7 @@ def _traced(result: RunResult, session: Session, keeper: TraceKeeper, *, wavelet
         result: Result of the run.
         session: The session, which has generated all tokens.
         keeper: Object that writes the trace.
-        wavelets: Whether to simulate the last pass.
+        wavelets: True to simulate the last pass. False to only complete the trace.
     """
     logged = keeper.write(session.log_wavelets) if wavelets else None
     result = replace(result, wavelets=logged)

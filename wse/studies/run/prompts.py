@@ -130,7 +130,7 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
     Args:
         text: The prompt.
         loaded_model: The model with its tokenizer.
-        chat: Whether to use the chat template.
+        chat: True to insert the text into the model's chat template. False to use it as it is.
         system: System message that precedes the user's message. None for no system message.
 
     Raises:

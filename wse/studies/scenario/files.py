@@ -75,7 +75,7 @@ def print_scenario(result: ScenarioResult, stream: TextIO, *, detail: bool = Fal
     """Print the question, the verdict and the tables of a scenario.
 
     Args:
-        result: The result.
+        result: Answer of the scenario: published figures, and all combinations of settings.
         stream: Output stream.
         detail: Whether to print all rows and the assumptions.
     """

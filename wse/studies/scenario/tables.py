@@ -99,7 +99,7 @@ def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...
     Tables without rows are omitted.
 
     Args:
-        result: The result.
+        result: Answer of the scenario: published figures, and all combinations of settings.
         detail: Whether to show all rows, and a table of all predictions against all published
             figures.
     """
@@ -192,7 +192,7 @@ def _combinations_table(
     Args:
         combinations: The combinations of settings.
         prices: Footer lines about prices: (label, text).
-        shows_all: Whether to show all rows instead of only the first `SHORT` rows.
+        shows_all: True to show all rows. False to show only the first `SHORT` rows.
     """
     has_tiers = any(combination.tiers for combination in combinations)
     rows = sorted(combinations, key=lambda row: row.tiers.cost_ratio if row.tiers else -row.speed)
@@ -268,7 +268,7 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
     Args:
         ruled_out: The combinations.
-        shows_all: Whether to show all rows instead of only the first `SHORT` rows.
+        shows_all: True to show all rows. False to show only the first `SHORT` rows.
     """
     rows = [
         combination.to_dict()

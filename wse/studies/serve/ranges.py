@@ -56,8 +56,8 @@ def ranges_of_service(
     """Return the 90 % intervals of the main figures of a simulated service.
 
     Args:
-        served_result: Figures of the simulation.
-        decode: One replica.
+        served_result: Latencies, throughput, cost and energy of the simulation.
+        decode: One replica of the machine that generates tokens.
         in_flight: Mean number of requests in flight on a replica.
         given_load: Arrivals per second as a fraction of the capacity, below 1, if requests arrive
             at a given rate. None if the rate depends on the machine's speed.
@@ -103,14 +103,16 @@ def ranges_of_service(
 def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:
     """Sample how far latencies and throughput on wafers may deviate from their predictions.
 
+    A sample has other values of the uncertain constants, and another error of the timing model.
+
     Args:
         uncertainty: Constants and model errors that make the times uncertain.
-        deployment: One replica.
-        in_flight: Mean number of requests in flight on it.
+        deployment: Deployment on one replica of the machine, with the stated constants.
+        in_flight: Mean number of requests in flight on this replica.
 
     Returns:
-        Ratios of sampled to predicted values, float64 ``[SAMPLES]``, keyed by figure, such as
-        ``ttft_s``.
+        For each quantity, such as ``ttft_s`` or ``tokens_per_s``, the values in all samples divided
+        by the predicted value, float64 ``[SAMPLES]``.
     """
     users = min(max(1, round(in_flight)), deployment.max_concurrency)
     point = operating_point(deployment, users)
@@ -121,11 +123,12 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flig
 def _gpu_ratios(deployment: GpuDeployment) -> dict[str, F64]:
     """Sample how far latencies and throughput on GPUs may deviate from their predictions.
 
-    The result holds for any number of requests, because the model error multiplies all times by
-    the same ratio.
+    The ratios do not depend on the number of requests, because the model error of a sample
+    multiplies all times by the same ratio.
 
     Returns:
-        Ratios of sampled to predicted values, keyed by figure, such as ``ttft_s``.
+        For each quantity, such as ``ttft_s`` or ``tokens_per_s``, the values in all samples divided
+        by the predicted value, float64 ``[SAMPLES]``.
     """
     time_ratios = gpu_time_ratios(deployment.server)
     return {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}

@@ -97,7 +97,7 @@ def _prefill_machine(prefill: ServingMachine, transfer: KvTransferResult) -> Pre
     """Build the simulator's model of the machine that reads prompts.
 
     Args:
-        prefill: The machine.
+        prefill: Machine that only reads prompts, with the times of its passes.
         transfer: The link over which it sends the KV cache of each prompt to the decode machine.
     """
     return PrefillMachine(

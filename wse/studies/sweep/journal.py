@@ -66,7 +66,8 @@ class Journal:
             table: Path of the table that the sweep will write.
             digest: Digest of everything that affects the results.
             settings: Number of settings in the sweep.
-            restart: Whether to discard the results of an earlier sweep.
+            restart: True to discard the results in an existing journal. False to keep them, so that
+                the sweep continues after the last finished setting.
 
         Raises:
             BadInput: The folder is not writable, another sweep has the journal open, or the

@@ -78,7 +78,7 @@ def figure_of(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> Figure:
     There is one line per combination of values on the other axes.
 
     Args:
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         entries: The settings with their results.
         axis: Name of the horizontal axis.
     """

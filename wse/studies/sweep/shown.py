@@ -214,7 +214,7 @@ def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> 
     """Return the sorted rows to print. Settings without a value in the sort column come last.
 
     Args:
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         entries: The results, in grid order.
         view: Columns, order and maximum number of rows.
     """
@@ -229,12 +229,12 @@ def varied_axes(grid: Grid) -> list[str]:
 
 
 def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
-    """Return the value of a setting in a column, or None if it has none.
+    """Return the cell of a table for one setting and one column; None if the cell is empty.
 
     Args:
-        grid: The settings.
-        entry: The result of the setting.
-        name: A short name, an axis or a column of the table.
+        grid: All settings of the sweep.
+        entry: Result of the setting, which has the row of the table.
+        name: Column, given by a short name such as ``cost``, an axis, or a column of the table.
     """
     if name in SHORT:
         return next((entry.row[key] for key in SHORT[name].columns if entry.row.get(key) is not None), None)
@@ -263,7 +263,7 @@ def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool
 
     Args:
         sort: Column to sort by, optionally with ``:down``. None keeps grid order.
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         entry: The result of the setting.
     """
     if sort is None:

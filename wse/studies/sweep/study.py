@@ -100,11 +100,12 @@ def sweep(
     4. Report bugs, or the failure of all settings, as an error.
 
     Args:
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         table: Path of the table, which ends in ``.csv`` or ``.parquet``.
         jobs: Number of processes. None uses all cores, or all CPUs of a cluster.
         engine: Whether the processes run on this computer or on a Ray cluster.
-        restart: Whether to discard the results of an interrupted sweep.
+        restart: True to discard the results of an interrupted sweep and to estimate all settings.
+            False to continue the interrupted sweep.
         every_column: Whether the table includes the columns with grades and sources.
         view: Rows and columns of the result.
         picture: Plot to write, or None.

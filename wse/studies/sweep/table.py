@@ -54,11 +54,11 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
     """Write the table of a sweep, with one row per setting, in grid order.
 
     Args:
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         entries: Function that returns the results of all settings, in grid order. It is called
             twice, because the results may not fit in memory.
         table: Path of the table.
-        every_column: Whether to include the columns with grades and sources.
+        every_column: True to also write the columns with grades and sources of the numbers.
 
     Raises:
         BadInput: The file cannot be written.
@@ -85,9 +85,9 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
     Estimate columns that repeat an axis are omitted.
 
     Args:
-        grid: The settings.
+        grid: Axes of the sweep, whose combinations are the settings.
         entries: Function that returns the results of all settings.
-        every_column: Whether to include the columns with grades and sources.
+        every_column: True to also write the columns with grades and sources of the numbers.
     """
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}

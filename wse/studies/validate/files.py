@@ -29,7 +29,7 @@ def write_page(validation: Validation, path: Path) -> None:
     """Write the documentation page with all results, and its plot as a PNG image next to it.
 
     Args:
-        validation: The results.
+        validation: Measurements with their predictions, and a summary of the errors.
         path: Path of the page. The plot has the same path with the suffix ``.png``.
 
     Raises:
@@ -46,7 +46,7 @@ def _page(validation: Validation, plot: str) -> str:
     """Render the documentation page by filling tables into the template ``page.md.j2``.
 
     Args:
-        validation: The results.
+        validation: Measurements with their predictions, and a summary of the errors.
         plot: File name of the plot.
     """
     summary = validation.summary

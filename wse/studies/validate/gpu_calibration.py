@@ -102,8 +102,8 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 class LeftOut(Result):
     """Prediction errors of a serving stack's model in one cross-validation test.
 
-    Constants are fitted on some measurements, and the errors are those of predictions for others.
-    `fit_stack` uses the same record for the errors on the fitted measurements themselves.
+    The constants of the stack are fitted to some measurements, and other measurements are then
+    predicted. `fit_stack` also uses this record, for the errors on the fitted measurements.
     """
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
@@ -121,9 +121,13 @@ Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:
     """Cross-validate the fits of all serving stacks, and return each test's errors.
 
-    For each stack, the tests leave out each model and then each GPU, and predict the excluded
-    measurements. If there are such measurements, two additional tests predict 70B models from 7B
-    and 8B models, and H200 from H100.
+    A test fits the constants of a stack to some of its measurements and predicts other ones. Each
+    stack with enough measurements has these tests:
+
+    - For each model, predict its measurements from those of all other models.
+    - For each GPU, predict its measurements from those of all other GPUs.
+    - Predict the measurements of 70B models from those of 7B and 8B models.
+    - Predict the measurements on H200 from those on H100.
 
     Args:
         rows: Measurements of any stack.

@@ -81,7 +81,7 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
     """Print the tables of a validation.
 
     Args:
-        validation: The result.
+        validation: Measurements with their predictions, and a summary of the errors.
         stream: Output stream.
         listed_rows: Which measurements to list individually: ``predicted``, ``all`` or ``none``.
     """

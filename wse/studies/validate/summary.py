@@ -153,7 +153,7 @@ def _kind_errors(kind: MeasurementKind, rows: list[ComparedRow]) -> KindErrors:
 
 
 def _unfitted_errors(rows: list[ComparedRow]) -> dict[str, Any]:
-    """Return the counts of predicted rows and the errors of those that no constant was fitted on.
+    """Count the predicted measurements, and summarise the errors of those not used in any fit.
 
     The result is keyed by `UnfittedErrors` field name.
     """

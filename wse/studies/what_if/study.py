@@ -173,9 +173,9 @@ def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: Es
     """Build the row of a change, with the ratios of its figures to the unchanged machine's figures.
 
     Args:
-        change: The change.
-        estimate: The estimate with the change.
-        base: The estimate for the unchanged machine.
+        change: Change of the machine, such as ``clock=x2``.
+        estimate: Outcome of the estimate for the changed machine.
+        base: Row of the unchanged machine.
         request: The request on the unchanged machine.
     """
     if estimate.numbers is None:

@@ -247,7 +247,7 @@ def _title(trace: Trace) -> str:
 def _timeline_attributes(trace: Trace) -> dict[str, Any]:
     """Return facts about the run, such as ``clock_hz`` and ``model``, for a timeline's header.
 
-    They include a note that a microsecond in the file represents a cycle.
+    The facts include a note that a microsecond in the file represents a cycle.
     """
     header = trace.header
     return {

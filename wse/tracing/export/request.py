@@ -42,7 +42,7 @@ class ExportRequest:
         tokens: Indices of the first and last token to show. None shows all tokens, or as many as a
             viewer can handle.
         what: Names of the maps or tables to export; empty for all.
-        planes: Whether to include tables that have a row for each PE.
+        planes: True to also export the tables with a row for each PE, which are large.
         wafer_index: Wafer whose wavelet log is exported.
         cycles: First and last cycle of the wavelet log to export; None for all.
     """
@@ -76,7 +76,7 @@ def export_request(
         out: Output path. None derives the path from the trace name and the format.
         tokens: Token range as text, such as "3-5"; only for timelines.
         what: Comma-separated names of tables or maps.
-        planes: Whether to include tables that have a row for each PE.
+        planes: True to also export the tables with a row for each PE, which are large.
         wafer_index: Wafer whose wavelet log is exported. None means wafer 0.
         cycles: Cycle range of the wavelet log as text, such as "0-999".
 

@@ -162,8 +162,8 @@ def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
 
     Args:
         axes: Axes with cycles on the x axis and addresses on the y axis.
-        band: The buffer.
-        span: First and last cycle in which it is in use.
+        band: Name, address and size of the buffer.
+        span: First and last cycle in which the buffer is in use.
     """
     from matplotlib.patches import Rectangle
 
@@ -181,7 +181,7 @@ def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
 
     Args:
         axes: Axes with cycles on the x axis and addresses on the y axis.
-        band: The buffer.
+        band: Name, address and size of the buffer.
         span: First and last cycle of the rectangle.
     """
     name = printable(tile_name(band.name))

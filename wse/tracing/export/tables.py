@@ -65,7 +65,8 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
     Args:
         trace: Trace to export.
         names: Names of the tables; empty for all.
-        planes: Whether to include tables with a row for each PE if no names are specified.
+        planes: True to also return tables with a row for each PE, which are large, if ``names`` is
+            empty.
 
     Raises:
         BadInput: A named table has no rows.

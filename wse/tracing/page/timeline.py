@@ -16,7 +16,7 @@ from wse_traces.reader.read import Columns, Trace
 MAX_STEPS: Final = 120_000
 """Maximum number of steps on the page.
 
-The first schedule is cut to this length. Others are left out if they do not fit.
+The first schedule is cut to this length. Each further schedule is left out if it does not fit.
 """
 MAX_TOKENS: Final = 10_000
 SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", "cycles", "cycles_by", "words", "hops")
@@ -129,10 +129,11 @@ def _shown_schedules(
 def _chosen_sequences(
     token_schedules: Array, cycles: Array, counts: Array, notes: list[str]
 ) -> tuple[list[int], list[int]]:
-    """Select the schedules (sequences of steps) that fit on the page.
+    """Select the schedules to show on the page, with at most `MAX_STEPS` steps in total.
 
-    The schedule of the slowest decoded token comes first and is truncated if it is too long. Other
-    schedules follow in token order if they fit completely.
+    A schedule is a sequence of steps that the passes of several tokens share. The schedule of the
+    slowest decoded token comes first, and only its first steps are shown if it is too long. The
+    other schedules follow in the order of their tokens. One that does not fit is left out.
 
     Args:
         token_schedules: int ``[token]``: schedule of each token's pass, or -1.

@@ -225,7 +225,7 @@ def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) ->
     Args:
         console: Console to print to.
         view: Layers and ops, with their cycles.
-        each_layer: Whether to print every layer. Otherwise, layers with equal cycles are combined.
+        each_layer: True to print every layer. False to combine layers with equal cycles.
     """
     phase = "decode" if "decode" in view.phases else "prefill"
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
@@ -256,7 +256,7 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
     Args:
         tree: Layers with their ops.
         phase: Phase whose cycles are shown.
-        each_layer: Whether to list every layer. Otherwise, layers with equal cycles are combined.
+        each_layer: True to list every layer. False to combine layers with equal cycles.
     """
     for layers in [[layer] for layer in tree] if each_layer else _fold_layers(tree):
         layer = layers[0]

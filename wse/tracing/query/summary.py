@@ -86,7 +86,8 @@ def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> Summary
     Args:
         trace: Trace of a run or estimate.
         top: Maximum number of links and maximum number of steps in the summary.
-        each_layer: Whether to list equal layers and links one by one instead of combining them.
+        each_layer: True to list every layer and every link. False to combine layers with equal
+            costs, and links with equal words, into one row.
 
     Raises:
         TraceError: The trace is damaged.

@@ -101,7 +101,8 @@ class PhaseSteps:
 def _place_columns(program: Program, steps: Steps) -> Columns:
     """Return the columns of the step table that are the same in all passes.
 
-    These are the op, the stage, the layer, the wafer, the rectangle of PEs, and the kind of step.
+    These columns are the op, the stage, the layer, the wafer, the rectangle of PEs, and the kind of
+    step.
     """
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T

@@ -34,7 +34,7 @@ def check_loggable(program: Program, wafer: WaferSpec, *, traced: bool) -> None:
 
     Args:
         program: The compiled Program.
-        wafer: The wafer.
+        wafer: Wafer type for which the Program was compiled.
         traced: Whether the run writes a trace.
 
     Raises:
@@ -65,7 +65,7 @@ def log_wavelets(
         phase: Phase that the pass executes.
         lengths: Number of tokens in each user's KV cache before the pass. Prefill and verification
             passes are for a single user, so the list has one item.
-        wafer: The wafer.
+        wafer: Wafer type for which the Program was compiled.
         software: Costs of the software on the wafer.
         pass_index: Index of the pass in the trace.
 

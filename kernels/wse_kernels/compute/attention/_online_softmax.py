@@ -226,7 +226,10 @@ class _CodeGenerator:
             yield
 
     def score(self, t: Any) -> Any:
-        """Generate code for the scaled scores of cache entry ``t``, one per lane of the vector."""
+        """Generate code that loads the attention scores of cache entry ``t`` and scales them.
+
+        The generated code yields a vector with one score per lane (PE of a block).
+        """
         return self.builder.fmul(self.load(self.scores, t, self.acc), self.scale)
 
     def at(self, rows: Any, row: Any) -> Any:

@@ -63,7 +63,7 @@ def expert_out(place: Place, act, wgt, acc, f32, at: ExpertTensors, shape: Exper
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
     """
     tile = CodeTile(at.w, 0, 0, 0, shape.K, shape.N, shape.local_experts * shape.N, 0, 0, 0)
     views = Views(acc, act, wgt, wgt, f32)
@@ -190,7 +190,7 @@ def expert_out_quantised(
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
         scales: Weight format, and the groups of rows that share scales.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
@@ -223,7 +223,7 @@ def expert_out_mxfp4(
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
         G: Number of groups of rows that share scales.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
@@ -256,7 +256,7 @@ def expert_out_fp8_blocks(
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
         scales: Groups of rows and blocks of outputs that share scales.
     """
     k_stride, scale_stride = shape.local_experts * shape.N, shape.local_experts * scales.B

@@ -57,7 +57,7 @@ def expert_out(pe, at: ExpertTensors, shape: ExpertShape, product: OutputProduct
         at: Addresses of the activations x[P, K], weights, list of pairs, and sums out[M, N]. The
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P pairs, M tokens, K inputs, N outputs, and the number of experts in the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
     """
     K, N, stride = shape.K, shape.N, shape.local_experts * shape.N
     _sums_of_tokens(pe, at, shape, product, lambda expert: _rows(pe, at.w + expert * N, stride, K, N))
@@ -133,7 +133,7 @@ def expert_out_quantised(
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
             the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
         scales: Weight format, and the groups of rows that share scales.
     """
     _sums_of_tokens(pe, at, shape, product, _quantised(pe, at, shape, shape.local_experts * shape.N, scales))
@@ -151,7 +151,7 @@ def expert_out_mxfp4(pe, at: Mxfp4ExpertTensors, shape: ExpertShape, product: Ou
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
             the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
         G: Number of groups of rows that share scales.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
@@ -172,7 +172,7 @@ def expert_out_fp8_blocks(
             activations are multiplied in place by routing weights if ``product.weighted`` is 1.
         shape: P (token, expert) pairs, M tokens, K inputs, N outputs, and the number of experts in
             the column.
-        product: Whether to apply routing weights.
+        product: Settings: ``weighted`` is 1 to multiply x by the routing weights of its pairs.
         scales: Groups of rows and blocks of outputs that share scales.
     """
     strides = shape.local_experts * shape.N, shape.local_experts * scales.B

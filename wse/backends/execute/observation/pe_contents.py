@@ -80,7 +80,7 @@ class PeContents:
         """Return True if another buffer is written over a buffer in the last step that needs it.
 
         Args:
-            buffer: The buffer.
+            buffer: Buffer that may be overwritten.
             phases: Indices of phases with the same steps.
             step: Last step that needs the buffer.
         """

@@ -55,7 +55,7 @@ def decoded_values(source: Source, first: int, last: int) -> int:
     """Return the maximum number of values in memory while rows of a source are read.
 
     Args:
-        source: The source.
+        source: Tensor whose rows are read.
         first, last: First row and one past the last row.
     """
     if isinstance(source, DecodedSource):
@@ -264,8 +264,8 @@ def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
     """Return the inner tensor indices (usually columns) that each PE of a rectangle of PEs stores.
 
-    If the part has an offset, the offset is added to the indices. If several PEs share a block of
-    indices, each PE gets a part of the block.
+    If the part has an offset, the offset is added to the indices. If several PEs of a row or column
+    share indices, each of these PEs stores some of them.
     """
     if part.sharers > 1:
         return _divided_among_sharers(part, patch)
@@ -277,7 +277,10 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
 
 
 def _divided_among_sharers(part: TilePart, patch: Patch) -> I32:
-    """Divide blocks of inner tensor indices among the PEs that share each block.
+    """Return the inner tensor indices that each PE stores if PEs share the indices of a line.
+
+    A line is a row or column of PEs. For example, if 10 indices are shared by 4 PEs, three PEs
+    store 3 indices each, and the last PE stores 1 index and 2 elements of padding.
 
     Returns:
         The inner indices of each PE of the patch, int32 ``[rows, cols, n]``, with -1 for padding.

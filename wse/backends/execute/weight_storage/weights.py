@@ -160,9 +160,8 @@ class _Reading(NamedTuple):
 
     Attributes:
         part: The part of the tile.
-        source: The tensor.
-        first: First row.
-        last: Row after the last one.
+        source: Tensor from which the rows are read.
+        first, last: First row, and one past the last row.
     """
 
     part: TilePart
@@ -196,7 +195,7 @@ class _Reader:
 
         Args:
             name: Name of the tensor, for error messages.
-            source: The tensor.
+            source: Tensor whose rows are read.
             rows: First row and one past the last row.
         """
         return self._round(self._checked_rows(name, source, rows))
@@ -208,7 +207,7 @@ class _Reader:
 
         Args:
             name: Name of the tensor, for error messages.
-            source: The tensor.
+            source: Tensor whose rows are read.
             rows: First row and one past the last row.
         """
         values = self._checked_rows(name, source, rows)

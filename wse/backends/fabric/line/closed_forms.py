@@ -76,8 +76,14 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
 def algorithms() -> Mapping[str, tuple[str, ...]]:
     """Return, for each collective, the names of the algorithms that have a closed form.
 
-    Each reduce to the end of a line also exists for a rectangle, as ``x_y_<name>``. An all-reduce
-    with the name of a reduce is this reduce followed by a broadcast.
+    A collective is an operation such as ``reduce`` or ``broadcast``, which may be performed by
+    several algorithms. The names of reduces and all-reduces are:
+
+    - A name such as ``chain`` is a reduce to one end of a line of PEs.
+    - ``x_y_chain`` is the same reduce on a rectangle: along all rows, then along one column.
+    - ``snake`` is a chain through all PEs of a rectangle.
+    - An all-reduce with one of these names runs the reduce and then broadcasts the sum.
+    - ``ring`` is an all-reduce in which the words travel around a ring of PEs.
     """
     reduces = (*line_reduces(), *(f"x_y_{name}" for name in line_reduces()), "snake")
     return {"message": ("stream",), "broadcast": ("flooding",), "reduce": reduces, "all_reduce": (*reduces, "ring")}
@@ -196,7 +202,7 @@ def reduce_form(
     """Return the closed-form cycles of a reduce over a line of at least two PEs.
 
     Args:
-        reduce: The reduce.
+        reduce: Record of the reduce, with its terms and its published formula, if any.
         length: Number of PEs on the line.
         words: Number of 32-bit words per PE.
         wafer: Wafer type, which defines the cycles per hop and per ramp.

@@ -79,12 +79,15 @@ class LineCosts:
 
     @property
     def relay_room(self) -> int:
-        """Maximum number of words that can wait on both ramps of a PE that relays them."""
+        """Maximum number of words that can wait at a relay, on its two ramps and in their queues.
+
+        A relay is a PE that receives words over one ramp and sends them on over the other.
+        """
         return 2 * self.queue_words + 2 * self.ramp - 1
 
     @property
     def waiting_words(self) -> int:
-        """Number of words that can wait in a PE's queue and on its ramp until they are read."""
+        """Maximum number of arrived words that can wait at a PE, in its queue and on its ramp."""
         return self.queue_words + self.ramp - 1
 
     def tail(self, words: WordCount) -> WordCount:

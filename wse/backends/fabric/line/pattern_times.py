@@ -68,7 +68,7 @@ class SectionMessages(NamedTuple):
     """Messages of a pattern on a section (a part of a line that no message leaves or enters).
 
     Attributes:
-        section: The messages.
+        section: Messages of the pattern on the section, with the PEs of the section.
         words: Number of words per message.
         crosses_first: True if the lines of this pattern cross those of the first pattern that is
             timed with it: one pattern runs along rows, and the other along columns.

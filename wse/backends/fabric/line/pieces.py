@@ -110,17 +110,20 @@ def pieces_of_messages(
     leaves: Bools,
     colour: I64,
 ) -> Pieces:
-    """Return pieces (parts of message paths), one per message or run of relayed messages.
+    """Return one piece for each message, or for each run of messages that PEs relay.
+
+    A piece is a part of a message's path, with the links and ramps that its words use.
 
     Args:
         source, target: int64 ``[n]``: PEs at which the words start and end.
         places: Hops from the first PE to each PE of the line.
         relayed: bool ``[n]``: whether the PEs in between receive and forward the words.
         enters_all: bool ``[n]``: whether the words enter every PE on the path, or only the last.
-        main: bool ``[n]``: whether the receiver uses its main thread.
-        leaves: bool ``[n]``: whether the words use the ramp out of the source. False for the second
-            direction of a multicast, whose words leave together with the words of the first
-            direction.
+        main: bool ``[n]``: whether the receiver uses its main thread, which executes operations
+            one after another.
+        leaves: bool ``[n]``: True if the words use the ramp from the source PE to its router. A
+            multicast in two directions sends its words over this ramp only once, and the router
+            copies them, so the message of the second direction has False.
         colour: int64 ``[n]``: colour of the words, or -1.
     """
     rises = target > source

@@ -157,10 +157,11 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
-    """Return the links that one step uses, with the words of all runs of the phase.
+    """Return the links that one step uses, with the total words over all runs of the phase.
 
-    The words of a cache shift depend on the number of cached tokens before every run. Other steps
-    are computed once for each combination of cache slots, and their words are multiplied.
+    The words of a cache shift depend on the number of cached tokens, which differs between runs, so
+    every run is computed. The words of other steps depend only on the cache slots in use. They are
+    computed once for each combination of slots and multiplied by the number of runs.
 
     Args:
         traffic: Traffic model of the Program.

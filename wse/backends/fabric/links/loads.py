@@ -170,10 +170,14 @@ def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
 
 
 def edge_streams(edge: EdgeStream) -> I64:
-    """Return the links between PEs and the edge of their region, with the words on each link.
+    """Return the links of a region that words to or from another wafer use, with their words.
 
-    Words leave a wafer at its east edge and enter the next wafer at its west edge. The result
-    (see `rectangles_of`) has one rectangle of links for each participating column of the region.
+    Words leave a wafer at its east edge and enter the next wafer at its west edge. The words that a
+    column of PEs sends therefore use all links from this column to the east edge of the region. The
+    words that it receives use all links from the west edge to the column.
+
+    Returns:
+        One rectangle of links for each participating column; see `rectangles_of`.
     """
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row

@@ -106,7 +106,7 @@ class MeshState:
 
         Args:
             stage: Index of the stage.
-            first_row, row_count: The rows.
+            first_row, row_count: First busy row of the stage, and number of busy rows.
             cycles: Number of cycles.
             begin: int64 ``[rows, cols]``: cycle at which each PE of the stage begins the work.
         """

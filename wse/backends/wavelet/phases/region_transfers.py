@@ -39,7 +39,7 @@ class RegionTransfers:
 
         Args:
             step: Index of the step.
-            transfer: The transfer.
+            transfer: Transfer that the step executes.
             messages: Number of words that each row sends to each row.
             begin: int64 ``[rows, cols]``: cycle at which each PE of the sending region begins.
         """
@@ -70,7 +70,7 @@ class RegionTransfers:
 
         Args:
             step: Index of the step.
-            transfer: The transfer.
+            transfer: Transfer that the step executes.
             receiver: Receiving stage.
             begin: int64 ``[rows, cols]``: cycle at which each PE of the sending region begins.
         """

@@ -169,7 +169,8 @@ class StepRuns:
     def _run(self, machine: WaveletMachine) -> StepRun:
         """Simulate a machine and return the results that are needed for a step.
 
-        They are the cycles in which PEs finish, the words on links and the moves of wavelets.
+        The results are the cycles in which PEs finish, the words on links, and the moves of
+        wavelets.
         """
         result = run(machine, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

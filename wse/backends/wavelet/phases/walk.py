@@ -185,7 +185,7 @@ class PhaseWalk:
         """Simulate a pattern whose messages are all copies within the SRAM of a PE.
 
         Args:
-            transfer: The transfer.
+            transfer: Transfer that consists of copies.
             begin: int64 ``[rows, cols]``: cycle at which each PE begins.
         """
         site = transfer.site
@@ -229,7 +229,7 @@ class PhaseWalk:
 
         Args:
             step: Index of the step.
-            transfer: The transfer.
+            transfer: Transfer that the step executes.
             iteration: Iteration of the step's loop.
             begin: int64 ``[rows, cols]``: cycle at which each PE begins.
         """

@@ -86,7 +86,7 @@ class PhaseBuilder:
         """Append one more execution of a finished block of steps, with other buffers.
 
         Args:
-            block: The block.
+            block: Block of steps to run again.
             stage: Stage on which the block runs.
             op: Index of the first op.
             buffers: Buffers that replace the block's buffers, in the same order.

@@ -37,7 +37,7 @@ class UserTokens:
 
 @contextmanager
 def over_users(c: Context) -> Iterator[UserTokens]:
-    """Add the steps of a ``with`` block so that each run of them processes the tokens of one user.
+    """Run the steps that are added in a ``with`` block separately for each user.
 
     In decode with several users, the steps are put into a loop with one iteration per user. In
     other phases they run once, because the whole phase belongs to one user.
@@ -54,7 +54,7 @@ def over_users(c: Context) -> Iterator[UserTokens]:
 
 @contextmanager
 def over_tokens(c: Context) -> Iterator[UserTokens]:
-    """Add the steps of a ``with`` block so that they run once per token.
+    """Run the steps that are added in a ``with`` block separately for each token.
 
     If there are several tokens, the steps are put into a loop with one iteration per token.
 

@@ -177,9 +177,10 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
     """Divide the outputs of each row or column of PEs (a line) into runs that share a scale.
 
-    A run consists of neighbouring outputs in one block of ``block`` outputs of the matrix. Its
-    length is stored in one byte, so longer runs are split. Padding belongs to the preceding run.
-    All experts of a line are divided in the same way as the first one.
+    The matrix has one scale for every block of ``block`` neighbouring outputs. A run consists of
+    the neighbouring outputs of a PE that are in the same block. The length of a run is stored in
+    one byte, so a longer run is split. Padding belongs to the preceding run. The runs are computed
+    for the first expert of a line and used for all of its experts.
 
     Args:
         index: int32 ``[lines, experts, outputs]``; -1 for padding.

@@ -36,10 +36,10 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts whose cycles and bytes a search predicts with the same fitted models.
+    """Group of similar layouts, for which a search predicts cycles and bytes with one fitted model.
 
-    They have the same prefill matrix products and the same expert placement, and divide ops over
-    wafers in the same way.
+    All layouts of a family have the same prefill matrix products and the same expert placement, and
+    divide ops over wafers in the same way.
 
     Attributes:
         candidates: The layouts.

@@ -39,8 +39,9 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
     Args:
         spec: Model.
         region_cols: Columns of the region.
-        with_hidden: Whether to consider the block size of hidden features as well. Only latent
-            attention divides hidden features over the attention columns.
+        with_hidden: True if two column counts also differ when their blocks of hidden features have
+            different sizes. This only matters for latent attention, which divides hidden features
+            over the attention columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller

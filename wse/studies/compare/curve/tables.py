@@ -78,8 +78,8 @@ def curve_tables(
         rows: Rows of all machines, each with the speed and cost for a number of users.
         public: Published speeds of services.
         plain_speed: Speed of the plain tier in tokens/s per user.
-        detail: Whether to show all rows. By default, a row is left out if another row is at least
-            as fast and cheaper.
+        detail: True to show all rows. False to leave out a row if another row is at least as fast
+            and cheaper.
         footer: (label, text) pairs to show below the operating points, such as prices.
     """
     machines = {row.machine for row in rows if row.best or detail}

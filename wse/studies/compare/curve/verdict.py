@@ -70,10 +70,10 @@ def _interval(machine: Machine, samples: SampledMachines, users: int, figure: st
     """Return the 90 % interval of a machine's speed as text; empty if it has no width.
 
     Args:
-        machine: The machine.
-        samples: The machine in each sample.
+        machine: Machine with the stated constants.
+        samples: Each machine with the constants of every sample.
         users: Number of users.
-        figure: Name of the figure.
+        figure: Quantity of an operating point, such as ``tokens_per_s_per_user``.
     """
     value = getattr(machine.point(users), figure)
     return interval_text(range_of(value, figures_of(samples[machine], users)[figure]), count)

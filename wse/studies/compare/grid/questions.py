@@ -289,10 +289,10 @@ def _link(row: ComparisonRow) -> str:
 def _range(values: Sequence[float], form: str) -> str:
     """Return text such as "1.2 to 1.9" with the minimum and maximum of some numbers.
 
-    Only one number is shown if both look the same as text.
+    Only one number is shown if minimum and maximum look the same as text.
 
     Args:
-        values: The numbers.
+        values: Numbers whose range is shown.
         form: Format of a number, such as ``{:.2f}``.
     """
     low, high = form.format(min(values)), form.format(max(values))

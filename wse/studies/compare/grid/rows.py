@@ -88,8 +88,8 @@ def row_of(
 def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     """Return the fields of a comparison row that depend on the number of users.
 
-    They describe the machine with one user and with the maximum useful number of users. This is the
-    number that saturates the machine, or the number that fits if it is smaller.
+    The fields describe the machine with one user and with the maximum useful number of users. The
+    latter saturates the machine, or is the number of users that fit, whichever is smaller.
 
     Returns:
         Values, keyed by `ComparisonRow` field name. If not even one user fits, the only field is

@@ -18,7 +18,7 @@ TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Node counts of the draft trees to try."""
 
 Choose = Callable[[DraftMachine], DraftSteps]
-"""Function that chooses the drafts to use on a machine, based on the times of its passes."""
+"""Choice of drafts, as a function from a machine's times per pass to the times with the drafts."""
 
 
 class Drafter(Protocol):
@@ -36,11 +36,12 @@ class Drafter(Protocol):
         """Return the drafting and verification times with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the model on these machines, with the speed that certain drafts give it.
+        """Return the deployment of the model on these machines when it decodes with drafts.
 
         Args:
-            choose: Function that returns the times with these drafts, given the machine's drafting
-                and verification times; see `in_a_row` and `as_tree`.
+            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
+                with these drafts, given the machine's drafting and verification times. See
+                `in_a_row` and `as_tree`.
         """
 
 
@@ -72,8 +73,9 @@ class UsersOfDrafts:
         """Return the speed and cost per token with certain drafts (tokens that are verified later).
 
         Args:
-            choose: Function that returns the times with these drafts, given the machine's drafting
-                and verification times; see `in_a_row` and `as_tree`.
+            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
+                with these drafts, given the machine's drafting and verification times. See
+                `in_a_row` and `as_tree`.
         """
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
@@ -84,8 +86,9 @@ class UsersOfDrafts:
         speed-up is then at most the gain in throughput.
 
         Args:
-            choose: Function that returns the times with these drafts, given the machine's drafting
-                and verification times; see `in_a_row` and `as_tree`.
+            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
+                with these drafts, given the machine's drafting and verification times. See
+                `in_a_row` and `as_tree`.
         """
         plain, drafted = self.plain, self.point(choose)
         assert plain.tpot_s is not None  # tokens are decoded

@@ -70,19 +70,19 @@ class WaferDrafter:
     def machine(self, users: float) -> DraftMachine:
         """Return the times of drafting and of verification passes.
 
-        They do not depend on the number of users, because each pass verifies the draft of a single
-        user.
+        The times do not depend on the number of users, because each pass verifies the draft of a
+        single user.
         """
         return self.times
 
     def deployment(self, choose: Choose) -> WaferDeployment:
-        """Return the model on its wafers, with the speed that certain drafts give it.
+        """Return the deployment of the model on its wafers when it decodes with drafts.
 
         The number of wafers includes those that only the draft model uses.
 
         Args:
-            choose: Function that returns the times with these drafts, given the times of drafting
-                and of verification passes.
+            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
+                with these drafts, given the times of drafting and of verification passes.
         """
         steps = choose(self.times)
         return replace(

@@ -118,11 +118,12 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the model on its GPUs, with the speed that certain drafts give it.
+        """Return the deployment of the model on its GPUs when it decodes with drafts.
 
         Args:
-            choose: Function that returns the times with these drafts, given the times of drafting
-                and of verification passes. It is called for each number of users.
+            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
+                with these drafts, given the times of drafting and of verification passes. It is
+                called for each number of users.
         """
         plain = self.plain
         return DraftedGpus(

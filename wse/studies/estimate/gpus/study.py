@@ -144,7 +144,9 @@ def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
 def _published(
     prepared_estimate: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
 ) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds of the model on the same number of GPUs of the same type.
+    """Return published speeds of the model to compare with the estimate.
+
+    Only speeds on the same type and the same number of GPUs as in the request are returned.
 
     Args:
         prepared_estimate: The request.

@@ -203,7 +203,7 @@ def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return a copy of a search result with another compiled layout as its best one.
+    """Return a copy of a search result in which a given compiled layout is the chosen one.
 
     The record of this layout is moved to the front of the records of fully compiled layouts.
 

@@ -69,10 +69,11 @@ class CompiledLayout:
 
 
 class LayoutRanking:
-    """Ranking of the layouts that searches found for a request, and of modified versions of them.
+    """Ranking of the layouts of a request: those found by searches, and variants of these layouts.
 
-    A modified version has more room for KV caches, smaller prompt chunks or more users per pass.
-    Each version is compiled only once, even if the layouts are ranked for several goals.
+    A variant has more room for KV caches, smaller prompt chunks or more users per pass than the
+    layout from which it is derived. It is compiled only once, even if the layouts are ranked for
+    several goals.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
@@ -190,7 +191,7 @@ class LayoutRanking:
         return sorted(dict.fromkeys([*layout_by_key.values(), *wider_layouts]), key=rank)
 
     def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, followed by slower versions of it that leave more room for KV caches.
+        """Return a layout and its variants, which are slower but leave more room for KV caches.
 
         Versions that do not fit on the wafers are left out.
 

@@ -140,15 +140,19 @@ def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstim
 def with_trials(
     prepared_estimate: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]
 ) -> Compilation:
-    """Return a search result extended with the layouts that all searches of a request tried.
+    """Add the layouts that other searches of a request tried to the result of one search.
 
-    The chosen layout comes first among the fully compiled layouts. A layout tried by several
-    searches is listed once, with the numbers from the first of these searches.
+    A report can then list all layouts that were tried. The chosen layout is the first of the fully
+    compiled layouts. A layout that several searches tried is listed once, with the numbers of the
+    first of these searches.
 
     Args:
         prepared_estimate: The request.
-        compilation: The chosen layout, with the trials of its own search.
-        searches: All searches, starting with the search that found the chosen layout.
+        compilation: Result of the search that found the chosen layout.
+        searches: Results of all searches, starting with ``compilation``'s search.
+
+    Returns:
+        A copy of ``compilation`` with the trials of all searches.
     """
     chosen_trial = compilation.compiled_trials[0][0]
     compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}

@@ -34,7 +34,7 @@ def tornado(uncertainty: UncertaintyResult) -> Figure:
     contributes most to the variance is at the top.
 
     Args:
-        uncertainty: The contributions.
+        uncertainty: Effects of all constants and model errors, with the largest effect first.
     """
     from wse.reports.figure import NotebookFigure
 

@@ -39,9 +39,9 @@ class ContributionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintyResult(Result):
-    """How much each uncertain constant and model error contributes to the ranges of an estimate.
+    """Contributions of uncertain constants and model errors to the 90 % intervals of an estimate.
 
-    The largest contribution comes first.
+    The constant or model error that affects the times most comes first.
     """
 
     ttft_s: Annotated[float, Doc("time to first token with the stated constants", "s")]
@@ -60,10 +60,14 @@ class UncertaintyResult(Result):
 
 
 def contributions_table(uncertainty: UncertaintyResult) -> Table:
-    """Return the table of constants with a range, with their effect on TPOT and TTFT.
+    """Return a table that shows how each uncertain constant affects TPOT and TTFT.
+
+    TPOT is the time per output token, and TTFT is the time to first token. A row shows the range of
+    a constant, both times at the low and high end of the range, and the fraction of the variance of
+    each time that is due to the constant. The errors of the models have rows as well.
 
     Args:
-        uncertainty: The contributions.
+        uncertainty: Effects of all constants and model errors, with the largest effect first.
     """
     name = Column(key="name", title="constant", cell=lambda row: row.name.partition(".")[2] or row.name)
     columns = [name, Column(key="range", title="range", cell=_range_cell)]

@@ -50,7 +50,10 @@ class ChunksResult(Result):
 
 
 class PromptRoutes:
-    """Accumulator of prompt chunks, from which the time to read all of them is computed."""
+    """Collector of prompt chunks. After the last chunk, it computes the time to read all chunks.
+
+    For each chunk, it stores which regions, links and hosts the chunk occupies, and for how long.
+    """
 
     def __init__(self, fabric: Fabric) -> None:
         """Create an accumulator without any chunks.

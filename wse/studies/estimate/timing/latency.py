@@ -69,7 +69,7 @@ def latency_result(
     Args:
         clock: Cycles of prompts and decoded tokens.
         program: The compiled model.
-        wafer: The wafer.
+        wafer: Wafer type, which determines the clock rate and the round trip to the host.
         network: Network and service between a remote user and the host.
         prompts: Times of the prompt chunks.
     """

@@ -40,7 +40,7 @@ def verify_result(placeable: Placeable, fabric: Fabric) -> VerifyResult | None:
     """Return the time of the requested verification pass; None if none is requested.
 
     Args:
-        placeable: The request.
+        placeable: Request with the loaded model, wafer and software.
         fabric: Timing model of the compiled Program.
     """
     tokens = fabric.program.verify_tokens

@@ -25,7 +25,7 @@ class WaferJob:
         spec: The model.
         request: The run request, which determines where the weights are.
         watched: Indices of ops whose outputs are requested.
-        profile: Whether to time the steps.
+        profile: True to measure the wall time of each step, for ``wse run --profile``.
     """
 
     program: Program

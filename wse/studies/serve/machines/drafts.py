@@ -30,7 +30,7 @@ class DraftsResult(AcceptanceResult, DraftPlaceResult):
 def drafts_result(
     acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """Select the number of draft tokens per pass, and return it with the resulting times.
+    """Select how many tokens are drafted per pass, and return the times of drafting and verifying.
 
     Args:
         acceptance: Probability that a draft token is accepted, for each position.

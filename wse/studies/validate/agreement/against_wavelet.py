@@ -75,7 +75,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
     Args:
         case: The pattern, its mesh and its message size.
-        wafer: The machine.
+        wafer: Wafer type, which determines the cycles of links, ramps and routers.
         software: Software costs of a PE, such as cycles for relaying a message or between two
             operations.
 

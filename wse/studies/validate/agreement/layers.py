@@ -254,7 +254,7 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
 
     Args:
         layers: The case: a small model, its mesh and the phase to time.
-        wafer: The machine.
+        wafer: Wafer type, whose mesh is reduced to the mesh of the case.
         software: Software costs, including the SRAM that code needs on each PE.
 
     Returns:

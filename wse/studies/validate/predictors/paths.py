@@ -55,7 +55,7 @@ def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
     Args:
         costs: Costs of moving words along a line of PEs.
         words: Number of 32-bit words on each PE.
-        pattern: The pattern.
+        pattern: Messages of the pattern.
     """
     if pattern.part is not None:
         return part_time(pattern, 0, words, costs).total

@@ -58,11 +58,11 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbering of a model's ops in which the same op of different layers has the same number.
+    """Numbers for the ops of a model, equal for ops of different layers that correspond.
 
-    Two ops have the same number if they have the same kind and the same name within their layers,
-    such as ``layers.0.qkv`` and ``layers.1.qkv``. ``number`` and ``layer`` have an extra entry at
-    the end, for steps that belong to no op.
+    Ops correspond if their kinds and their names within the layer are equal. For example,
+    ``layers.0.qkv`` and ``layers.1.qkv`` have the same number. ``number`` and ``layer`` have an
+    extra entry at the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op.

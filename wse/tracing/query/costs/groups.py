@@ -84,7 +84,8 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
     Args:
         by: Name of the grouping, such as "op" or "layer".
-        each_layer: Whether to list equal layers one by one.
+        each_layer: True if the user requested one row for every layer, even for layers with equal
+            cycles. Only some groupings support this.
 
     Raises:
         UnknownName: There is no such grouping.
@@ -105,8 +106,8 @@ def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = 
         sums: Steps of a trace.
         by: What the steps are grouped by, such as ``op``, ``layer`` or ``cause``.
         top: Maximum number of groups per phase, or None for all.
-        each_layer: Whether to list equal layers and their ops one by one. Otherwise they are
-            combined (``wse.tracing.query.costs.folds``).
+        each_layer: True to return a group for every layer and op. False to combine layers and ops
+            with equal cycles into one group (``wse.tracing.query.costs.folds``).
     """
     groups = list((_EACH_LAYER if each_layer else _GROUPS)[by](sums))
     largest_groups: list[Group] = []
@@ -173,7 +174,7 @@ def _equal_layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _wafers(sums: StepSums) -> Iterator[Group]:
-    """Yield the totals of the steps on each wafer, and of the steps on the host, in each phase."""
+    """Yield the total cycles and words of each wafer and of the host, for each phase."""
     wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
     return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 

@@ -52,10 +52,10 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Set of ops that have the same name within their layers and the same cycles for each cause.
+    """Ops of several layers that are reported in one row, because their names and cycles are equal.
 
-    These are usually the same op in different layers. The cycles are summed over all ops of the
-    set.
+    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if the cycles of each
+    cause are equal in both layers. The cycles in the row are the sum over all of these ops.
     """
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]

@@ -89,8 +89,8 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
         sums: Steps of a trace.
         order: Key of ``ORDERS``. "start" is ascending, all other orders are descending.
         top: Maximum number of steps, or None for all.
-        each_layer: Whether to list equal steps one by one. Otherwise they are combined
-            (``wse.tracing.query.costs.folds``).
+        each_layer: True to return every step. False to combine equal steps, usually the same step
+            of several layers, into one row (``wse.tracing.query.costs.folds``).
     """
     columns, layers = _each_step(sums) if each_layer else fold_steps(sums)
     names, ops = sums.trace.texts("strings/names"), sums.trace.texts("graph/ops/name")

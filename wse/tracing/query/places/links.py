@@ -53,7 +53,7 @@ class Link(Result):
 class LayerLinks(Result):
     """Words that a layer sends over a wafer's links: on the busiest link, and in total.
 
-    Both numbers are summed over the run.
+    The words are summed over the whole run.
     """
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
@@ -91,8 +91,8 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
     Args:
         trace: An open trace.
         top: Maximum number of links.
-        each_link: Whether to list each link. Otherwise, links with the same wafer and direction are
-            combined if they carry the same number of words from every layer.
+        each_link: True to return one result per link. False to return one result for all links with
+            the same wafer and direction that carry the same number of words from every layer.
 
     Raises:
         TraceError: The trace is damaged.
@@ -110,10 +110,10 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
     The results are ordered by their first PEs.
 
     Args:
-        tie: The links.
+        tie: Links with the same wafer, direction and number of words.
         layers: Lookup of the words that each layer sends over links.
-        each_link: Whether to return each link. Otherwise, links with equal words from every layer
-            are combined.
+        each_link: True to return one result per link. False to return one result for all links to
+            which every layer sends the same number of words.
     """
     words = layers.words(tie)
     code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)

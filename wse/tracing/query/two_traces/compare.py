@@ -161,7 +161,8 @@ class _Run:
     def _prefill(self) -> Report:
         """Return the prompt results as columns of a comparison.
 
-        These are the token rate and the fraction of cycles spent between wafers.
+        The columns are the prompt tokens per second, and the fraction of cycles spent between
+        wafers.
         """
         prefill = self.run.prefill
         if prefill is None:

@@ -84,7 +84,8 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
     Args:
         first: The first trace.
         second: The second trace.
-        each_layer: Whether to list equal changes of several layers one by one.
+        each_layer: True to list the changes of every layer. False to combine layers with equal
+            changes into one row.
 
     Raises:
         TraceError: One of the traces is damaged.

@@ -71,14 +71,14 @@ class Conflicts(NamedTuple):
 def find_conflicts(
     pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same_plan: bool, links: bool = True
 ) -> Conflicts:
-    """Return the conflicts of each piece of one plan with pieces of the same or another plan.
+    """Return, for each piece of a plan, the pieces that use the same link or ramp.
 
     A plan contains the messages of one line of PEs. A piece is a part of a message's path. Two
     pieces conflict if they use a common link or ramp.
 
     Args:
-        pieces: Pieces of a plan.
-        other_pieces: Pieces of the other plan, or of the same plan.
+        pieces: Pieces of the plan for which conflicts are returned.
+        other_pieces: Pieces of a plan that runs at the same time. With ``same_plan``, ``pieces``.
         costs: Cycles of hops and relays, and how many words can wait there.
         same_plan: Whether both plans are the same. In that case, only conflicts with earlier pieces
             count. Two pieces that the main thread of one PE processes never conflict, because the

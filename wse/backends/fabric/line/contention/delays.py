@@ -41,13 +41,13 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """Effect on a stream of words if it shares a link or ramp with another stream.
+    """Effect of a competing stream on a stream of words that uses the same link or ramp.
 
-    The words of the two streams alternate while both are present.
+    While both streams have words to send, the words of the two streams alternate.
 
     Attributes:
-        cycles: Cycles by which this stream ends later.
-        words: Words that the other stream sends while both are present.
+        cycles: Cycles by which the affected stream ends later than it would end alone.
+        words: Words of the competing stream that pass while both streams are present.
     """
 
     cycles: float
@@ -68,7 +68,7 @@ class SharedSpan(NamedTuple):
 
 
 SharedSpans = dict[int, list[SharedSpan]]
-"""Spans that a stream shares with others, by resource."""
+"""Spans that a stream shares with other streams, keyed by type of link or ramp (`Resource`)."""
 
 
 class Contender(NamedTuple, Generic[Owner]):
@@ -89,12 +89,13 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """Effects of contention on a stream of words, and on the streams that compete with it.
+    """Effects of contention between a new stream of words and the streams that compete with it.
 
     Attributes:
-        shared_spans: Parts of the line where the stream shares a link or ramp, each with the effect
-            on the stream. Keys are types of links and ramps (`Resource`).
-        effects_on_others: Each competitor that is delayed, with the effect on it.
+        shared_spans: Parts of the line where the new stream shares a link or ramp, each with the
+            effect on the new stream. Keys are types of links and ramps (`Resource`).
+        effects_on_others: Each competing stream that the new stream delays, with the effect on the
+            competing stream.
     """
 
     shared_spans: SharedSpans
@@ -231,8 +232,8 @@ def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Inter
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
     """Return the places on a line at which to evaluate how two streams delay each other.
 
-    They are the ends of the PE range that both streams use, and any place in between where one
-    stream catches up with the other.
+    The places are the ends of the PE range that both streams use, and any place in between where
+    one stream catches up with the other.
     """
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:

@@ -115,9 +115,9 @@ def predict(m: Measurement) -> Prediction | None:
 def _is_constant(metric: str, pe: PeMemory) -> bool:
     """Return whether the size of an item in SRAM is a constant that was taken from measurements.
 
-    Such a size is not counted as a prediction. Two kinds of buffers are predicted: activations of
-    an attention block, because they grow with the number of scores, and buffers of prefill, because
-    they grow with the number of tokens.
+    A constant size is not counted as a prediction. Two kinds of buffers are predicted: activations
+    of an attention block, because they grow with the number of scores, and buffers of prefill,
+    because they grow with the number of tokens.
 
     Args:
         metric: Metric of the measurement, which names the item.

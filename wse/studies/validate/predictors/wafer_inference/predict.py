@@ -80,7 +80,7 @@ def predict(m: Measurement) -> Prediction | None:
 def _contained(predictor: Predictor, m: Measurement) -> Prediction | None:
     """Call a predictor, and convert an arithmetic error to a Prediction without a value.
 
-    Such errors occur if the sizes in a row are too large or contradict each other.
+    Arithmetic errors occur if the sizes in a row are too large or contradict each other.
     """
     try:
         prediction = predictor(m)

@@ -114,7 +114,10 @@ class PeMemory:
 
     @property
     def system_bytes(self) -> int:
-        """Bytes of tables, stack and buffers that the linker reports as the runtime system's."""
+        """Bytes of the vendor's runtime system on a PE: its tables, stack and buffers.
+
+        The report of the linker lists them separately from the code and data of the model.
+        """
         return self.sizes.system_bytes + self.tokens * self.sizes.token_system_bytes
 
     @property
@@ -132,7 +135,10 @@ class PeMemory:
 
     @property
     def position_bytes(self) -> int:
-        """Bytes that a PE needs for one more cached position."""
+        """Bytes by which the SRAM use of a PE grows if its KV cache has room for one more position.
+
+        The result is 0 for a PE without a cache.
+        """
         if not self.has_cache:
             return 0
         has_buffers = self.role == "attention"  # for scores and for loading a cache

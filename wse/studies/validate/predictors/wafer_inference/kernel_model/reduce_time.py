@@ -32,8 +32,8 @@ def all_reduce_cycles(
     """Return the cycles of an all-reduce along a line: a reduce, then a multicast of the sum.
 
     Args:
-        wafer: The wafer.
-        costs: Costs of messages.
+        wafer: Wafer type, which determines the cycles of hops and ramps.
+        costs: Costs of messages in the software of the wafer.
         pes: PEs on the line.
         words: 32-bit words on each PE.
         group: Number of PEs per group. With ``pes`` or more, there is a single group, so the reduce
@@ -61,8 +61,8 @@ def reduce_cycles(wafer: WaferSpec, costs: ComputeEngineCosts, pes: int, words: 
     Each group of PEs first adds up its words. Then the sums of the groups are added up.
 
     Args:
-        wafer: The wafer.
-        costs: Costs of messages.
+        wafer: Wafer type, which determines the cycles of hops and ramps.
+        costs: Costs of messages in the software of the wafer.
         pes: PEs on the line.
         words: 32-bit words on each PE.
         group: Number of PEs per group. With ``pes`` or more, there is a single group, so the reduce
