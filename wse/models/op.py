@@ -72,7 +72,7 @@ def parts_suffix(parts: Parts) -> str:
 
     The suffix is "" for attention and for a feed-forward block that is not split.
 
-    >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
-    ('', '', ':1-2')
+    >>> parts_suffix(ATTENTION), parts_suffix(Parts(1, 3))
+    ('', ':1-2')
     """
     return f"{PARTS_MARK}{parts.first}-{parts.last - 1}" if parts.cuts_block else ""
