@@ -54,6 +54,7 @@ def test_comparison_of_two_traces_has_its_files(wse: Wse, empty: Path) -> None:
     assert [row["wafers"] for row in check_files(empty)] == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_curve_of_wafers_and_gpus_has_its_files(wse: Wse, empty: Path) -> None:
     outcome = wse(
         *SMALL_STORY, "--prompt-len", "8", "--new-tokens", "8", "--gpu", "h100", "--gpus", "1", *FILES, "--json"
@@ -125,6 +126,7 @@ def test_price_wins_over_a_file(wse: Wse, tmp_path: Path) -> None:
     assert (result["cost"]["wafer_usd_per_hour"], result["energy"]["wafer_power_w"]) == (60, 11_500)
 
 
+@pytest.mark.slow
 def test_comparisons_give_each_machine_its_price(wse: Wse) -> None:
     given = _costs(wse, "compare", *WAFER, "--gpu", "h100", "--gpus", "1", "--price", "wafer=60,h100=2,b200=9")
     assert {row["kind"] for row in given["rows"]} == {"wafer", "gpu"}

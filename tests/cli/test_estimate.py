@@ -49,6 +49,7 @@ def test_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
     assert "first token" in wse(*arguments, "--detail").out
 
 
+@pytest.mark.slow
 def test_users_of_single_tokens_share_the_machine(wse: Wse) -> None:
     placed = ("estimate", "story", "--mesh", "24x24", "--mapping", "pipeline", "--schedule", "baseline")
     placed += ("--prompt-len", "64", "--new-tokens", "1")
@@ -66,6 +67,7 @@ def test_users_of_single_tokens_share_the_machine(wse: Wse) -> None:
 SMALL = ("story", "--mesh", "16x16", "--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
 
 
+@pytest.mark.slow
 def test_users_are_those_of_the_operating_point_that_is_reported(wse: Wse) -> None:
     one, eight, many = (
         json.loads(wse("estimate", *SMALL, *options, "--json").out)

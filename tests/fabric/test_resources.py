@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 
+import pytest
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, region_options, wafer
 
@@ -43,6 +44,7 @@ def count_alive() -> int:
     return sum(type(item) in (Program, Fabric) for item in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_a_program_is_freed_without_the_garbage_collector() -> None:
     gc.collect()
     before = count_alive()

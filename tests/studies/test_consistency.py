@@ -145,7 +145,8 @@ def test_commands_find_the_same_number_of_replicas(objective: str) -> None:
     assert planned.usd_per_million_tokens == pytest.approx(estimated.usd_per_million_tokens, rel=0.01)
 
 
-@pytest.mark.parametrize(("prompt_len", "new_tokens"), [(16, 48), pytest.param(200, 100, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("prompt_len", "new_tokens"), [(16, 48), (200, 100)])
 def test_rows_of_comparisons_are_points_of_estimates(prompt_len: int, new_tokens: int) -> None:
     lengths: dict[str, Any] = {"prompt_len": prompt_len, "new_tokens": new_tokens}
     rows = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, gpu=["h100"], gpus=1, jobs=1).rows

@@ -107,6 +107,7 @@ def test_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     assert [list(line.get_ydata()) for line in users.lines] == [[], []]
 
 
+@pytest.mark.slow
 def test_from_python_rows_and_picture(config: Path, tmp_path: Path) -> None:
     grid = {"model": config, "mesh": "4x4", "wafer.clock_hz": ["x1", "x2"], **QUICK}
     table, png = tmp_path / "t.csv", tmp_path / "t.png"

@@ -120,6 +120,7 @@ def texts_of_kinds(path: Path, steps: Any) -> list[str]:
     return [kinds[op] if op >= 0 else "no op" for op in steps["op"]]
 
 
+@pytest.mark.slow
 def test_place_that_is_sent_is_found_again_and_nonsense_is_not_taken(story: Any) -> None:
     visit(story, "")
     assert story.execute_script("return location.hash") == ""

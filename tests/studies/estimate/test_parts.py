@@ -160,6 +160,7 @@ def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
     assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
 
 
+@pytest.mark.slow
 def test_another_wafer_has_the_same_request(request_: EstimateRequest, tmp_path: Path) -> None:
     """By the baseline schedule, for which nothing is searched on other wafers."""
     file = tmp_path / "mine.toml"

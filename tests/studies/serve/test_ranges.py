@@ -55,6 +55,7 @@ def test_the_intervals_on_gpus_are_those_of_an_estimate() -> None:
         assert own.high / own.value == pytest.approx(expected.high / expected.value)
 
 
+@pytest.mark.slow
 def test_separate_machines_for_prompts_have_no_ranges() -> None:
     assert wse.serve_sim("story", prefill="own", prefill_wafers=1, **STORY).ranges is None
 

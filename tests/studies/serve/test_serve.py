@@ -21,6 +21,7 @@ STORY: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_result() -> None:
     first, second, other = (
         wse.serve_sim(**STORY | {"requests": 200}, length_cv=0.5, seed=seed).to_dict() for seed in (1, 1, 2)
@@ -194,6 +195,7 @@ def test_a_draft_takes_room_from_the_caches_of_gpus_that_serve() -> None:
     assert idle == plain
 
 
+@pytest.mark.slow
 def test_drafts_that_never_gain_are_not_made() -> None:
     plain, drafted = (wse.serve_sim(**STORY, rate=200.0, draft=draft) for draft in (None, "0.01"))
     assert drafted.drafts.draft_tokens == 0
@@ -278,6 +280,7 @@ def test_files_hold_what_was_served(tmp_path: Path) -> None:
     assert result.verdict in text
 
 
+@pytest.mark.slow
 def test_no_more_seats_than_caches_have_room_for() -> None:
     """In whole blocks; of prefixes that are kept each request takes what is its own."""
     result = wse.serve_sim(**STORY)

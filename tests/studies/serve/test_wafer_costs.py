@@ -153,6 +153,7 @@ def test_batch_slots_are_the_users_that_fit(machine: dict[str, Any], lengths: tu
         wse.serve_sim(**options, requests=9, max_users=users + 1)
 
 
+@pytest.mark.slow
 def test_a_comparison_has_the_users_of_an_estimate() -> None:
     """A small model's caches leave room for more than the stack takes."""
     options: dict[str, Any] = {"prompt_len": 8, "new_tokens": 8, "users": 3000}

@@ -229,6 +229,7 @@ def test_uncertainty_lists_the_constants() -> None:
     assert "Uncertainty" in titles
 
 
+@pytest.mark.slow
 def test_a_request_with_one_token_has_ranges_without_tpot() -> None:
     result = wse.estimate("story", mesh="24x24", prompt_len=64, new_tokens=1, uncertainty=True)
     assert "serving.tpot_s" not in result.ranges
