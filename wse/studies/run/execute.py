@@ -146,8 +146,7 @@ def execute(
         trace: Path of the trace file. None writes no trace.
         record: Ascending indices of the ops whose outputs are stored in the trace.
         record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
-        wavelets: True to also simulate the last pass wavelet by wavelet (word by word), and to
-            write every move of a word to the trace.
+        wavelets: True to simulate the last pass word by word, and to write all moves to the trace.
         files: Further files, and what to do if the trace can no longer be written.
         make_backend: Function that creates the backend that executes the Program.
         draft: The draft model and its Program. None if drafts are looked up in the text or not

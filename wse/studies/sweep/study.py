@@ -104,8 +104,7 @@ def sweep(
         table: Path of the table, which ends in ``.csv`` or ``.parquet``.
         jobs: Number of processes. None uses all cores, or all CPUs of a cluster.
         engine: Whether the processes run on this computer or on a Ray cluster.
-        restart: True to discard the results of an interrupted sweep and to estimate all settings.
-            False to continue the interrupted sweep.
+        restart: True to discard the results of an interrupted sweep instead of continuing it.
         every_column: Whether the table includes the columns with grades and sources.
         view: Rows and columns of the result.
         picture: Plot to write, or None.
