@@ -34,7 +34,9 @@ LONGEST = (
     "compare llama",
     "compare Qwen3-8B",
     "validate",
+    "estimate llama-3.1-70b --wafers 8",
     "serve-sim llama-3-8b --length-cv",
+    "serve-sim llama-3-8b --workload",
     "sweep story --set mesh",
 )
 """What commands begin with that take five seconds and more: they are looked at where WSE_ALL_OUTPUTS is set."""

@@ -1,7 +1,7 @@
 """Published clients measure the times that the simulation predicts for the same arrivals.
 
-Real clocks are involved, so medians are compared, and a measurement is repeated once if the
-computer was busy.
+Real clocks are involved, so medians are compared, and a measurement is repeated up to twice
+if the computer was busy.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from tiers import AT_REQUEST
 
 from tests.studies.endpoint.endpoint_process import Measurement, Served, first_token_s, per_token_s
 
@@ -19,7 +20,9 @@ STREAMS = 64
 TOLERANCE, TOLERANCE_S = 0.03, 0.002
 WAFERS = Served(options={"wafers": 1}, prompt_tokens=512, new_tokens=32, speed=0.02)
 GPUS = Served(options={"gpu": "h100", "gpus": 8}, prompt_tokens=512, new_tokens=32, speed=0.02)
-MACHINES = pytest.mark.parametrize("served", [WAFERS, GPUS], ids=["wafers", "gpus"])
+MACHINES = pytest.mark.parametrize(
+    "served", [pytest.param(WAFERS, marks=AT_REQUEST, id="wafers"), pytest.param(GPUS, id="gpus")]
+)
 MODEL = "llama-3-8b"
 
 
@@ -92,7 +95,7 @@ def is_close(medians: dict[str, tuple[float, float]]) -> bool:
 def test_64_streams_of_the_openai_package_have_the_predicted_times(served: Served) -> None:
     with served.endpoint(MODEL) as address:
         spacing_s = 4.0 / STREAMS
-        for _ in range(2):
+        for _ in range(3):  # other processes of a busy machine may delay a client
             medians = differences(served, asyncio.run(_with_openai(address, served, spacing_s)))
             print(medians)  # noqa: T201
             if is_close(medians):
@@ -104,7 +107,7 @@ def test_64_streams_of_the_openai_package_have_the_predicted_times(served: Serve
 def test_a_published_load_generator_measures_the_predicted_times(served: Served) -> None:
     pytest.importorskip("llmeter", reason="65 MB with its dependencies: pip install llmeter")
     with served.endpoint(MODEL) as address:
-        for _ in range(2):
+        for _ in range(3):  # other processes of a busy machine may delay a client
             medians = differences(served, asyncio.run(_with_llmeter(address, served)))
             print(medians)  # noqa: T201
             if is_close(medians):
