@@ -105,6 +105,27 @@ def read_heads(config: ConfigReader, *, default_size: int | None = None, require
     return Heads(count=head_count, kv_count=kv_count, size=size)
 
 
+def read_even_heads(
+    config: ConfigReader, size_key: str = "hidden_size", count_key: str = "num_attention_heads"
+) -> Heads:
+    """Return the heads of a model in which each query head has its own keys and values.
+
+    The hidden vector is divided evenly over the heads.
+
+    Args:
+        config: Reader of the model's config.
+        size_key, count_key: Config keys for the hidden size and the number of heads.
+
+    Raises:
+        BadModel: A value is missing or impossible, or the hidden size is not a multiple of the
+            number of heads.
+    """
+    hidden_size, count = config.integer(size_key, 1, WIDEST), config.integer(count_key, 1, MAX_HEADS)
+    if hidden_size % count:
+        config.refuse(size_key, hidden_size, f"give a multiple of {count_key} = {count}")
+    return Heads(count=count, kv_count=count, size=hidden_size // count)
+
+
 def read_decoder(
     config: ConfigReader,
     name: str,

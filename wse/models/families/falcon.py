@@ -12,10 +12,10 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
     MAX_HEADS,
-    WIDEST,
     layer_count,
     read_bos,
     read_dtype,
+    read_even_heads,
     require_class,
 )
 from wse.models.configs.layer_kinds import equal_layers
@@ -44,25 +44,23 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """
     require_class(config, "FalconForCausalLM", "RWForCausalLM")
     config = config.with_defaults({"max_position_embeddings": UNSTATED_CONTEXT})
-    hidden_size = config.integer("hidden_size", 1, WIDEST)
-    heads = config.integer("num_attention_heads", 1, MAX_HEADS)
-    if hidden_size % heads:
-        config.refuse("hidden_size", hidden_size, f"give a multiple of num_attention_heads = {heads}")
+    heads = read_even_heads(config)
+    hidden_size = heads.count * heads.size
     is_new = config.flag("new_decoder_architecture", default=False)
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     config.require("alibi", (False,), "positions in scores are not supported; supported: false")
     ffn_size = config.integer("ffn_hidden_size", 1, LARGEST_TABLE, default=4 * hidden_size)
     config.require("ff_factor", (ffn_size // hidden_size,), f"contradicts ffn_hidden_size = {ffn_size}; remove it")
-    rope, biased = read_rope(config, hidden_size // heads), config.flag("bias", default=False)
+    rope, biased = read_rope(config, heads.size), config.flag("bias", default=False)
     return ModelSpec(
         name=name,
         family="falcon",
         layers=equal_layers(config, layer_count(config), None),
         hidden_size=hidden_size,
-        head_count=heads,
-        kv_head_count=_kv_heads(config, heads, is_new=is_new),
-        head_size=hidden_size // heads,
-        attention_scale=(hidden_size // heads) ** -0.5,
+        head_count=heads.count,
+        kv_head_count=_kv_heads(config, heads.count, is_new=is_new),
+        head_size=heads.size,
+        attention_scale=heads.size**-0.5,
         rope=rope.rope,
         ffn_size=ffn_size,
         vocab_size=vocab_size,

@@ -11,11 +11,10 @@ from typing import Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
-    MAX_HEADS,
     MAX_LAYERS,
-    WIDEST,
     read_bos,
     read_dtype,
+    read_even_heads,
     require_class,
 )
 from wse.models.configs.rope_config import LONGEST_CONTEXT
@@ -40,11 +39,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "GPT2LMHeadModel")
-    hidden_size = config.integer("n_embd", 1, WIDEST)
-    heads = config.integer("n_head", 1, MAX_HEADS)
-    if hidden_size % heads:
-        config.refuse("n_embd", hidden_size, f"give a multiple of n_head = {heads}")
-    head_size = hidden_size // heads
+    heads = read_even_heads(config, "n_embd", "n_head")
+    hidden_size = heads.count * heads.size
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     positions = config.integer("n_positions", 1, LONGEST_CONTEXT)
     config.require("n_ctx", (positions,), f"contradicts n_positions = {positions}; remove it")
@@ -56,10 +52,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="gpt2",
         layers=(Layer(rotary=False),) * config.integer("n_layer", 1, MAX_LAYERS),
         hidden_size=hidden_size,
-        head_count=heads,
-        kv_head_count=heads,
-        head_size=head_size,
-        attention_scale=head_size**-0.5 if config.flag("scale_attn_weights", default=True) else 1.0,
+        head_count=heads.count,
+        kv_head_count=heads.kv_count,
+        head_size=heads.size,
+        attention_scale=heads.size**-0.5 if config.flag("scale_attn_weights", default=True) else 1.0,
         rope=None,
         ffn_size=config.integer("n_inner", 1, LARGEST_TABLE, default=4 * hidden_size),
         vocab_size=vocab_size,

@@ -8,11 +8,10 @@ from typing import Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
-    MAX_HEADS,
-    WIDEST,
     layer_count,
     read_bos,
     read_dtype,
+    read_even_heads,
     require_class,
 )
 from wse.models.configs.rope_config import LONGEST_CONTEXT
@@ -38,10 +37,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "OPTForCausalLM")
-    hidden_size = config.integer("hidden_size", 1, WIDEST)
-    heads = config.integer("num_attention_heads", 1, MAX_HEADS)
-    if hidden_size % heads:
-        config.refuse("hidden_size", hidden_size, f"give a multiple of num_attention_heads = {heads}")
+    heads = read_even_heads(config)
+    hidden_size = heads.count * heads.size
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     positions = config.integer("max_position_embeddings", 1, LONGEST_CONTEXT)
     config.require("word_embed_proj_dim", (hidden_size,), f"supported: hidden_size = {hidden_size}")
@@ -54,10 +51,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="opt",
         layers=(Layer(rotary=False),) * layer_count(config),
         hidden_size=hidden_size,
-        head_count=heads,
-        kv_head_count=heads,
-        head_size=hidden_size // heads,
-        attention_scale=(hidden_size // heads) ** -0.5,
+        head_count=heads.count,
+        kv_head_count=heads.kv_count,
+        head_size=heads.size,
+        attention_scale=heads.size**-0.5,
         rope=None,
         ffn_size=config.integer("ffn_dim", 1, LARGEST_TABLE),
         vocab_size=vocab_size,

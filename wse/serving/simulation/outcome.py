@@ -20,7 +20,7 @@ PIPELINE_SPACING: Final = 0.9
 This value is for machines whose passes have no common start.
 """
 PASS_SPACING: Final = 0.99
-"""The same fraction for machines whose passes have a common start.
+"""Minimum time between two arrivals, as for `PIPELINE_SPACING`, if passes have a common start.
 
 It is larger because prompts that arrive during one pass share the next pass and delay each other.
 """
