@@ -68,6 +68,16 @@ def test_lines_below_the_rows_are_as_wide_as_the_table() -> None:
     assert '<tfoot><tr><td class="prose" colspan="2">... and 3 &gt; 2 more</td></tr></tfoot>' in html
 
 
+def test_hidden_columns_are_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (Column(key="name", title="name"), number("speed", "speed", priority=1))
+    footer = [("speed", "of one user"), ("*", "best")]
+    for length, is_shown in ((10, True), (36, False)):  # of 40 columns
+        table = Table(columns=columns, rows=[{"name": "n" * length, "speed": 1}], footer=footer)
+        text = " ".join(printed(monkeypatch, table))
+        assert ("of one user" in text) == is_shown
+        assert "best" in text
+
+
 def test_table_without_titles_has_no_head() -> None:
     assert "<thead>" not in tables_as_html([Table(columns=(Column(key="name"),), rows=[{"name": "x"}])])
 

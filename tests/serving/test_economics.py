@@ -25,9 +25,21 @@ from wse.serving.economics import ACTIVITY_KEYS, load_economics, load_gpu_econom
 from wse.serving.gpus.load import known_gpus, load_gpu
 from wse.serving.network import Network, load_network
 from wse.serving.prices import gpu_price, prices_of_gpu, prices_without_gpus, read_prices, wafer_price
+from wse.studies.catalogue import machine
 from wse.studies.estimate.timing.user_latency import user_latency_result
+from wse.studies.gpu_catalogue import gpus
 
 WSE3 = load_wafer("wse3")
+
+
+def test_lists_of_machines_have_the_prices_of_estimates() -> None:
+    h200 = load_gpu_economics(load_gpu("h200"))
+    assert h200 is not None
+    listed = gpus().gpus["h200"]["gpu_usd_per_hour"]
+    assert (listed.value, listed.range) == (h200.usd_per_hour.value, h200.usd_per_hour.range)
+    assert machine("wse3").numbers["wafer_usd_per_hour"].value == load_economics(WSE3).usd_per_hour.value
+
+
 MACHINES = [*known_wafers(), *known_gpus()]
 wafers = st.integers(1, 1000)
 rates = st.floats(1e-3, 1e9)

@@ -108,6 +108,23 @@ def test_what_cannot_be_kept_is_told_by_how_much() -> None:
     assert plan(LineDeployment(speed=1.0, max_concurrency=0), Goal()) is None
 
 
+@given(st.integers(0, 300))
+def test_users_without_room_wait_and_change_neither_rate_nor_speed(waiting: int) -> None:
+    full, point = operating_point(LINE, 100), operating_point(LINE, 100 + waiting)
+    assert (point.tokens_per_s, point.tpot_s) == (full.tokens_per_s, full.tpot_s)
+    assert point.ttft_s == pytest.approx(full.ttft_s + waiting / full.requests_per_s)
+    assert point.saturated == (waiting > 0)
+
+
+def test_users_wait_only_if_another_layout_has_room() -> None:
+    """An auto number of replicas gives a machine as many users as its roomiest layout holds."""
+    for max_users, replicas in ((None, 3), (120, 3), (125, 2), (250, 1)):
+        auto = plan(LINE, Goal(users=250, replicas=None), max_users)
+        assert (auto.meets, auto.point.replicas, auto.point.concurrency) == (True, replicas, 250)
+    crowded = plan(LINE, Goal(users=250), 125)
+    assert (crowded.meets, crowded.excess, crowded.point.concurrency) == (False, 2.0, 125)
+
+
 @pytest.mark.parametrize("batch", [1, 2, 16, 60])
 def test_distinct_experts_are_those_of_drawn_tokens(batch: int) -> None:
     random = np.random.default_rng(batch)

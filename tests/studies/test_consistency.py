@@ -166,6 +166,19 @@ def test_rows_of_comparisons_are_points_of_estimates(prompt_len: int, new_tokens
 
 
 @pytest.mark.slow
+def test_more_users_wait_rather_than_take_a_slower_layout() -> None:
+    """55 users of the fastest layout leave no room, and a layout with room for 64 is a fifth slower."""
+    full, crowded = (wse.estimate("llama-3-8b", wafers=1, users=users).serving for users in (55, 64))
+    assert crowded.max_users < 64
+    assert crowded.tokens_per_s == full.tokens_per_s
+    assert crowded.ttft_s > full.ttft_s
+    planned: Any = wse.compare("llama-3-8b", wafers=[1], users=64, top=1, jobs=1).rows[0]
+    assert planned.tokens_per_s == pytest.approx(crowded.tokens_per_s, rel=0.01)
+    served = simulated(crowded, {"model": "llama-3-8b", "wafers": 1, "users": 64, "objective": "latency"})
+    assert served.all.ttft.mean == pytest.approx(crowded.ttft_s, rel=0.05)
+
+
+@pytest.mark.slow
 def test_a_plan_is_a_point_of_an_estimate() -> None:
     lengths: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48, "users": 4}
     planned = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, replicas=1, objective="latency", top=1, jobs=1)

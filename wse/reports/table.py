@@ -90,7 +90,8 @@ class Table:
         rows: Rows with values under the keys of the columns. A missing value leaves its cell empty.
         title: Title of the table.
         note: Remark next to the title.
-        footer: Names and texts below the rows. They are not shown if there are no rows.
+        footer: Names and explanations below the rows, omitted if there are no rows. On a terminal,
+            an explanation named after a column is shown only with this column.
         style: Function that returns the style of a row on a terminal, in rich's notation; None for
             no styles.
     """

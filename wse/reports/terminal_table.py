@@ -60,7 +60,9 @@ def print_table(console: Console, table: Table) -> None:
         style = table.style(table.rows[index]) if table.style else None
         view.add_row(*(cells[column.key][index] for column in columns), style=style)
     show(console, view)
-    footer = [*table.footer, *_hidden_columns(table, columns)]
+    hidden_titles = [column.title for column in table.columns if column.title and column not in columns]
+    footer = [*((name, text) for name, text in table.footer if name not in hidden_titles)]
+    footer += _hidden_columns(table, columns)
     if footer:
         lines(console, footer)
 

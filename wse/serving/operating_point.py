@@ -12,7 +12,7 @@ All commands take these figures from here. The definitions follow load generator
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from wse.hardware.number import SourcedNumber
@@ -121,7 +121,7 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
     """Return the latency, throughput and cost for a constant number of requests in flight.
 
     Requests are distributed evenly over the replicas. Latencies apply to the replica with the most
-    requests.
+    requests. Requests whose KV caches do not fit wait for their first token.
 
     Args:
         deployment: The deployment of each replica.
@@ -130,10 +130,10 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
     """
     min_requests, fuller_replicas = divmod(concurrency, replicas)
     max_requests = min_requests + (fuller_replicas > 0)
-    state = deployment.steady_state(max_requests)
+    state = _steady_state(deployment, max_requests)
     rate = state.requests_per_s * (fuller_replicas or replicas)
     if fuller_replicas and min_requests:
-        rate += deployment.steady_state(min_requests).requests_per_s * (replicas - fuller_replicas)
+        rate += _steady_state(deployment, min_requests).requests_per_s * (replicas - fuller_replicas)
     new_tokens = deployment.shape.new_tokens
     tokens_per_s = new_tokens * rate
     chips, economics = replicas * deployment.chips, deployment.economics
@@ -149,3 +149,20 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
         usd_per_hour=None if economics is None else chips * economics.usd_per_hour.value,
         joules_per_token=None if economics is None else system_energy(chips, tokens_per_s, economics),
     )
+
+
+def _steady_state(deployment: Deployment, concurrency: int) -> SteadyState:
+    """Return the mean times and the rate of requests on one replica.
+
+    Requests whose KV caches do not fit wait outside the machine and do not change its rate. By
+    Little's law, ``concurrency`` requests in flight take ``concurrency / rate`` seconds each.
+
+    Args:
+        deployment: The deployment of the replica.
+        concurrency: Number of requests in flight, at least 1.
+    """
+    max_concurrency = max(1, deployment.max_concurrency)
+    if concurrency <= max_concurrency:
+        return deployment.steady_state(concurrency)
+    state = deployment.steady_state(max_concurrency)
+    return replace(state, ttft_s=concurrency / state.requests_per_s - state.answer_s, saturated=True)

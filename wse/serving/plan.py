@@ -50,7 +50,7 @@ class Plan:
         return False, self.point.replicas * deployment.chips / self.point.tokens_per_s, 0.0
 
 
-def plan(deployment: Deployment, goal: Goal) -> Plan | None:
+def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Plan | None:
     """Return the operating point of a deployment that best fits a goal, or None if no user fits.
 
     If the goal does not state a number of users, the objective determines it. For latency, it is
@@ -61,25 +61,28 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
     Args:
         deployment: Model on one machine in a certain layout.
         goal: Requirements such as the number of users and latency limits.
+        max_users: Maximum number of users per replica. Users whose KV caches do not fit in this
+            layout wait. By default, all caches must fit.
     """
     if not deployment.max_concurrency:
         return None
+    max_users = max(max_users or 0, deployment.max_concurrency)
 
     def keeps(concurrency: int) -> bool:
         """Return whether the latencies of one replica with that many users meet the limits."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
-    max_users = largest_passing(1, deployment.max_concurrency + 1, keeps)
-    if not max_users:
+    max_users_within_limits = largest_passing(1, max_users + 1, keeps)
+    if not max_users_within_limits:
         point = operating_point(deployment, 1)
         return Plan(point=point, meets=False, excess=goal.excess(point))
     if goal.users is None:
-        users = 1 if goal.objective == LATENCY else min(max_users, saturating_users(deployment))
+        users = 1 if goal.objective == LATENCY else min(max_users_within_limits, saturating_users(deployment))
         point = operating_point(deployment, users)
         return Plan(point=point, meets=True, excess=goal.excess(point))
-    replicas = goal.replicas_for(max_users)
-    if goal.users > replicas * deployment.max_concurrency:
-        point = operating_point(deployment, replicas * deployment.max_concurrency, replicas)
+    replicas = goal.replicas_for(max_users_within_limits)
+    if goal.users > replicas * max_users:
+        point = operating_point(deployment, replicas * max_users, replicas)
         return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.concurrency))
     point = operating_point(deployment, goal.users, replicas)
     return Plan(point=point, meets=goal.excess(point) <= 1, excess=goal.excess(point))

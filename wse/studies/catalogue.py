@@ -19,6 +19,7 @@ from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import console_on, count, heading, hertz, in_bytes, printable, three_figures
 from wse.reports.terminal_table import print_table
+from wse.serving.economics import load_economics
 from wse.studies.bundled_result import (
     ActiveExperts,
     ConfigurationResult,
@@ -138,7 +139,7 @@ def wafers() -> WafersResult:
     """
     return WafersResult(
         announced=tuple(name for name in known_wafers() if load_wafer(name).announced),
-        wafers={name: _numbers(name) for name in known_wafers()},
+        wafers={name: _wafer_numbers(name) for name in known_wafers()},
         software={name: _numbers(name) for name in known_software()},
     )
 
@@ -155,10 +156,18 @@ def machine(name: str) -> MachineResult:
     numbers = _numbers(name)
     is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
     display_name = known_name(name, (*known_wafers(), *known_software())) or name
-    return MachineResult(name=display_name, announced=load_wafer(name).announced if is_wafer else None, numbers=numbers)
+    if not is_wafer:
+        return MachineResult(name=display_name, numbers=numbers)
+    return MachineResult(name=display_name, announced=load_wafer(name).announced, numbers=_wafer_numbers(name))
 
 
-def _numbers(name: str) -> Numbers:
+def _wafer_numbers(name: str) -> Numbers:
+    """Return a wafer's constants, followed by its power, its price and the energies of operations."""
+    economics = load_economics(load_wafer(name)).sources
+    return _numbers(name) | {key: NumberResult(**dataclasses.asdict(source)) for key, source in economics.items()}
+
+
+def _numbers(name: str) -> dict[str, NumberResult]:
     """Return a wafer's or software profile's constants and their sources, keyed by name."""
     return {key: NumberResult(**dataclasses.asdict(source)) for key, source in provenance(name).items()}
 
@@ -173,7 +182,8 @@ def print_wafers(content: WafersResult, stream: TextIO) -> None:
         number("sram_bytes_per_pe", "SRAM a PE", lambda sram_bytes: f"{sram_bytes / 1024:g} KiB"),
         number("sram_bytes", "SRAM in all", cell=_sram_in_all),
         number("clock_hz", "clock", hertz),
-        number("wafer_link_bytes_per_s", "wafer to wafer", lambda rate: f"{in_bytes(rate)}/s"),
+        number("wafer_link_bytes_per_s", "link", lambda rate: f"{in_bytes(rate)}/s"),
+        number("price", "USD/h", cell=lambda wafer: f"{content.wafers[wafer.name]['wafer_usd_per_hour'].value:g}"),
     )
     presets = [load_wafer(name) for name in content.wafers]
     note = "wse wafers NAME shows every number with its source"
@@ -202,7 +212,7 @@ def print_machine(content: MachineResult, stream: TextIO) -> None:
         Column(key="key", title="number"),
         number("value", "value", lambda value: f"{value:,.12g}"),
         Column(key="grade"),
-        Column(key="source", title="source", wraps=True, cell=_source_and_range),
+        Column(key="source", title="source", wraps=True, cell=source_and_range),
     )
     rows = [{"key": key, **source.to_dict()} for key, source in content.numbers.items()]
     heading(console, printable(content.name), GRADES)
@@ -211,7 +221,7 @@ def print_machine(content: MachineResult, stream: TextIO) -> None:
     print_table(console, Table(columns=columns, rows=rows))
 
 
-def _source_and_range(row: Mapping[str, Any]) -> str:
+def source_and_range(row: Mapping[str, Any]) -> str:
     """Return the source of a constant, followed by its range with the reason if it has one.
 
     Args:

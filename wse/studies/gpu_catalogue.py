@@ -12,9 +12,10 @@ from wse.hardware.number import SourcedNumber
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import console_on, heading, printable
 from wse.reports.terminal_table import print_table
+from wse.serving.economics import load_gpu_economics
 from wse.serving.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, stack_numbers, stack_texts
 from wse.studies.bundled_result import GpuResult, GpusResult, NumberResult, Numbers, StackResult
-from wse.studies.catalogue import GRADES
+from wse.studies.catalogue import GRADES, source_and_range
 
 TERA: Final = 1e12
 GIGA: Final = 1e9
@@ -27,7 +28,7 @@ def gpus() -> GpusResult:
     Each constant has a unit, a source, and a grade that states how reliable it is.
     """
     return GpusResult(
-        gpus={name: _numbers(gpu_numbers(name)) for name in known_gpus()},
+        gpus={name: _gpu_numbers(name) for name in known_gpus()},
         stacks={name: _stack(name) for name in known_stacks()},
     )
 
@@ -47,7 +48,13 @@ def gpu(name: str) -> GpuResult:
         return GpuResult(name=name, title=stack.title, fitted_on=stack.fitted_on, numbers=stack.numbers)
     if name.casefold() not in known_gpus() and not names_toml_file(name):
         raise UnknownName("GPU or stack", name, (*known_gpus(), *known_stacks()))
-    return GpuResult(name=name, numbers=_numbers(gpu_numbers(name)))
+    return GpuResult(name=name, numbers=_gpu_numbers(name))
+
+
+def _gpu_numbers(name: str) -> Numbers:
+    """Return the constants of a GPU, followed by its power and price if both are known."""
+    economics = load_gpu_economics(load_gpu(name))
+    return _numbers(gpu_numbers(name)) | ({} if economics is None else _numbers(economics.sources))
 
 
 def _stack(name: str) -> StackResult:
@@ -55,7 +62,7 @@ def _stack(name: str) -> StackResult:
     return StackResult(title=texts["title"], fitted_on=texts["fitted_on"], numbers=_numbers(stack_numbers(name)))
 
 
-def _numbers(numbers: Mapping[str, SourcedNumber]) -> Numbers:
+def _numbers(numbers: Mapping[str, SourcedNumber]) -> dict[str, NumberResult]:
     return {key: NumberResult(**dataclasses.asdict(source)) for key, source in numbers.items()}
 
 
@@ -69,13 +76,13 @@ def print_gpus(content: GpusResult, stream: TextIO) -> None:
         number("bf16_flops_per_s", "16 bits", _teraflops),
         number("fp8_flops_per_s", "8 bits", _teraflops),
         number("fp4_flops_per_s", "4 bits", _teraflops),
-        number("link_bytes_per_s", "links", lambda rate: f"{rate / GIGA:g} GB/s"),
+        number("link_bytes_per_s", "GB/s", lambda rate: f"{rate / GIGA:g}"),
         number("board_power_w", "board", lambda power: f"{power:g} W"),
+        number("gpu_usd_per_hour", "USD/h", lambda price: f"{price:g}"),
     )
-    note = "products in Tflop/s, dense; links one way; wse gpus NAME shows every number with its source"
-    print_table(
-        console, Table(columns=columns, rows=[load_gpu(name) for name in content.gpus], title="GPUs", note=note)
-    )
+    rows = [{"name": name, **{key: found.value for key, found in gpu.items()}} for name, gpu in content.gpus.items()]
+    note = "matrix products in Tflop/s, dense; GB/s of links one way; wse gpus NAME shows every number with its source"
+    print_table(console, Table(columns=columns, rows=rows, title="GPUs", note=note))
     keys = ("bandwidth_ratio", "expert_ratio", "compute_ratio")
     stacks = [
         {"name": name, "title": stack.title, **{key: stack.numbers[key].value for key in keys}}
@@ -103,7 +110,7 @@ def print_gpu(content: GpuResult, stream: TextIO) -> None:
         number("value", "value", lambda value: f"{value:,.12g}"),
         Column(key="unit", title="unit"),
         Column(key="grade"),
-        Column(key="source", title="source", wraps=True),
+        Column(key="source", title="source", wraps=True, cell=source_and_range),
     )
     rows = [{"key": key, **source.to_dict()} for key, source in content.numbers.items()]
     heading(console, printable(content.name), GRADES)

@@ -57,7 +57,7 @@ def test_numbers_of_wafers_close_in_on_the_best(best: int) -> None:
 def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many: PlanResult) -> None:
     """Each combination has the cheapest layout per token and, if it differs, the cheapest per hour."""
     combinations = [(row.chips, row.software) for row in of_many.rows]
-    assert len(set(combinations)) == 4 < of_many.tried == of_many.keeping == len(combinations)
+    assert len(set(combinations)) == 4 <= of_many.tried == of_many.keeping == len(combinations)
     assert {row.users for row in of_many.rows} == {400}
     for row in of_many.rows:
         for other in of_many.rows:
@@ -67,7 +67,7 @@ def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many:
     assert costs == sorted(costs)
     for row in of_many.rows:
         alone = row.max_users // row.replicas
-        assert row.replicas == math.ceil(400 / alone)
+        assert row.replicas <= math.ceil(400 / alone)  # fewer if users wait for room
         chips = row.replicas * row.chips
         assert row.usd_per_million_tokens == pytest.approx(chips * 64.45 / 3600 / row.tokens_per_s * 1e6)
         assert (row.usd_per_million_tokens_low or 0.0) < (row.usd_per_million_tokens_high or 0.0)

@@ -73,6 +73,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
+        room += "; the other users wait" if serving.users > serving.max_users else ""
         first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)

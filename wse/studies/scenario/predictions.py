@@ -94,7 +94,7 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
     served_users = laid_out.serve(draft, users or laid_out.useful_users)
     if users is None and not served_users.fits:  # the draft leaves room for fewer KV caches
         served_users = laid_out.serve(draft, max(1, served_users.deployment.max_concurrency))
-    if not served_users.fits:
+    if draft is not None and not served_users.fits:
         message = f"caches: room for {plural(served_users.deployment.max_concurrency, 'user')} of {users:,}"
         raise BadInput(message)
     return _combination(setting, served_users, curve=_curve(laid_out, draft), **machine.facts)

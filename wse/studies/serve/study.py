@@ -182,7 +182,8 @@ def _trace_fields(prepared_serve: PreparedServe) -> dict[str, Any]:
 def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
     """Return the number of replicas (identical machines that share the requests).
 
-    If it is not requested, it is the minimum number whose KV caches can hold the requested users.
+    If it is not requested, it is the number for which the layout was chosen, or the minimum number
+    whose KV caches can hold the requested users.
     If these pause between requests, fewer can be enough to serve the requests that they send in
     their pauses. If no number of users is requested either, it is the minimum number at which the
     queue stays short.
@@ -197,8 +198,8 @@ def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: f
         return request.base.replicas
     users, think_s = request.base.serving.users, prepared_serve.workload.think_s
     if users is not None:
-        room_for_all = math.ceil(users / decode.result.kv_capacity_users)
-        return min(room_for_all, _stable_replicas(users / think_s, capacity)) if think_s else room_for_all
+        for_all = decode.replicas or math.ceil(users / decode.result.kv_capacity_users)
+        return min(for_all, _stable_replicas(users / think_s, capacity)) if think_s else for_all
     return _stable_replicas(request.traffic.rate or prepared_serve.workload.rate_per_s, capacity)
 
 

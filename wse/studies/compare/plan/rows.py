@@ -91,7 +91,7 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
         best_layouts.append(ranking.layouts_for(replace(goal, objective=LATENCY))[0])
     samples: RowSamples = {}
     for layout in dict.fromkeys(best_layouts):
-        found = plan(layout.deployment, goal)
+        found = ranking.plan(layout, goal)
         if found is None:
             raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
         row = planned_row(

@@ -18,7 +18,8 @@ from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
-from wse.studies.estimate.layouts.ranked_layouts import CompiledLayout, LayoutRanking
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
+from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import (
     Search,
     max_users_with_room,
@@ -29,6 +30,7 @@ from wse.studies.estimate.layouts.searches import (
 )
 from wse.studies.estimate.layouts.variants import Variant, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.options.option import replace_options
 from wse.studies.results.operating_points import user_counts
 from wse.studies.results.sram import users_at
 
@@ -40,7 +42,8 @@ class ChosenLayout:
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
 
     Attributes:
-        prepared: The request, with the chosen number of users per pass.
+        prepared: The request, with the chosen number of users per pass. If the request states users
+            and no drafts, the number of replicas is chosen too.
         compilation: The compiled layout, with a record of all layouts that were tried.
         variants: Recompiled versions of the layout that are slower but leave more room for KV
             caches. Empty unless the layout was chosen for the latency of one user at a time.
@@ -84,9 +87,15 @@ def choose_layout(
             prepared_estimate,
             max(users_at(candidate.program, tokens) for found in searches for candidate in found.candidates),
         )
-    layouts = LayoutRanking(prepared_estimate, searches).layouts_for(goal)
-    _check_room(prepared_estimate, layouts[0].deployment.max_concurrency)
-    return _to_chosen_layout(prepared_estimate, layouts[0], layouts)
+    ranking = LayoutRanking(prepared_estimate, searches)
+    layouts = ranking.layouts_for(goal)
+    _check_room(prepared_estimate, ranking.max_users)
+    chosen = _to_chosen_layout(prepared_estimate, layouts[0], layouts)
+    best = ranking.plan(layouts[0], goal)
+    if best is None or goal.users is None or not layouts[0].users_may_wait:
+        return chosen
+    request = replace_options(chosen.prepared.request, replicas=best.point.replicas)
+    return replace(chosen, prepared=replace(chosen.prepared, request=request))
 
 
 def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:

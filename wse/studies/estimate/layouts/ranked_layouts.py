@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import Candidate, Compilation
-from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY, Goal
-from wse.serving.plan import plan
-from wse.studies.estimate.deployment import middle_deployment
+from wse.serving.plan import Plan, plan
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank, compiled_layout
 from wse.studies.estimate.layouts.searches import search_for_room
 from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -35,37 +34,6 @@ from wse_mappings.rounding import ceil_div
 WIDENED: Final = 2
 """Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
-
-Rank = tuple[bool, float, float]
-"""Sort key of layouts, best first: whether limits are missed, deciding number, tie-breaker."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CompiledLayout:
-    """A compiled layout, and the deployment that determines how fast it serves users.
-
-    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
-
-    Attributes:
-        prepared: The request. Its number of users per pass is the one for which the layout is
-            compiled.
-        candidate: The compiled layout.
-        deployment: The model as deployed on this layout, from which speed and cost are computed.
-        search_result: Result of the search that found the layout.
-        finalist: Index, among the search's fully compiled layouts, of the layout from which this
-            one was derived.
-    """
-
-    prepared: PreparedEstimate
-    candidate: Candidate
-    deployment: WaferDeployment
-    search_result: Compilation
-    finalist: int
-
-    def rank(self, goal: Goal) -> Rank:
-        """Return the layout's sort key for a goal. The best layout has the smallest key."""
-        found = plan(self.deployment, goal)
-        return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
 
 class LayoutRanking:
@@ -83,31 +51,48 @@ class LayoutRanking:
         self._tried_room: set[int] = set()  # numbers of users for which room was searched
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
+    @property
+    def max_users(self) -> int:
+        """Maximum number of users per replica whose KV caches fit on one of the compiled layouts."""
+        return max((layout.deployment.max_concurrency for layout in self._layouts.values() if layout), default=0)
+
+    def plan(self, layout: CompiledLayout, goal: Goal) -> Plan | None:
+        """Return the operating point of a layout that best fits a goal, or None if no user fits.
+
+        Users whose KV caches do not fit in this layout wait, if another layout has room for them.
+        """
+        return plan(layout.deployment, goal, self.max_users if layout.users_may_wait else None)
+
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
 
         A layout is a division of wafers into rectangles of PEs that store layers. Replicas are
-        identical machines that share the users. If the goal states their number, and the best
-        layout has no room for the users of a replica, the function searches for layouts with that
-        room. If the goal states only the number of users, layouts with one replica fewer are also
-        tried as long as this gives a better layout. Otherwise, changes that make room for more
-        users per replica would never be accepted, because each such change makes requests slower.
+        identical machines that share the users.
+
+        1. If the goal states the number of replicas, and the best layout has no room for the KV
+           caches of a replica's users, search for layouts with that room.
+        2. If the goal states only the number of users, also find the best layouts for the number of
+           replicas of the best known layout, and for one replica fewer, as long as this gives
+           a better layout. Otherwise, changes that make room for more users per replica would never
+           be accepted, because each such change makes requests slower.
         """
         layouts = self._layouts_for(goal)
         if goal.users is None:
             return layouts if goal.objective == LATENCY else self._with_more_users(layouts, goal)
+        # 1. A fixed number of replicas.
         if goal.replicas is not None:
-            users = math.ceil(goal.users / goal.replicas)
-            return self._layouts_for(goal) if self._found_more_room(layouts[0], users) else layouts
-        while True:
-            best = plan(layouts[0].deployment, goal)
-            if best is None or best.point.replicas == 1:
+            found = self._found_more_room(layouts[0], math.ceil(goal.users / goal.replicas))
+            return self._layouts_for(goal) if found else layouts
+        # 2. The fewest replicas.
+        tried_replicas: set[int] = set()
+        while (best := self.plan(layouts[0], goal)) is not None:
+            untried_replicas = {best.point.replicas, max(1, best.point.replicas - 1)} - tried_replicas
+            if not untried_replicas:
                 break
-            with_fewer = self.layouts_for(replace(goal, replicas=best.point.replicas - 1))
-            merged = sorted(dict.fromkeys([*layouts, *with_fewer]), key=lambda layout: layout.rank(goal))
-            if merged[0] is layouts[0]:
-                break
-            layouts = merged
+            tried_replicas |= untried_replicas
+            for replicas in untried_replicas:
+                layouts += self.layouts_for(replace(goal, replicas=replicas))
+            layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank_of(self.plan(layout, goal), goal))
         return layouts
 
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
@@ -201,7 +186,7 @@ class LayoutRanking:
             finalist: Index of the layout among the search's fully compiled layouts.
         """
         key = candidate.options, candidate.choice
-        layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
+        layout = self._layouts.get(key) or compiled_layout(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
         choices = variant_choices(candidate.choice).values()
         variants = (self._recompiled(layout, self._prepared, candidate._replace(choice=choice)) for choice in choices)
@@ -237,10 +222,8 @@ class LayoutRanking:
         """
         prepared_estimate, (program, options, choice) = layout.prepared, layout.candidate
         max_concurrency, slots = layout.deployment.max_concurrency, 2 * options.batch
-        max_users_of_pass = (
-            max_concurrency if goal.users is None else math.ceil(goal.users / goal.replicas_for(max_concurrency))
-        )
-        if slots > min(max_users_of_pass, MOST_SLOTS):
+        users = max_concurrency if goal.users is None else math.ceil(goal.users / goal.replicas_for(max_concurrency))
+        if slots > min(users, max_concurrency, MOST_SLOTS):
             return None
         prompts = (prepared_estimate.prompt_len,) * slots
         wider_request = replace(
@@ -268,7 +251,7 @@ class LayoutRanking:
         key = candidate.options, candidate.choice
         if key not in self._layouts:
             compiled = recompiled(prepared_estimate, candidate)
-            self._layouts[key] = compiled and _with_deployment(
+            self._layouts[key] = compiled and compiled_layout(
                 prepared_estimate, compiled, layout.search_result, layout.finalist
             )
         return self._layouts[key]
@@ -293,24 +276,3 @@ def _while_better(
     while changed_layout is not None and rank(changed_layout) < rank(layout):
         yield changed_layout
         layout, changed_layout = changed_layout, change(changed_layout)
-
-
-def _with_deployment(
-    prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
-) -> CompiledLayout:
-    """Return a compiled layout together with the speeds at which it serves users.
-
-    Args:
-        prepared_estimate: The request.
-        candidate: The compiled layout.
-        search_result: Result of the search that found the layout.
-        finalist: Index of the layout among the search's fully compiled layouts.
-    """
-    deployment = middle_deployment(prepared_estimate, candidate.program)
-    return CompiledLayout(
-        prepared=prepared_estimate,
-        candidate=candidate,
-        deployment=deployment,
-        search_result=search_result,
-        finalist=finalist,
-    )

@@ -71,6 +71,7 @@ class ServingMachine:
         power_w: Total power of all wafers or GPUs. None if unknown.
         usd_per_hour: Total price of all wafers or GPUs. None if unknown.
         uncertainty: What is uncertain about the times of the deployment; None for GPUs.
+        replicas: Number of replicas chosen for the requested users; None if it was not chosen.
     """
 
     costs: PassCosts
@@ -87,6 +88,7 @@ class ServingMachine:
     power_w: SourcedNumber | None
     usd_per_hour: SourcedNumber | None
     uncertainty: Uncertainty | None = None
+    replicas: int | None = None
 
 
 def times(count: int, amount: SourcedNumber) -> SourcedNumber:

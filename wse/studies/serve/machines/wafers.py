@@ -71,4 +71,5 @@ def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_t
         power_w=times(wafers, economics.power_w),
         usd_per_hour=times(wafers, economics.usd_per_hour),
         uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),
+        replicas=prepared_estimate.goal.replicas,
     )
