@@ -128,8 +128,8 @@ def sweep(
         source: Values by field, such as ``{"model": "story", "batch": [1, 8]}``, where a list is an
             axis. Or a TOML file with such a grid, or a model. A field is an argument of `estimate`
             or a number of a wafer or its software, such as ``wafer.hop_cycles``.
-        sets: Further axes as texts in the form of ``--set``, such as ``batch=1,8``. Allowed only if
-            ``source`` is a file or a model.
+        sets: Further axes as strings in the form of ``--set``, such as ``batch=1,8``. Allowed only
+            if ``source`` is a file or a model.
         output: Table to write, a ``.csv`` or ``.parquet`` file.
         jobs: Number of processes. None uses all cores.
         engine: ``ray`` runs on the workers of a Ray cluster instead of processes of this machine.
@@ -147,7 +147,7 @@ def sweep(
         x: Axis of the plot. None uses the axis with the most values.
         every_column: Whether the table also has evidence grades and, in words, the assumptions
             behind the numbers.
-        on_progress: Called with (settings done, settings in total, a text on settings without an
+        on_progress: Called with (settings done, settings in total, a note on settings without an
             answer).
     """
     from wse.studies.sweep.request import grid_of_source, sweep_picture

@@ -107,7 +107,7 @@ def code_field(path: str, table: str, labels: tuple[str, ...], doc: str) -> Fiel
 
 
 def text_field(path: str, table: str, doc: str) -> Field:
-    """Describe a column of a trace that contains short texts.
+    """Describe a column of a trace that contains short strings.
 
     Args:
         path: Path of the column.

@@ -52,7 +52,7 @@ class Attribute:
         kind: Python type of the value.
         doc: Description of the value.
         path: Group that has the attribute.
-        room_bytes: Bytes reserved for a text that is known only at the end of a run.
+        room_bytes: Bytes reserved for a string that is known only at the end of a run.
     """
 
     name: str

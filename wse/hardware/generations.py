@@ -24,8 +24,8 @@ class Generation:
         read_bytes_per_cycle: Bytes per cycle that vector operations of a PE read from SRAM.
         adds_two_from_fabric: Whether an addition may receive both operands from the fabric;
             otherwise only one.
-        multicast_cycles: Measured cycles of a multicast to a line of PEs in addition to its hops
-            and words. None if there is no measurement.
+        multicast_cycles: Measured cycle count of a multicast to a line of PEs in addition to its
+            hops and words. None if there is no measurement.
     """
 
     digit: str

@@ -1,4 +1,4 @@
-"""Traits of attention that `ModelSpec` lists: rotary positions, query factors, latent and linear attention."""
+"""Traits of attention: rotary positions, query factors, latent and linear attention."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Latent:
         q_rank: Size of the latent vector from which queries are computed; 0 if they are computed
             from the hidden vector.
         kv_rank: Size of the latent vector of keys and values.
-        nope_size: Number of unrotated query and key features per head.
-        rope_size: Number of rotated query and key features per head.
+        nope_size: Number of non-rotary query and key dimensions per head.
+        rope_size: Number of rotary query and key dimensions per head.
         value_size: Number of value features per head.
         norm_eps: Epsilon of the root mean square norms of the latent vectors.
     """

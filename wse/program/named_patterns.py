@@ -30,7 +30,7 @@ class NamedPattern:
         make: Function that makes the pattern for a number of PEs, a number of words per PE, and the
             cycles that one PE needs to receive, add and forward a word (level_cycles).
         form: (collective, algorithm) names with which `wse.backends.fabric.line.closed_forms` finds
-            a formula for the cycles of the pattern; None if there is no formula.
+            a formula for the cycle count of the pattern; None if there is no formula.
         reduce: For a pattern from a user's file, the reduce on which it is based, which may come
             with formulas of its own. None for all other patterns.
     """

@@ -1,4 +1,4 @@
-"""Tables and texts that studies and views of traces share: cycles, SRAM, experts, prices, tiles."""
+"""Tables and phrases shared by studies and trace views: cycles, SRAM, experts, prices, tiles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scale_note(price: PriceEnds, machine: str) -> str:
 
 
 def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:
-    """Return a text with a price, its range, its machine and its source.
+    """Return a phrase with a price, its range, its machine and its source.
 
     Args:
         price: Low end, value and high end in USD per hour.

@@ -94,8 +94,8 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
 def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles: float) -> float:
     """Return the mean fraction of the time that the given servers are idle during some passes.
 
-    For M passes over S equal stages, from an empty pipeline to an empty pipeline, the fraction is
-    (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
+    For M passes over S identical stages, from an empty pipeline to an empty pipeline, the fraction
+    is (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
 
     Args:
         routes: Route of each pass.

@@ -66,7 +66,7 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
         return None
 
     def keeps(concurrency: int) -> bool:
-        """Return whether the latencies of one replica with that many users meet the limits."""
+        """Return whether the latencies of one replica with ``users`` users meet the limits."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
     max_users = largest_passing(1, deployment.max_concurrency + 1, keeps)

@@ -136,7 +136,7 @@ def _known_machines() -> set[str]:
 
 
 def _pair(text: str) -> tuple[str, float]:
-    """Return the name and the price in a text such as ``h200=2.5`` (USD per hour)."""
+    """Parse the name and the price in a string such as ``h200=2.5`` (USD per hour)."""
     name, _, amount = (part.strip() for part in text.partition("="))
     usd_per_hour = read_quantity(amount, COUNT)
     if not name or usd_per_hour is None:

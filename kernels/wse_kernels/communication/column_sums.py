@@ -177,7 +177,7 @@ def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first
         program: int32 [steps, 3]. Each step is a kind (load, add, maximum, store), the first PE and
             the last PE.
         block: Block of PE 0.
-        per_row: Number of blocks from one PE to the next.
+        per_row: PE stride, in blocks.
         e: Address of the first value.
         first, count: Index of the first value to sum, and the number of values.
     """

@@ -61,7 +61,7 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
             column's features out[M, H, n].
         M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
         K, n: Numbers of features of the row and of the column.
-        stride: Distance from one token to the next in ``x``, in elements.
+        stride: Token stride of ``x``, in elements.
     """
     x, heads, first, feature_ordinals, out = at
     lanes = acc.shape[2]

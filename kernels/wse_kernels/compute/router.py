@@ -1,7 +1,7 @@
 """Compute kernels of a router of experts: gather its outputs, score them and select experts.
 
 There are E experts, and A of them are selected for each of M tokens. Every PE makes the same
-selection. Expert ids are stored as float32 values. Of equal scores, the one with the lower id is
+selection. Expert ids are stored as float32 values. Among equal scores, the one with the lower id is
 selected.
 """
 

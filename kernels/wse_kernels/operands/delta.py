@@ -20,7 +20,7 @@ class DeltaShape(NamedTuple):
         D: Number of features of a key.
         V: Number of value features per value head on the column.
         tokens_before: Number of tokens of the phase that were processed before these. At the start
-            of a text, states and stored inputs count as zeros.
+            of a sequence, states and stored inputs count as zeros.
     """
 
     M: int

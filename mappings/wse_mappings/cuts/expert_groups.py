@@ -33,7 +33,7 @@ unless a search finds that the model does not fit that way.
 
 
 def is_placement(text: str) -> bool:
-    """Return whether a text specifies an expert placement: a known name or a positive integer.
+    """Return whether a string specifies an expert placement: a known name or a positive integer.
 
     The integer is the number of column groups over which experts are divided.
 

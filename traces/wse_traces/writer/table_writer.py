@@ -286,7 +286,7 @@ class TableWriter:
 
 
 def _ending_of(error: BaseException | None) -> str:
-    """Return a text that states why a run ended: "interrupted" for Ctrl-C, else the error."""
+    """Return a message that states why a run ended: "interrupted" for Ctrl-C, else the error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -80,7 +80,7 @@ def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return a key for each of the given steps, by which steps of equal cost are recognised.
+    """Return a key for each of the given steps, by which steps with the same cost are recognised.
 
     With such keys, the cost of a step can be reused for other steps, even of other Programs. Equal
     keys mean equal costs if the steps also have the same communication pattern, rectangle of PEs

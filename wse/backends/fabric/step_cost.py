@@ -1,4 +1,4 @@
-"""Cycles of one iteration of one step, and of transfers that start at the same time.
+"""Cycle count of one iteration of one step, and of transfers that start at the same time.
 
 A step is one kernel or one transfer of a phase (a prefill chunk, a decode pass or a verification
 pass), which all PEs of a region execute. Steps of an overlap group run at the same time.
@@ -31,11 +31,11 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """Calculator of the cycles of single steps of a Program.
+    """Calculator of the cycle counts of single steps of a Program.
 
-    An overlap group consists of steps that run at the same time. The cycles of a step outside of
-    such a group include the dispatch of a task. A group costs `sync` cycles once, for starting its
-    transfers and waiting for all of them.
+    An overlap group consists of steps that run at the same time. The cycle count of a step outside
+    of such a group include the dispatch of a task. A group costs `sync` cycles once, for starting
+    its transfers and waiting for all of them.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -76,7 +76,7 @@ class StepCosts:
 
     @property
     def _task_costs(self) -> tuple[int, int]:
-        """Cycles that nearly all steps need: to dispatch a task, and to issue a vector operation."""
+        """Cycles that nearly all steps need to dispatch a task and to issue a vector operation."""
         return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
 
     def moves(self, phase: Phase, step: int) -> bool:
@@ -144,7 +144,7 @@ class StepCosts:
         """Return the time of one iteration of a step, including the start of a task for the step.
 
         Some steps run in the task of the previous step and need no task of their own. For these
-        steps, the caller (`time`) subtracts the cycles of starting a task.
+        steps, the caller (`time`) subtracts the cycles needed to start a task.
         """
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):

@@ -121,5 +121,5 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
 
 
 def _message(flow: Flow) -> str:
-    """Return a text that names the source, the last receiver and the colour of a message."""
+    """Return a message that names the source, the last receiver and the colour of a message."""
     return f"{flow.source} to {flow.receivers[-1]} on colour {flow.colour}"

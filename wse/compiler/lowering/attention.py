@@ -180,8 +180,9 @@ def output(c: Context, op: Op) -> None:
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     """Lower attention to steps, for decode and for prefill by thin GEMM.
 
-    Thin GEMM arranges matrices for all tokens of a chunk as decode does for one token. Every row of
-    PEs has the queries of all tokens, and computes their scores for its own part of the KV cache.
+    Thin GEMM is a matrix product in which every PE has its features of all tokens of a prompt
+    chunk, just as it has the features of a single token in decode. Every row of PEs has the queries
+    of all tokens, and computes their scores for its own part of the KV cache.
 
     Args:
         c: Context of the phase being lowered.

@@ -236,7 +236,7 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
         x: Vectors ``[tokens, stride]`` in the accumulator type.
         out: Address of the first block.
         widths: Number of elements in each part.
-        stride: Number of elements from one token to the next; 0 for the sum of the widths.
+        stride: Token stride, in elements; 0 for the sum of the widths.
     """
     M, first = c.tokens, 0
     if M == 1:

@@ -36,7 +36,9 @@ def project(
     *,
     bias: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x @ weights + biases to steps, for weight matrices side by side.
+    """Lower out[tokens, N] = x @ weights + biases to steps, for several weight matrices.
+
+    The columns of the matrices are concatenated in the order given.
 
     Args:
         c: Context of the phase being lowered.
@@ -123,15 +125,17 @@ def _own_products(
 ) -> None:
     """Lower MeshGEMM products with a second copy of the weights, which is stored only for prefill.
 
-    The activations are aligned once, as MeshGEMM requires. For each weight matrix, activations and
-    weights then make one full round of the PE rings.
+    In MeshGEMM, each row of PEs passes its activations around a ring, and each column its weights.
+    Before the first round, the tiles of activations are rotated so that every PE starts with
+    matching tiles of both matrices. This is done only once, because after a product with one weight
+    matrix all tiles are back where they started. The weights are stored in rotated order.
 
     Args:
         c: Context of the phase being lowered.
         x: Activations.
         tensors: Names of the weight matrices.
         widths: Number of outputs of each matrix on a column of PEs.
-        out: Buffer of the products, side by side.
+        out: Buffer for the products, which are stored next to each other in each row.
         K: Number of inputs on each PE.
     """
     P, M, first = c.cut.rows, c.tokens, 0

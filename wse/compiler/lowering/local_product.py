@@ -45,8 +45,8 @@ def local_product(
         w: Weights. Quantised weights must be a whole tile (the block of a matrix that a PE stores).
         out: Address or buffer of the product.
         K, N: Rows and columns of the tile.
-        stride: Elements from one row of ``w`` to the next.
-        out_stride: Elements from one row of ``out`` to the next.
+        stride: Row stride of ``w``, in elements.
+        out_stride: Row stride of ``out``, in elements.
         transposed: Whether w is ``[N, K]``.
 
     Raises:

@@ -121,7 +121,7 @@ def mesh_gemm(
         a, b: Operands A and B.
         out: Address or buffer of the product.
         M, K, N: Sizes of the product on one PE.
-        out_stride: Elements from one row of ``out`` to the next.
+        out_stride: Row stride of ``out``, in elements.
     """
     P, builder = c.cut.rows, c.builder
     shift_pattern = c.patterns.get(ring_shift, P, P)

@@ -63,7 +63,7 @@ def shard(state: State) -> State:
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
     """Return the weight tiles of an op on a stage, marked as tiles of stage 0.
 
-    Stages with equal tiles can then share a cached result.
+    Stages with identical tiles can then share a cached result.
     """
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
@@ -130,7 +130,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return a copy of an op whose names refer to layer 0, so that equal layers share results."""
+    """Return a copy of an op with the names of layer 0, so that identical layers share results."""
     return op.in_layer(0)
 
 

@@ -40,9 +40,9 @@ from wse.program.program import Program
 FINALISTS, MARGIN = 2, 0.004
 """Maximum number of layouts to compile fully, and their maximum excess over the fastest.
 
-The excess is a fraction of the cycles of a request on a reduced model: the median error of such a
-comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns saves
-less than this, the layout is also compiled with attention on all columns.
+The excess is a fraction of the cycle count of a request on a reduced model: the median error of
+such a comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns
+saves less than this, the layout is also compiled with attention on all columns.
 """
 
 

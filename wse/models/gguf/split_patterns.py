@@ -57,7 +57,7 @@ class Split:
         patterns: Regular expressions, applied in order.
         whole_words: Whether a piece that is itself a token stays one token, even if BPE merges
             would not produce it.
-        begins: Whether to start a text with the BOS token if the file does not specify it.
+        begins: Whether to start a sequence with the BOS token if the file does not specify it.
     """
 
     patterns: tuple[str, ...]

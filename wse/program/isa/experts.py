@@ -59,7 +59,7 @@ def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding
     Args:
         K, N: Number of inputs and outputs of an expert.
         local_experts: Number of experts, whose codes are side by side in a row.
-        k_stride: Bytes from one row of codes to the next.
+        k_stride: Row stride of the codes, in bytes.
         coding: Index of the storage format of the codes.
     """
     return (_code_rows(K, coding) - 1) * k_stride + local_experts * N

@@ -2,7 +2,7 @@
 
 A Program refers to a kernel by its position in this list.
 
-The cycles of a kernel are the sum of its vector operations and its scalar work:
+The cycle count of a kernel is the sum of its vector operations and its scalar work:
 
 - A vector operation over n elements needs issue + ceil(n / width) cycles. The width depends on the
   operation and the element type, according to the vendor's SIMD table for the wafer generation. If

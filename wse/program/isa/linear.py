@@ -38,8 +38,8 @@ def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
 
     Args:
         K, N: Shape of the matrix.
-        k_stride: Elements from one row to the next.
-        n_stride: Elements from one column to the next.
+        k_stride: Row stride, in elements.
+        n_stride: Column stride, in elements.
     """
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 

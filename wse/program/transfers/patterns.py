@@ -206,8 +206,8 @@ class BetweenWafers(Transfer):
 def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
     """Return a copy of a pattern that contains only some of its messages.
 
-    The same object is returned for equal arguments, because callers use the identity of a pattern
-    as a cache key.
+    The same object is returned for the same arguments, because callers use the identity of a
+    pattern as a cache key.
 
     Args:
         schedule: Pattern with all of its messages.

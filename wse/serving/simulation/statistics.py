@@ -132,14 +132,16 @@ def levels(outcome: SimulationOutcome, points: int) -> Levels:
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
     def count_until(events: F64) -> F64:
-        """Return how many events have happened by each point in time."""
+        """Return the number of events up to each of ``times``, float64 [points]."""
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
     def tokens_until(events: F64) -> F64:
-        """Return the total tokens of the requests whose event has happened by each point in time.
+        """Return the total tokens of the requests whose event has happened, float64 [points].
+
+        The prompt and answer tokens of these requests are added up at each of ``times``.
 
         Args:
-            events: Time of one event per request, such as its admission.
+            events: Time of one event per request, such as its admission, float64 [requests].
         """
         order = events.argsort()
         sums = np.append(0.0, (work.prompt_tokens + work.new_tokens)[order].cumsum())

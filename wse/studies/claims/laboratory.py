@@ -88,7 +88,8 @@ class Laboratory:
         """Return the tokens/s of a single user: one value as estimated, and one per sample.
 
         The first value is for the stated constants. In a sample, the uncertain constants of wafers
-        and software, such as the cycles of a task dispatch, are drawn at random from their ranges.
+        and software, such as the cycles needed to dispatch a task, are drawn at random from their
+        ranges.
 
         The arguments and errors are those of `estimate`.
         """
@@ -278,7 +279,7 @@ class Laboratory:
 
 
 def with_type(model: str, dtype: str | None = None) -> str:
-    """Return text such as "llama-3-8b as bfloat16", with the model and the type of its weights.
+    """Return a phrase such as "llama-3-8b as bfloat16", with the model and the type of its weights.
 
     Args:
         model: Name of a bundled model.

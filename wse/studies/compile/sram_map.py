@@ -248,8 +248,8 @@ _PHASES: Final = {"prefill": "prefill", "verify": "verification passes"}
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
     """Return a bar that marks the steps of a decoded token in which a buffer is in use.
 
-    If the buffer is always in use, or never in use while a token is decoded, a text that says so is
-    returned instead.
+    If the buffer is always in use, or never in use while a token is decoded, a phrase that says so
+    is returned instead.
 
     Args:
         row: A table row; all its buffers have the same lifetime.

@@ -33,9 +33,10 @@ DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
-    """A published speed of the model, or of a model with the same layers, with its conditions.
+    """A published speed of the model, or of a model with the same layers.
 
-    The conditions, such as the machine and the number of users, are those that the source states.
+    The fields also record the conditions under which the source measured or offers this speed, such
+    as the machine and the number of users. What the source does not specify is None.
     """
 
     model: Annotated[str, Doc("the model as its source names it")]

@@ -27,7 +27,8 @@ class CacheCapacity:
 
     Attributes:
         room_bytes: Bytes on a PE for caches and states.
-        kv_bytes: Bytes on a PE of the caches of ``users_of_pass`` users with ``blocks`` blocks each.
+        kv_bytes: Bytes on a PE of the caches of ``users_of_pass`` users with ``blocks`` blocks
+            each.
         state_bytes: Bytes on a PE of the states of these users.
         users_of_pass: Number of users whose tokens are decoded in one pass.
         blocks: Number of blocks of a cache for the context of the Program.
@@ -144,7 +145,7 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
 
 
 def capacity_text(sram: SramResult, batch: int) -> str:
-    """Return text with the KV-cache capacity in tokens, of all users together.
+    """Return a phrase with the KV-cache capacity in tokens, of all users together.
 
     Args:
         sram: SRAM use, with the capacity per user.

@@ -261,7 +261,7 @@ class Session:
             recorder: Recorder of the run. Its trace receives every move of a word.
 
         Returns:
-            Cycles of the pass, total hops of all wavelets, and the number of moves written.
+            Cycle count of the pass, total hops of all wavelets, and number of moves written.
             Transfers between wafers and to the host are not included.
         """
         from wse.tracing.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets

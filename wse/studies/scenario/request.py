@@ -71,7 +71,7 @@ class Setting:
     def placement(self) -> EstimateRequest:
         """The estimate request without its number of users and its drafts.
 
-        Settings with equal placements share a compilation.
+        Settings with the same placement share a compilation.
         """
         return replace_options(self.request, users=None, draft=None, draft_model=None, draft_place=None)
 

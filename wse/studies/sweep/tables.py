@@ -25,7 +25,7 @@ def rows_table(
         rows: The settings to print, with their values.
         shown_columns: Columns in addition to the axes.
         settings: Total number of settings of the sweep.
-        prices: Prices on which costs are based, as text.
+        prices: Prices on which costs are based, as a string.
     """
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))

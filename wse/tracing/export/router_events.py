@@ -283,7 +283,7 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
         trace: Trace with the log.
         wafer: Index of the wafer.
         cycles: Requested range of cycles, or None.
-        times: Cycles of all events on the wafer.
+        times: Times of all events on the wafer, in cycles.
         event_count: Number of events in the requested range.
     """
     option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"

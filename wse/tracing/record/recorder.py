@@ -262,7 +262,7 @@ class Recorder:
     def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
         """Write the words that each layer sends over links as maps of the layer's PE rectangle.
 
-        Equal maps are written only once, and each layer refers to its map.
+        Identical maps are written only once, and each layer refers to its map.
         """
         patterns: dict[tuple[int, int, bytes], int] = {}  # keyed by digest, because the maps are as large as regions
         places: list[tuple[int, int, int, int, int]] = []

@@ -68,7 +68,7 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
 
 
 def _text_of(names: list[str]) -> str:
-    """Return op names as text for an error message.
+    """Format op names for an error message.
 
     ``*`` replaces the layer number, and each resulting name is listed once.
     """

@@ -109,7 +109,7 @@ def _rows_of_product(i, M, Hk, queries_per_kv):
         M, Hk, queries_per_kv: Numbers of tokens, KV heads, and query heads per KV head.
 
     Returns:
-        Index of the first row, index of the KV head, and distance from one row to the next.
+        Index of the first row, index of the KV head, and row stride.
     """
     if queries_per_kv > M:
         return i * queries_per_kv, i % Hk, 1

@@ -151,12 +151,17 @@ class Binder:
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """Turn a phase into a list of function calls, without using the cache of `bind`.
 
-        In a loop, calls that read the outputs of ops or the selected experts follow the last
-        iteration. Calls that read the contents of PEs are part of the last iteration.
+        Besides the calls that execute steps, the list contains calls that read results:
+
+        - Outputs of ops and selected experts are read after a step. If the step is in a loop, they
+          are read once, after all iterations of the loop.
+        - The contents of PEs are also read after a step. In a loop, this happens within the last
+          iteration, before the next step may overwrite them.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of tokens of the longest KV cache
+                that are stored on the row of PEs with the most tokens.
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)

@@ -1,4 +1,4 @@
-"""Cycles of a pattern of sums in a loop whose rounds overlap, such as the row sums of dist-GEMM-T.
+"""Timing of a pattern of sums in a loop whose rounds overlap, such as the row sums of dist-GEMM-T.
 
 Each PE starts its next round when its part of the last one is done. In dist-GEMM-T, the root of the
 sum moves along the ring from round to round. PEs far from the root finish earlier than PEs near it,
@@ -46,7 +46,7 @@ class Rounds:
     """Cycle counts for a loop over a pattern whose rounds (iterations) overlap in time.
 
     Attributes:
-        first: Cycles of the first round.
+        first: Cycle count of the first round.
         period: Cycles that each further round adds.
     """
 

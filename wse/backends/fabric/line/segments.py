@@ -37,8 +37,8 @@ class PathSegment(NamedTuple):
     Attributes:
         source: PE that sends.
         relays: Index of the piece for the run of relays; -1 if there is none.
-        relays_hop_cycles, relays_relay_cycles: Cycles of the hops and of the relays in this run.
-            The software of the relays is included.
+        relays_hop_cycles, relays_relay_cycles: Cycles spent on the hops and on the relays in this
+            run. The software of the relays is included.
         relays_age: Cycles that a word needs for this run if it never waits.
         relays_room: Number of words that fit on this run, in queues and on wires.
         piece, end_piece: Index of the first further piece, and the index after the last.

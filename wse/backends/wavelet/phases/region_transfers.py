@@ -26,7 +26,7 @@ class RegionTransfers:
         program: The Program.
         runs: Simulator of single steps.
         state: Times of PEs and words on links, which the methods update.
-        hop_cycles: Cycles of a hop between neighbouring routers.
+        hop_cycles: Cycles per hop between neighbouring routers.
     """
 
     def __init__(self, program: Program, runs: StepRuns, state: MeshState, hop_cycles: int) -> None:

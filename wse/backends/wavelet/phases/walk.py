@@ -18,8 +18,8 @@ steps, changes the state as follows:
    between regions on the smallest rectangle that contains both. Words to another wafer are
    simulated up to the edge of their region, and from the edge of the other region on; the link in
    between is left out. Words to the host are simulated up to the edge of their region.
-5. PEs are free when their last word has arrived or left. The cycles of the group are the time by
-   which it delays the cycle in which the last PE becomes free.
+5. PEs are free when their last word has arrived or left. The cycle count of the group is the time
+   by which it delays the cycle in which the last PE becomes free.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class PhaseWalk:
         )
 
     def _shift_lines(self, transfer: Transfer, iteration: int) -> list[tuple[LineMessages, Transfer]]:
-        """Return the messages of a cache shift as a pattern along columns, together with its transfer.
+        """Return the messages of a cache shift as a pattern along columns, and its transfer.
 
         In a cache shift, each of the last rows of a region sends a KV-cache entry to the row above.
         The list is empty if no row sends an entry, and otherwise has one item.

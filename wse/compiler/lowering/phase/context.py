@@ -115,9 +115,9 @@ class Context:
 
     @property
     def rotated_size(self) -> int:
-        """Number of rotated features (rotary embedding) of each head that a column of PEs stores.
+        """Number of rotary dimensions per attention head that a column of PEs stores.
 
-        They are stored before the other features of the head.
+        The rotary dimensions of a head are stored before its other features.
         """
         return self.cut.heads.rotated
 

@@ -76,7 +76,7 @@ class Forecast:
 
         Args:
             layout_terms: float64 ``[terms]``: the layout's values of the linear model's terms.
-            value: Measured value of the property, such as the cycles of the layout.
+            value: Measured value of the property, such as the cycle count of the layout.
         """
         self._terms = np.vstack([self._terms, layout_terms / value])
         mean_terms = self._terms.mean(axis=0)  # scale of each term

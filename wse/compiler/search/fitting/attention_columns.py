@@ -115,7 +115,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     @cache
     def cycles(cols: int) -> float:
-        """Return the cycles of the timed phases when attention uses ``cols`` columns."""
+        """Return the cycle count of the timed phases when attention uses ``cols`` columns."""
         return sum(layers_cycles(setup, trial, choice, cols, *phase) for phase in phases)
 
     region_cols = setup.widest_region(layout, trial.prefill)
@@ -161,7 +161,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
         return choice
 
     def cycles(cols: int) -> float:
-        """Return the cycles of a verification pass when attention uses ``cols`` columns."""
+        """Return the cycle count of a verification pass when attention uses ``cols`` columns."""
         return layers_cycles(setup, trial, choice, cols, VERIFY, 1)
 
     best, fewest_cycles = choice.attention_cols, cycles(choice.attention_cols)
@@ -177,7 +177,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
-    """Return the approximate cycles of all layers in a phase; infinity if colours run out.
+    """Return the approximate cycle count of all layers in a phase; infinity if colours run out.
 
     Colours run out if the patterns of the layers need more routes than the routers can store.
 

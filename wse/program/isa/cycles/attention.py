@@ -1,4 +1,4 @@
-"""Cycles of the attention kernels, each also for a call that vectorises over heads.
+"""Cycle counts of the attention kernels, each also for a call that vectorises over heads.
 
 H is the number of query heads, Hk of KV heads, M of tokens, T of cache slots of the PE, and F of
 features of each head on the PE.

@@ -1,4 +1,4 @@
-"""Cycles of products of tiles, and of unpacking quantised weights and converting their scales.
+"""Cycle count of products of tiles, and of unpacking quantised weights and converting their scales.
 
 M is the number of tokens, K of inputs, and N of outputs.
 

@@ -98,9 +98,10 @@ class LiveMachine:
         """Add a request, and return its index.
 
         Args:
-            arrival_s: Time of its arrival, not before earlier arrivals.
-            prompt_tokens, new_tokens: Lengths of the prompt and of the longest answer, which must
-                fit in the KV cache.
+            arrival_s: Arrival time in seconds. Requests must be added in the order of arrival.
+            prompt_tokens: Length of the prompt.
+            new_tokens: Maximum length of the answer. Prompt and answer together must fit in the KV
+                cache.
         """
         self.run_until(arrival_s)
         request = len(self.machine.prompts)

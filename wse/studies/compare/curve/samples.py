@@ -122,7 +122,7 @@ def _sampled_economics(
 
     Args:
         economics: Price and power with their ranges.
-        names: Names of the price and the power. Equal names yield equal samples.
+        names: Names of the price and the power. Identical names yield identical samples.
         samples: Number of samples.
     """
     if economics is None:

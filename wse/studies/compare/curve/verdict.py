@@ -67,7 +67,7 @@ def _speed(fastest_machines: Sequence[Machine], samples: SampledMachines) -> str
 
 
 def _interval(machine: Machine, samples: SampledMachines, users: int, figure: str) -> str:
-    """Return the 90 % interval of a machine's speed as text; empty if it has no width.
+    """Format the 90 % interval of a machine's speed; empty if it has no width.
 
     Args:
         machine: Machine with the stated constants.

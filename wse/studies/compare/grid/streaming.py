@@ -125,7 +125,7 @@ def streamed_row(
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
-    """Return text that names what limits the speed: streaming the weights, or the pass itself."""
+    """Return a phrase that names what limits the speed: streaming of weights, or the pass."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"

@@ -150,7 +150,7 @@ def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) ->
     Args:
         program: Compiled Program.
         phase: Phase of the Program.
-        cost: Cycles of each step of the phase.
+        cost: Cycle count of each step of the phase.
         layer: Index of the layer, or `OUTSIDE` for the steps outside all layers.
     """
     layer_of_step = np.array(program.op_layers)[phase.steps.op]

@@ -43,14 +43,14 @@ class PreparedGpuEstimate:
         gpu: Name or file of the GPU.
         parallelism: ``tensor``, ``experts`` or ``data``.
         users: Concurrent users on all replicas together.
-        replicas: Number of equal machines that share the users.
+        replicas: Number of identical machines that share the users.
         prompt_tokens: Length of each prompt in tokens.
         new_tokens: Generated tokens of each request.
         verify_tokens: Tokens of the requested verification pass; 0 for none.
         economics: Power and price; None if the power or price of the GPU is unknown.
         model: Name or path of the model.
         objective: ``latency``, ``throughput`` or ``cost``.
-        price: Prices that were given, as text, or None.
+        price: Prices that were given, as a string, or None.
         note: Sentence about an element type that was chosen by default, or None.
     """
 
@@ -81,7 +81,7 @@ class PreparedGpuEstimate:
 
     @property
     def users_of_one(self) -> int:
-        """Number of users on the fullest replica, which is one of several equal machines."""
+        """Number of users on the fullest replica, which is one of several identical machines."""
         return math.ceil(self.users / self.replicas)
 
     @property

@@ -69,7 +69,7 @@ class PromptRoutes:
 
         Args:
             phase: Prefill phase of the chunk.
-            cost: Cycles of that phase.
+            cost: Cycle count of that phase.
         """
         self._routes.append(self._reader.route(phase, cost))
 
@@ -83,7 +83,7 @@ def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
 
     Args:
         fabric: Timing model of the compiled Program.
-        costs: Cycles of each chunk, in order.
+        costs: Cycle count of each chunk, in order.
     """
     routes = PromptRoutes(fabric)
     for phase, cost in zip(fabric.program.prefill, costs, strict=True):
@@ -95,7 +95,7 @@ def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer:
     """Return how long it takes to read prompt chunks, both one at a time and pipelined.
 
     Args:
-        routes: For each chunk, the servers that it visits, with the cycles of each visit.
+        routes: For each chunk, the servers that it visits, with the cycle count of each visit.
         servers: PE regions, links and host connections, each of which handles one chunk at a time.
         wafer: The wafer, which determines the clock rate.
     """

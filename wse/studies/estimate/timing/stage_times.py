@@ -9,7 +9,8 @@ busy is determined by the words on the busiest link or by the bytes on the inter
 whichever takes longer. The rest of its time is latency.
 
 Streams between different pairs of regions are assumed not to share links on the mesh. Streams that
-leave the same wafer share its link. The cycles of all visits add up to the cycles of the phase.
+leave the same wafer share its link. The cycle counts of all visits add up to the cycle count of the
+phase.
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ class _Segment(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Break down the cycles of prompt chunks and of a decode pass by PE region and link.
+    """Break down the cycle counts of prompt chunks and of a decode pass by PE region and link.
 
     Args:
         fabric: Timing model of the compiled Program.
-        prefill: Cycles of each chunk, from ``Fabric.prefill_cost``.
+        prefill: Cycle count of each chunk, from ``Fabric.prefill_cost``.
         decode: Cycles to decode one token per user, for any KV-cache length.
     """
     reader = RouteReader(fabric)
@@ -91,7 +92,7 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 
 class RouteReader:
-    """Converter from the cycles of a phase to a route: a sequence of visits to servers.
+    """Converter from the cycle counts of a phase to a route: a sequence of visits to servers.
 
     A server is a PE region, a link or a host connection. Regions have the lowest indices. Other
     servers get an index when they first occur in a route.
@@ -134,7 +135,7 @@ class RouteReader:
         return reader
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Return the servers that a phase visits, in order, with the cycles of each visit.
+        """Return the servers that a phase visits, in order, with the cycle count of each visit.
 
         Consecutive visits to the same server without latency between them are merged. If a stage
         does work right before it receives words from another server, this work is counted as if it
@@ -142,7 +143,7 @@ class RouteReader:
 
         Args:
             phase: Phase of the Program.
-            cost: Cycles of each step of the phase.
+            cost: Cycle count of each step of the phase.
         """
         if cost not in self._routes:  # chunks of one class share their cost
             self._routes[cost] = self._route(phase, cost)

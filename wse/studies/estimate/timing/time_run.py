@@ -1,4 +1,4 @@
-"""Cycles of a compiled request for its prompts and its decoded tokens."""
+"""Cycle count of a compiled request for its prompts and its decoded tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Numbers of tokens that a run routed to each expert, per prompt chunk and per decoded token."""
+    """Number of tokens routed to each expert in a run, per prompt chunk and per decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]

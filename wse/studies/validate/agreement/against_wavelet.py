@@ -75,7 +75,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
     Args:
         case: The pattern, its mesh and its message size.
-        wafer: Wafer type, which determines the cycles of links, ramps and routers.
+        wafer: Wafer type, which determines the cycles per link, ramp and router.
         software: Software costs of a PE, such as cycles for relaying a message or between two
             operations.
 
@@ -198,7 +198,7 @@ def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> A
         on_progress: Called with (finished configurations, total, pattern name).
 
     Returns:
-        The cycles of both models for each configuration, and a summary of the errors.
+        The cycle counts by both models for each configuration, and a summary of the errors.
     """
     wafers = {name: load_wafer(name) for name in GENERATIONS}
     rows: list[AgreementRow] = []

@@ -19,7 +19,7 @@ PADDING: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
-    """Cycles of one configuration according to both timing models, with the relative error.
+    """Cycle counts of one configuration by both timing models, with the relative error.
 
     One model is the fast timing model, the other the cycle-by-cycle simulation.
     """

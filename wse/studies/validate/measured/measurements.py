@@ -75,7 +75,7 @@ class Measurement:
         file: Name of the file, as specified by the user.
         line: Line on which the row begins, counted from 1.
         table: Type of table, a key of `TABLES`, which determines the columns of the file.
-        input: Texts of the row, keyed by column name.
+        input: Cells of the row, keyed by column name.
         measured: The published value. None if the row contains a range or a formula instead of a
             single number.
         sizes: Sizes stated in the row, such as PE rows or matrix sizes, with the same keys as
@@ -175,8 +175,8 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
         file: Name of the file in measurements and error messages.
 
     Raises:
-        BadMeasurements: The text is empty or has an invalid cell. The message states the line, the
-            column and the value.
+        BadMeasurements: The string is empty or has an invalid cell. The message states the line,
+            the column and the value.
         UnknownName: A column is unknown. The message suggests the closest known column.
     """
     records = CsvRecords(text)
@@ -271,7 +271,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
         line: Line on which the row begins.
         table: Type of table, a key of `TABLES`.
         header: Names of the columns.
-        cells: Texts of the row.
+        cells: Cells of the row.
 
     Raises:
         BadMeasurements: A cell is invalid, or there are too few or too many cells.

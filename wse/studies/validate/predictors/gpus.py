@@ -98,7 +98,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def serving_row(m: Measurement) -> ServingRow | Prediction | None:
-    """Parse the conditions of a serving benchmark on GPUs from the texts of its row.
+    """Parse the conditions of a serving benchmark on GPUs from the cells of its row.
 
     Returns:
         The conditions, or a Prediction with the reason if they are not all known. None if something

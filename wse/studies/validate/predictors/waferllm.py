@@ -1,6 +1,6 @@
 """Predictor of WaferLLM's published results for language models on one wafer.
 
-The published tokens per second are computed from the measured cycles of one layer, the number of
+The published tokens per second are computed from the measured cycles per layer, the number of
 layers, and an assumed clock of 1.1 GHz. For a whole request, the generated tokens are divided by
 the time of prefill and decode, each on the grid that suits it best. Source: He et al., OSDI 2025,
 arXiv 2502.04563.

@@ -81,7 +81,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
         m: The measurement.
         layer: Timing model.
         is_cast: True if the operation casts elements, False if it receives words.
-        stated_words: Number of words or elements, as text from the metric.
+        stated_words: Number of words or elements, as a string from the metric.
     """
     words = read_whole(stated_words)
     if words is None:

@@ -106,7 +106,7 @@ class DescribedRun:
 def described_run(m: Measurement) -> DescribedRun | str:
     """Return the run that a measurement describes.
 
-    If required information is missing, the result is a text that states what is missing.
+    If required information is missing, the result is a message that states what is missing.
     """
     model = dimensions_of(m.text("model"))
     if model is None:

@@ -1,4 +1,4 @@
-"""Cycles of prefill: chunks of a prompt pass through the blocks of PEs, which store the layers.
+"""Cycle count of prefill: prompt chunks pass through the blocks of PEs that store the layers.
 
 Tokens are distributed over columns and the values of a vector over rows. A matrix product takes one
 step for each row of the block. In a step, a PE multiplies one tile of weights with its tokens, and
@@ -117,7 +117,7 @@ class PrefillTime:
         return (run.rows + 1) * (body + PRODUCTS * shift + weights)
 
     def local_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of a layer's norms, rotary embeddings and SiLU.
+        """Return the cycles spent on a layer's norms, rotary embeddings and SiLU.
 
         The reduces of the norms are included.
         """
