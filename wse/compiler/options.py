@@ -195,7 +195,7 @@ class Options:
 
     @property
     def across_wafers(self) -> bool:
-        """True if the mapping divides every op (operation of the model) over several wafers."""
+        """True if the mapping partitions every op of the model across several wafers."""
         return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property

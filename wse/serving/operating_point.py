@@ -6,7 +6,7 @@ All commands take these figures from here. The definitions follow load generator
     TTFT              time to first token, from the request to its first token, with waiting
     TPOT              time per output token: (request latency - TTFT) / (output tokens - 1)
     tokens/s/user     1 / TPOT
-    throughput        output tokens of all requests per second, while prompts are read too
+    throughput        output tokens of all requests per second, while prompts are processed too
     USD per million   price per hour of all machines / output tokens per hour, prompts included
 """
 

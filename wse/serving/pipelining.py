@@ -42,9 +42,9 @@ def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
     """Return the mean number of cycles between the ends of consecutive passes in a pipeline.
 
     Several streams are in flight concurrently, and consecutive passes may belong to different
-    streams. In the steady state, the result is max(T / M, s). T is the duration of a pass alone, M
-    the number of streams, and s the work of the busiest server (a stage or a link for which passes
-    queue).
+    streams. In the steady state, the result is max(T / M, s). T is the duration of a pass that runs
+    alone, M the number of streams, and s the work of the busiest server (a stage or a link for
+    which passes queue).
 
     Args:
         route: Route of a pass, the same for all.

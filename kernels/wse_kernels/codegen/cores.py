@@ -44,7 +44,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
 
             Args:
                 part_builder: LLVM builder of the code that computes the part.
-                context_struct: Pointer to the struct that contains the function's further
+                context_struct: Pointer to the struct that contains the function's remaining
                     arguments.
                 bounds: First index of the part, and the index after the last.
 

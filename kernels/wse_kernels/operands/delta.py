@@ -32,7 +32,7 @@ class DeltaShape(NamedTuple):
 
 
 class StateSlice(NamedTuple):
-    """Division of the recurrent state of a column of PEs over its rows.
+    """Partitioning of the recurrent state of a column of PEs across its rows.
 
     Row r has key features from K * (r % key_rows) on, and value features from N * (r // key_rows)
     on. The last rows may have none.

@@ -91,7 +91,7 @@ def _own(pe: Pe, shape: DeltaShape, part: StateSlice, channels: int) -> tuple[ra
 
     Args:
         pe: The PE.
-        shape, part: Sizes of the heads, and the division of the state over rows.
+        shape, part: Sizes of the heads, and the partitioning of the state across rows.
         channels: Maximum number of value channels of a PE.
     """
     indices = pe.row % part.key_rows, pe.row // part.key_rows, pe.row

@@ -99,7 +99,7 @@ class CacheBalance:
         return rows - 1 - length % rows if length >= rows else 0
 
     def append_chunk(self, tokens: int, *, replicated: bool) -> None:
-        """Update the counters for a prefill chunk, whose cache entries are divided over the rows.
+        """Update the counters for a prefill chunk, whose cache entries are distributed across rows.
 
         Args:
             tokens: Number of new tokens.

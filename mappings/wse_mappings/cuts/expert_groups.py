@@ -1,7 +1,7 @@
 """Groups of columns that share the experts of a mixture-of-experts layer.
 
-Columns are divided into groups of neighbours, and experts are divided over the groups. The columns
-of a group divide the features of each of its experts.
+Columns are divided into groups of neighbours, and experts are partitioned across the groups. The
+columns of a group divide the features of each of its experts.
 
 - A single group distributes every expert over all columns of the region.
 - With as many groups as experts or columns, an expert is stored on the fewest PEs, and all other
@@ -9,8 +9,8 @@ of a group divide the features of each of its experts.
 - A small number of groups is a compromise: a column has more features of fewer experts, so there is
   less padding, and quantised codes need fewer scales.
 
-If columns form segments (for example one per wafer), experts are first divided over the segments,
-and a group never crosses a segment border.
+If columns form segments (for example one per wafer), experts are first partitioned across the
+segments, and a group never crosses a segment border.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Division of layers in order over wafers, bands and regions, with nearly equal bytes in each."""
+"""Division of layers, in order, among wafers, bands and regions, balancing their bytes."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class _StepCounts:
 
         Returns:
             Counts float64 ``[3]`` (multiply-adds, bytes read, vector operations): one array for
-            the first iteration of the steps' loop and, if there are further iterations, one for all
+            the first iteration of the steps' loop and, if there are more iterations, one for all
             of them. The sum of the arrays is the total of the class.
         """
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)

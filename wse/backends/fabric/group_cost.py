@@ -54,7 +54,7 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """Division of the overlap groups of a phase into classes with the same cost.
+    """Grouping of the overlap groups of a phase into classes with the same cost.
 
     The steps of an overlap group run concurrently. One group of each class is timed.
 

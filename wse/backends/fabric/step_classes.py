@@ -66,7 +66,7 @@ def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
     shape between both regions instead of its stage.
 
     Args:
-        steps, places, is_whole: As in `step_classes`.
+        steps, places, is_whole: See `step_classes`.
         fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the
             target stage is set to 0 where the result describes its region.
     """

@@ -92,8 +92,8 @@ class StepCosts:
     def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:
         """Return which iterations of a loop must be timed, as (iteration, repetitions) pairs.
 
-        The first iteration can differ from the further iterations. These are equal, so that one of
-        them is timed and counted ``repetitions`` times. If a pattern in the loop has different
+        The first iteration can differ from the subsequent iterations. These are equal, so that one
+        of them is timed and counted ``repetitions`` times. If a pattern in the loop has different
         messages in each iteration, all iterations are timed.
 
         Args:
@@ -191,7 +191,7 @@ class StepCosts:
         """Return the time, in whole cycles, of one round of a pattern along the lines of a region.
 
         If a pattern is repeated in a loop, its rounds (iterations) may overlap in time. The first
-        round then costs more than each further round.
+        round then costs more than each subsequent round.
 
         Args:
             transfer: The transfer, which sends one round of the pattern.

@@ -42,7 +42,7 @@ def project(
 
     Args:
         c: Context of the phase being lowered.
-        x: Activations, divided over PEs like the hidden vector. MeshGEMM overwrites them.
+        x: Activations, partitioned across PEs like the hidden vector. MeshGEMM overwrites them.
         tensors: Names of the weight matrices.
         widths: Number of outputs per column of each matrix; N is their sum.
         out: Buffer of the products.
@@ -73,7 +73,7 @@ def project_to_stream(
 
     Args:
         c: Context of the phase being lowered.
-        x: Activations, divided over columns.
+        x: Activations, partitioned across columns.
         tensor: Name of the weight matrix.
         K: Number of inputs on each column of PEs.
         bias: Whether there is a bias.
@@ -167,7 +167,8 @@ def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> M
 def product(c: Context, op: Op) -> None:
     """Lower a single matrix product to steps, for requests that compile nothing else.
 
-    The input is divided in the same way as the residual stream; the result is divided over columns.
+    The input is divided in the same way as the residual stream; the result is partitioned across
+    columns.
     """
     d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)

@@ -89,7 +89,7 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
         w: Address of the first expert's weights.
         K: Number of rows of an expert's weight matrix.
         N: Number of consecutive weights of an expert in each row.
-        operands: Further operands of the kernel, by name.
+        operands: Additional operands of the kernel, by name.
     """
     if w.buffer.view == "raw":
         coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))

@@ -25,7 +25,7 @@ from wse.program.tiles import Tile
 
 
 def with_cuts(state: State) -> State:
-    """Decide how all model dimensions are divided over the region of PEs of each stage.
+    """Decide how all model dimensions are partitioned across the region of PEs of each stage.
 
     The function fills in ``cuts`` and, for stages with only some parts of a feed-forward block,
     ``cuts_of_parts``. A search that needs only the sizes of weight tiles calls it without the rest
@@ -158,7 +158,7 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, frequen
 
     Args:
         spec: Model.
-        cut: Division of the model over the region.
+        cut: Partitioning of the model across the region.
         with_layers: Whether the region contains attention. Latent and linear attention then need
             index tables.
         frequencies: Names of the tables of rotary frequencies that its layers use.

@@ -51,7 +51,7 @@ class UsefulRewrites(NamedTuple):
     A rewrite changes the steps of a layer to save cycles.
 
     Attributes:
-        setup: Inputs for further trials.
+        setup: Inputs for additional trials.
         decode_trials: Rewrites that save cycles in decode.
         verify_trials: Rewrites that save cycles in verification passes; None if they are the same.
     """
@@ -139,7 +139,7 @@ def _with_useful_candidates(
 
     Args:
         used_rewrites: Rewrites in use.
-        candidates: Further rewrites with their settings, in the order in which they are tried.
+        candidates: Additional rewrites with their settings, in the order in which they are tried.
         time: Function that returns the cycles with some rewrites; None if these are impossible.
     """
     for name, setting in candidates:

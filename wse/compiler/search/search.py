@@ -53,7 +53,7 @@ class Breadth(NamedTuple):
         finalists: Maximum number of layouts.
         margin: A layout is compiled only if its request cycles exceed the fastest layout's by at
             most this fraction. Both are measured on reduced models.
-        whole_wafer_finalists: Maximum number of further layouts that use all PEs of each wafer.
+        whole_wafer_finalists: Maximum number of additional layouts that use all PEs of each wafer.
         many_users: Whether layouts are compared with as many concurrent passes (runs of decode,
             each for a batch of users) as they allow. In this case, only layouts on all PEs of each
             wafer are tried.

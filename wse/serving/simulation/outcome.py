@@ -159,7 +159,7 @@ class Recorder:
         return self.left == len(self.order)
 
     def extend(self, workload: Workload) -> None:
-        """Reserve the next indices for further requests.
+        """Reserve the next indices for additional requests.
 
         The machine serves such a request only after its index has been passed to `add`. The arrival
         times are stored, but not the lengths of prompts and answers, so `outcome` cannot be used

@@ -62,8 +62,9 @@ def per_token_s(outcome: SimulationOutcome) -> F64:
 def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
     """Return the distribution of the times between consecutive tokens of a user, over all tokens.
 
-    If a pass yields several tokens, as with drafts, its first token counts with the duration of the
-    pass and its other tokens count with 0. The result is None if all answers have a single token.
+    If a pass yields several tokens, as with speculative decoding, its first token counts with the
+    duration of the pass and its other tokens count with 0. The result is None if all answers have a
+    single token.
     """
     first, last, passes, users = outcome.gaps.T
     if not len(first):
@@ -108,7 +109,7 @@ class Levels:
     Attributes:
         time_s: Points in time, in seconds since the first arrival.
         waiting: Requests waiting for admission.
-        reading: Requests whose prompts are being read.
+        reading: Requests whose prompts are being processed.
         answering: Requests whose answers are being generated.
         kv_tokens: Total prompt and answer tokens of all admitted requests.
     """

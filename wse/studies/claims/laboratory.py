@@ -100,8 +100,8 @@ class Laboratory:
     def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
         """Return the tokens/s of all users on wafers whose slowest pipeline stage is always busy.
 
-        The first value is for the stated constants, and each further value is for one sample of the
-        uncertain constants.
+        The first value is for the stated constants, and each subsequent value is for one sample of
+        the uncertain constants.
 
         The arguments and errors are those of `estimate`.
         """

@@ -80,7 +80,7 @@ def compare(
     Arguments that are not listed here are described at `wse.estimate`.
 
     Args:
-        model: A model as for `run`, or a trace.
+        model: A model, as in `run`, or a trace.
         other: The second trace, if the first argument is a trace.
         wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest, and
             with users or targets also numbers between them, near the best. None is auto.

@@ -136,10 +136,10 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
 
 
 def _prompt_cycles(fabric: Fabric) -> float:
-    """Estimate the cycles to read the prompts, whose chunks are pipelined through the stages.
+    """Estimate the cycles to process the prompts, whose chunks are pipelined through the stages.
 
-    The result is the time of the first chunk in all stages, plus the time of each further chunk in
-    its slowest stage. If several stages share PEs, chunks cannot overlap, so the times of all
+    The result is the time of the first chunk in all stages, plus the time of each subsequent chunk
+    in its slowest stage. If several stages share PEs, chunks cannot overlap, so the times of all
     chunks in all stages are added up.
     """
     program, stages = fabric.program, fabric.program.stages

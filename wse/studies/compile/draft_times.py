@@ -50,7 +50,7 @@ class Region:
 class DraftTimes:
     """Timing model for drafting: finding the draft tokens and sending their ids to the model.
 
-    In speculative decoding, drafts are tokens that a cheap source proposes and the model verifies.
+    In speculative decoding, a draft model or a look-up proposes tokens, which the model verifies.
 
     Attributes:
         wafer: Wafer type, which determines the clock rate and the links to other wafers and to the

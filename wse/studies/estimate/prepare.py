@@ -47,7 +47,7 @@ class PreparedEstimate(PreparedPlacement):
         request: The request. Settings such as ``wafer.clock_hz=x2`` are converted to numbers.
         economics: Power and price of a wafer.
         network: Network and service delays between a remote user and the machine.
-        acceptance: Probabilities that draft tokens are accepted; None without drafts.
+        acceptance: Probabilities that draft tokens are accepted; None without speculative decoding.
     """
 
     request: EstimateRequest

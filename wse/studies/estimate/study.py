@@ -51,7 +51,7 @@ def estimate(
     1. Load the files that the request names, and check the options.
     2. Choose and compile the layout.
     3. Count the cycles spent on prompts and decoded tokens.
-    4. Compute ranges, find the best drafts, and look up published speeds.
+    4. Compute ranges, find the best draft length and tree, and look up published speeds.
     5. If requested, estimate the request again with changed numbers of the machine.
     6. If requested, write a trace.
 

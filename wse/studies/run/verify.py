@@ -62,7 +62,7 @@ class VerifiedResult(Result):
 
     A verification pass runs the model over a user's next token and the draft tokens, or over the
     next token only if there are no drafts. If there are drafts, the result also contains the speed
-    without drafts, for which the same Program is timed token by token.
+    without speculative decoding, for which the same Program is timed token by token.
     """
 
     tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]

@@ -36,7 +36,8 @@ TIER_KEYS: Final = (
 class SpeculationResult(AcceptanceResult):
     """Effect of speculative decoding on a prediction: tokens per pass, and gain in speed.
 
-    In speculative decoding, a cheap source drafts tokens and the model verifies them in one pass.
+    In speculative decoding, a faster method, such as a small draft model, proposes tokens. The
+    model verifies all of them in one pass.
     """
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]

@@ -61,7 +61,7 @@ def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column
     """
 
     def cell(combination: CombinationResult) -> str:
-        """Format the value of a combination, or return "" if it has no drafts."""
+        """Format the value of a combination, or return "" if it has no draft tokens."""
         drafts = None if combination.prediction is None else combination.prediction.speculation
         return "" if drafts is None else str(formatter(getattr(drafts, key)))
 

@@ -43,7 +43,7 @@ class Packer:
 
     Attributes:
         blobs: Packed arrays in base64.
-        room_bytes: Number of characters left for further arrays.
+        room_bytes: Number of characters left for more arrays.
     """
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:

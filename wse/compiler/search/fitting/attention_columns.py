@@ -5,8 +5,8 @@ attention has few bytes, so columns have few features or only padding. With fewe
 about as much to do, and the sums finish earlier. The columns in the middle are used because results
 that are added to the residual stream are close to all columns there.
 
-Heads and features are divided over columns in whole pieces, so several column counts lead to the
-same division on the fullest column. Only the smallest of these is tried.
+Heads and features are partitioned across columns in whole pieces, so several column counts lead to
+the same division on the fullest column. Only the smallest of these is tried.
 """
 
 from __future__ import annotations

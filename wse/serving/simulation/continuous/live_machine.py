@@ -61,7 +61,7 @@ class LiveMachine:
 
         Args:
             workload: Requests with typical lengths, of which the first is a template.
-            costs, policy, prefill, drafts: As for `ContinuousMachine`.
+            costs, policy, prefill, drafts: See `ContinuousMachine`.
         """
         self._template = workload.part(np.zeros(1, np.int64))
         self._due: list[DueTokens] = []
@@ -87,7 +87,7 @@ class LiveMachine:
 
     @property
     def kv_fraction(self) -> float:
-        """Fraction of the room for KV caches that is reserved."""
+        """Fraction of the KV-cache capacity that is reserved."""
         return 1.0 - self.machine.admission.room.free / self.machine.costs.kv_capacity_tokens
 
     def start_s(self, request: int) -> float:
@@ -181,7 +181,7 @@ class LiveMachine:
     def next_tokens(self, request: int, unfinished_passes: int, at_s: float) -> None:
         """Store when the tokens of a decode pass are due.
 
-        With drafts, the tokens of an answer are distributed evenly over its passes.
+        With speculative decoding, the tokens of an answer are distributed evenly over its passes.
         """
         new_tokens = self._new_tokens.get(request)
         if new_tokens is not None:

@@ -89,8 +89,8 @@ def streamed_row(
 ) -> ComparisonRow:
     """Return a comparison row for weights that are streamed to the wafers in every pass.
 
-    The speeds are upper bounds. The weights are divided over the wafers, which receive them in
-    parallel.
+    The speeds are upper bounds. The weights are partitioned across the wafers, which receive them
+    in parallel.
 
     Args:
         prepared_estimate: The request, which determines the cache size per user and wafer costs.

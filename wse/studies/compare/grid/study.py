@@ -102,7 +102,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
         pool: Processes that compile and time the combinations.
 
     Raises:
-        BadInput: As for `compare`.
+        BadInput: For the same reasons as `compare`.
         DoesNotFit: No combination is possible.
         WseBug: A combination ended in a bug in wse.
     """

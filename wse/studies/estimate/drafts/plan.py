@@ -41,8 +41,8 @@ def draft_plan(
     Args:
         prepared_estimate: The request.
         compilation: The compiled model.
-        plain: Deployment on wafers without drafts; None if nothing is decoded.
-        serving: Speed and cost without drafts; None if nothing is decoded.
+        plain: Deployment on wafers without speculative decoding; None if nothing is decoded.
+        serving: Speed and cost without speculative decoding; None if nothing is decoded.
 
     Returns:
         The best number of draft tokens and the best draft tree. None if the request has no
@@ -165,7 +165,8 @@ def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
 
     Args:
         tree: The tree.
-        gain: Speed-up: tokens/s per user with this tree, divided by tokens/s without drafts.
+        gain: Speed-up: tokens/s per user with this tree, divided by tokens/s without speculative
+            decoding.
     """
     return DraftTreeResult(
         nodes=len(tree.parents),

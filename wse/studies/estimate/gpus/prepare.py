@@ -37,7 +37,7 @@ class PreparedGpuEstimate:
     Attributes:
         server: The model on its GPUs, with its draft.
         draft_model: Name of the draft model; None for a head or no draft.
-        draft_acceptance: Text of the option ``--draft``; None without drafts.
+        draft_acceptance: Text of the option ``--draft``; None without speculative decoding.
         acceptance: Acceptance that ``draft_acceptance`` describes.
         stack: Name or file of the serving stack.
         gpu: Name or file of the GPU.
@@ -178,7 +178,7 @@ def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuS
     Args:
         request: The request.
         spec: The model.
-        parallelism: How the model is divided over the GPUs.
+        parallelism: How the model is partitioned across the GPUs.
 
     Raises:
         BadInput: A name is unknown, or experts are to be divided and the model has none.
@@ -204,7 +204,7 @@ def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuS
 def _draft(
     request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
 ) -> GpuServer | None:
-    """Return the timing model of the draft head or draft model on GPUs; None without drafts.
+    """Return the timing model of the draft head or draft model on GPUs; None if there is none.
 
     The draft is a draft head (one more layer of the model), or a draft model with the number format
     of its published weights. A draft model is split over all GPUs or stored on one of them,

@@ -21,7 +21,7 @@ class Routing:
 
 
 def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
-    """Count the cycles needed to read the prompts and decode all new tokens of a request.
+    """Count the cycles needed to process the prompts and decode all new tokens of a request.
 
     The first new token of each user is not decoded, because it follows from the prompt.
 

@@ -20,7 +20,7 @@ of the messages. The delay of a stream follows these rules:
    arrives later than that stream by some lag, and is delayed by up to half of the lag in addition.
 5. If several other streams are on one link, the words of all of them count as delay, except that
    the pauses of one of them can be used (`delay_cycles`). Streams are added in order of their
-   arrival, and each further one finds this stream lengthened by the delays so far. The set of
+   arrival, and each later one finds this stream lengthened by the delays so far. The set of
    competing streams is fixed beforehand: it excludes streams that arrive after this stream would
    end without delays.
 """

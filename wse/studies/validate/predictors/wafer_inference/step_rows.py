@@ -154,7 +154,7 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
 
 
 def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int, free: int) -> Prediction:
-    """Predict the time of a request: known tokens are pipelined, then further tokens are generated.
+    """Predict the time of a request: known tokens are pipelined, then more tokens are generated.
 
     Args:
         m: The measurement.

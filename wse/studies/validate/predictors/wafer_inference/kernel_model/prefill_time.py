@@ -87,9 +87,9 @@ class PrefillTime:
     def cycles(self, run: PrefillRun) -> float:
         """Return how many cycles the prefill of a prompt takes.
 
-        The prompt is read in chunks, which form a pipeline through the blocks of PEs. The result is
-        the time of the first chunk in all layers, plus one interval per further chunk. The interval
-        is the time that two neighbouring blocks need for that chunk.
+        The prompt is processed in chunks, which form a pipeline through the blocks of PEs. The
+        result is the time of the first chunk in all layers, plus one interval per subsequent chunk.
+        The interval is the time that two neighbouring blocks need for that chunk.
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
