@@ -58,7 +58,7 @@ class Field:
         unit: Unit of the values.
         doc: Description of the values.
         labels: Names of the codes 0, 1, ...; empty if the values are not codes.
-        refers: Table whose row numbers the values are, or empty.
+        refers: Table to whose rows the values refer by row number; empty if they are no references.
         signed: Whether negative values are allowed.
     """
 

@@ -1,8 +1,8 @@
-"""Download models by their name on a hub with ``huggingface_hub``, which has a cache and a token.
+"""Download models from a hub by repository name, using the cache and token of huggingface_hub.
 
-Only files that wse can read are downloaded: the configuration, the tokenizer and safetensors files,
-which contain no code. Their readers treat them as untrusted. The package is imported only if a
-model is named by its repository.
+Only files that wse can read are downloaded: the configuration, the tokenizer and safetensors files.
+None of these contain code, and their readers treat them as untrusted. The package
+``huggingface_hub`` is imported only if a model is specified by its repository.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Communication patterns of a line of PEs, requested by name, from a Python file, or as a function.
 
-A pattern is made from a reduce of a line into its end, or it is a collective of its own.
+A pattern is built from a reduce of a line into its first PE, or it is a collective of another kind.
 """
 
 from __future__ import annotations

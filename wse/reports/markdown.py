@@ -1,4 +1,4 @@
-"""Tables as Markdown, for pages and for pasting."""
+"""Format tables as Markdown."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class ClosedLoop:
         return state, self.costs.wait_s(others_fraction * requests, times.prompts_at_arrival)
 
     def _request_times(self, in_rounds: float, other_requests: float) -> _RequestTimes:
-        """Return how long it takes to read a prompt and then to decode the answer.
+        """Return how long it takes to process a prompt and then to decode the answer.
 
         A round takes D seconds without a part of a prompt and P seconds with it. With R rounds per
         prompt, T tokens after the first and n other requests, the prompt takes R P seconds and the

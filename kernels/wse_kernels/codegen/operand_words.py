@@ -1,4 +1,4 @@
-"""Reading of several operands of a kernel at once, as a tuple or a named tuple."""
+"""Read several operands of a kernel at once, as a tuple or a named tuple."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class ProductShape(NamedTuple):
 
 
 class ProductStrides(NamedTuple):
-    """Distances between the elements of a matrix product's operands, in elements.
+    """Strides of a matrix product's operands, in elements.
 
     Attributes:
         k_stride: Stride between input features in the right operand.

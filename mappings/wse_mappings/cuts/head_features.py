@@ -87,7 +87,7 @@ def even_features(head_size: int, rotary_size: int, segments: list[tuple[int, in
 def paired_features(
     head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, allows_mixed_pairs: bool
 ) -> tuple[I32, int]:
-    """Divide the features of an attention head over columns without separating rotary pairs.
+    """Partition the features of an attention head across columns, keeping rotary pairs together.
 
     A rotary pair consists of features p and p + rotary_size / 2, which rotate together. If features
     that do not rotate are stored as pairs too, such a pair consists of p and p + 1.

@@ -73,7 +73,7 @@ def latent_cut(
     value: int,
     cache: ResultCache,
 ) -> LatentCut:
-    """Divide latent attention over the rows and columns of a region.
+    """Partition latent attention across the rows and columns of a region.
 
     Heads are partitioned across rows in the same way as `head_groups` partitions them across
     columns. Hidden features are partitioned across columns in the order in which rows store them,

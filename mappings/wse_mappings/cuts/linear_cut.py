@@ -84,7 +84,7 @@ def linear_cut(
     taps: int,
     segment_count: int = 1,
 ) -> LinearCut:
-    """Divide linear attention over the rows and columns of a rectangle of PEs.
+    """Partition linear attention across the rows and columns of a rectangle of PEs.
 
     If there are fewer key heads than segments of columns, a key head has several copies, each with
     a part of its value heads.

@@ -27,7 +27,7 @@ class _Unit(NamedTuple):
 
 
 def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[RegionLayers]:
-    """Divide layers in order over wafers, the bands of a wafer, and the regions of a band.
+    """Distribute layers, in order, over wafers, the bands of a wafer, and the regions of a band.
 
     A region is a rectangle of PEs, and a band is a strip of the mesh with regions side by side. At
     each of the three levels, the bytes are divided as evenly as possible without splitting units. A

@@ -46,9 +46,9 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return over how many links a value of one PE travels at most until it affects another PE.
+    """Return the maximum number of links between a PE and the origin of a value that reaches it.
 
-    The distance is counted from the PE that stored the value at the start of the pattern.
+    The origin is the PE that stored the value at the start of the pattern.
 
     Args:
         pattern: The communication pattern.

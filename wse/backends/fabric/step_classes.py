@@ -1,4 +1,4 @@
-"""Classes of equal steps, so that the cost and traffic of only one step per class are computed.
+"""Classes of equivalent steps. Cost and traffic are computed for one step per class.
 
 The steps of a class differ only in the addresses of their operands. Layers of a model repeat, so a
 phase has only a few dozen classes.

@@ -1,4 +1,4 @@
-"""Pass 2: divide every tensor over the PEs of its stage, padded to tiles of equal size.
+"""Pass 2: partition every tensor across the PEs of its stage, padded to tiles of equal size.
 
 The tile of a PE is the block of a tensor that the PE stores. All PEs of a region store the same
 number of elements, so that they share one memory map.

@@ -1,4 +1,4 @@
-"""Rewrite: fit the number of groups of all-reduces to the length of their messages.
+"""Rewrite: choose the number of groups of each all-reduce tree by line and message length.
 
 An all-reduce is a K-tree: groups of PEs add up in their middles, and then the middles add up. By
 default, every tree has the number of groups with the fewest relays. The first word of a message

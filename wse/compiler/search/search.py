@@ -54,9 +54,9 @@ class Breadth(NamedTuple):
         margin: A layout is compiled only if its request cycles exceed the fastest layout's by at
             most this fraction. Both are measured on reduced models.
         whole_wafer_finalists: Maximum number of additional layouts that use all PEs of each wafer.
-        many_users: Whether layouts are compared with as many concurrent passes (runs of decode,
-            each for a batch of users) as they allow. In this case, only layouts on all PEs of each
-            wafer are tried.
+        many_users: Whether layouts are compared with the maximum number of concurrent passes that
+            each of them allows. A pass is one run of decode for a batch of users. In this case,
+            only layouts on all PEs of each wafer are tried.
     """
 
     finalists: int = FINALISTS

@@ -34,7 +34,7 @@ def _products(M: int, K: int, N: int) -> int:
 
 
 def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
-    """Return how many elements a strided ``[K, N]`` matrix spans, from its first to its last one.
+    """Return how many elements of SRAM a strided ``[K, N]`` matrix spans, including gaps.
 
     Args:
         K, N: Shape of the matrix.
@@ -45,7 +45,7 @@ def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
 
 
 def _spaced_rows(M: int, N: int, out_stride: int) -> int:
-    """Return how many elements M rows of N elements span, from the first to the last one.
+    """Return how many elements of SRAM M rows of N elements span, including gaps.
 
     Each row begins ``out_stride`` elements after the one before.
     """

@@ -67,7 +67,7 @@ class WaferDeployment:
         return more_s - (whole_requests + 1 - decoding) * (more_s - max(self.token_s, self._work_s(whole_requests)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the number and duration of rounds that read one prompt while others decode.
+        """Return the number and duration of rounds that process one prompt while others decode.
 
         A round is the time in which every decoding request gets one token.
 
@@ -80,7 +80,7 @@ class WaferDeployment:
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, other_requests: float, prompts: float) -> float:
-        """Return the seconds from the end of reading a prompt to the first token of the answer.
+        """Return the seconds from the end of a prompt's prefill to the first token of the answer.
 
         The time depends neither on the other requests nor on their prompts.
         """

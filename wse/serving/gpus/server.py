@@ -103,7 +103,7 @@ class GpuServer:
         return self.pass_time([Tokens(users=users, new=1, context=context_tokens)]).total_s
 
     def prefill_s(self, tokens: int, context_tokens: float = 0) -> float:
-        """Return the duration in seconds of a pass that reads a prompt, or a chunk of one.
+        """Return the duration in seconds of a pass that processes a prompt, or a chunk of one.
 
         Args:
             tokens: Number of tokens in the prompt or chunk.
@@ -174,7 +174,7 @@ class GpuServer:
 
     @property
     def kv_copy_bytes_per_token(self) -> float:
-        """Bytes that a token adds to one copy of the model's KV caches, without sliding windows."""
+        """Bytes per token in one copy of the model's KV caches, ignoring sliding windows."""
         return self.spec.cached_layer_count * self.spec.cache_features * self.weights.cache_bits / 8
 
     @cached_property

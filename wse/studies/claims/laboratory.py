@@ -216,7 +216,7 @@ class Laboratory:
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
     ) -> DraftPlanResult:
-        """Find the speculative-decoding drafts that give users on GPUs the highest speed.
+        """Find the configuration of speculative decoding with the highest speed for users on GPUs.
 
         This is the result of ``wse estimate --gpu --draft``. The other arguments are the same as
         for `server`.

@@ -52,7 +52,7 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
 
 
 def _texts(prompt: str | Sequence[str] | None) -> list[str]:
-    """Convert the option ``--prompt`` to a list with one text per user."""
+    """Convert the option ``--prompt`` to a list with one prompt per user."""
     if prompt is None:
         return []
     return [prompt] if isinstance(prompt, str) else list(prompt)

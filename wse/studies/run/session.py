@@ -78,7 +78,7 @@ class Session:
         self.answers = [Answer(ids, ends, prepared_run.new_tokens, tokenizer, sink) for ids in prepared_run.prompts]
 
     def generate(self) -> None:
-        """Read all prompts, then generate tokens until the answers of all users are finished.
+        """Process all prompts, then generate tokens until the answers of all users are finished.
 
         1. Run the prefill passes of all prompts.
         2. With ``--verify-tokens 1``, run a pass for the next token of each user, round-robin.

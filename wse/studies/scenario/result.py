@@ -49,7 +49,7 @@ class SpeculationResult(AcceptanceResult):
 class PredictionResult(OperatingPointResult):
     """Predicted speed and cost for a combination of settings.
 
-    The speeds include delays caused by reading the prompts of other users.
+    The speeds include delays caused by prefill of other users' prompts.
     """
 
     ttft_s: Annotated[float, Doc("time to first token as measured by a user on a new connection", "s")]
@@ -218,7 +218,7 @@ class ScenarioResult(Result):
         Args:
             detail: Whether to show all rows, and all predictions against all published figures.
                 Otherwise, long tables are shortened.
-            width: Has no effect on this result.
+            width: Ignored.
         """
         return scenario_tables(self, detail=detail)
 

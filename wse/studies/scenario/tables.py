@@ -288,7 +288,7 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return the reasons that rule a combination out as one text.
+    """Return the reasons that rule out a combination, as one string.
 
     Details after the first semicolon of a reason, such as remedies, are omitted.
     """

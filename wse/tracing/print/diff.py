@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect A --diff B``: differing settings, then changes, the largest first."""
+"""Output of ``wse inspect A --diff B``: differing settings, then changes, largest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print-outs of ``wse inspect --pe``: a PE's SRAM map, colours, busy time, links, and a buffer."""
+"""Output of ``wse inspect --pe``: a PE's SRAM map, colours, busy time, links, and a buffer."""
 
 from __future__ import annotations
 

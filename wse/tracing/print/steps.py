@@ -1,4 +1,4 @@
-"""Print-outs of ``wse inspect --steps``, ``--by`` and ``--tree``: cycles by step, key or op."""
+"""Output of ``wse inspect --steps``, ``--by`` and ``--tree``: cycles by step, key or op."""
 
 from __future__ import annotations
 

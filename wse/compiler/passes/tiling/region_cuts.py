@@ -1,4 +1,4 @@
-"""Divisions of a model over the rows and columns of a region (`RegionCut`)."""
+"""Partitioning of a model across the rows and columns of a region (`RegionCut`)."""
 
 from __future__ import annotations
 

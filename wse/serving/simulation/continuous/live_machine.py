@@ -60,7 +60,7 @@ class LiveMachine:
         """Prepare a machine at time 0, without requests.
 
         Args:
-            workload: Requests with typical lengths, of which the first is a template.
+            workload: Requests with typical lengths. The first one serves as a template.
             costs, policy, prefill, drafts: See `ContinuousMachine`.
         """
         self._template = workload.part(np.zeros(1, np.int64))

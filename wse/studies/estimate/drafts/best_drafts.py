@@ -1,4 +1,4 @@
-"""Search for the drafts that give each user the most tokens per second, on wafers and on GPUs."""
+"""Search for the number of draft tokens, or the draft tree, with the most tokens/s per user."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class UsersOfDrafts:
         return self.drafter.machine(ceil_div(self.users, self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
-        """Return the speed and cost per token with certain drafts (tokens that are verified later).
+        """Return the speed and cost per token with a given number or tree of draft tokens.
 
         Args:
             choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times

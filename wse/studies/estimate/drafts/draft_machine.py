@@ -19,7 +19,7 @@ from wse.studies.options.drafts.draft import HEAD
 def machine_of(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of drafting and verification passes, which determine the best drafts.
+    """Return the times of drafting and verification passes, which determine the best draft length.
 
     Args:
         prepared_placement: The request.

@@ -1,4 +1,4 @@
-"""DraftPlanResult: the best drafts of an estimate with their evidence, and its table."""
+"""DraftPlanResult: the best number and tree of draft tokens, with evidence and a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs that decode with verification passes over drafts.
+"""Speculative decoding on GPUs.
 
 A pass verifies the drafts of all its users, which are also generated in one batch. A draft is
 launched in one step with the pass that verifies it. Without a draft model, the draft is a head: a

@@ -106,7 +106,7 @@ class GpuLatencyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDecodeResult(Result):
-    """Output tokens per second, per user and for all users, on GPUs that also read new prompts."""
+    """Output tokens/s, per user and for all users, on GPUs that also process new prompts."""
 
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users get", "tokens/s")]

@@ -1,4 +1,4 @@
-"""Timing a compiled Program again with other constants of its wafer and software."""
+"""Timing of a compiled Program with different constants of its wafer and software."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headline figures of a deployment for samples of all that is uncertain about them."""
+"""Headline figures of a deployment, for random samples of all uncertain inputs."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class PromptRoutes:
 
 
 def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
-    """Return how long it takes to read all prompts, chunk by chunk.
+    """Return how long it takes to process all prompts, chunk by chunk.
 
     Args:
         fabric: Timing model of the compiled Program.

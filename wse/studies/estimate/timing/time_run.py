@@ -1,4 +1,4 @@
-"""Cycle count of a compiled request for its prompts and its decoded tokens."""
+"""Cycle counts of a compiled request: its prompts and its decoded tokens."""
 
 from __future__ import annotations
 

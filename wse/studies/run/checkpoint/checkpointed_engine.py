@@ -118,7 +118,7 @@ class CheckpointedEngine:
         return self._engine.precompile(report)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Read all prompts chunk by chunk, skipping the chunks contained in the checkpoint.
+        """Process all prompts chunk by chunk, skipping the chunks contained in the checkpoint.
 
         Up to ``passes_at_once`` chunks are in flight concurrently. A checkpoint can be written only
         when none is in flight.

@@ -126,9 +126,9 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """Measured item: the kernel, or else the model, or else the system and its phase.
+        """Name of the measured item: the phase for rows of the table `inference`, else the kernel.
 
-        For the table `inference`, this is the phase.
+        If no kernel is stated, it is the model or, without a model, the system and its phase.
         """
         if self.table == "inference":
             return self.text("phase")

@@ -1,4 +1,4 @@
-"""Numbers, units and model names in the cells of measurements."""
+"""Parse numbers, units and model names in the cells of measurements."""
 
 from __future__ import annotations
 

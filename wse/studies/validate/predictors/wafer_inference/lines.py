@@ -1,4 +1,4 @@
-"""Readers of message sizes in measurements of multicasts, all-reduces, host messages etc."""
+"""Parse message sizes in measurements of multicasts, all-reduces and host messages."""
 
 from __future__ import annotations
 
