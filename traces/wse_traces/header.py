@@ -18,7 +18,7 @@ class RunHeader:
         created_by: Program and version that write the trace.
         model: Name of the model.
         wafer: Name of the wafer.
-        mapping: Name of the mapping, the rule by which layers are distributed over PEs.
+        mapping: Name of the mapping, the rule by which layers are distributed across PEs.
         seed: Seed of random weights and of sampling.
         program_digest: Hexadecimal digest of the compiled Program.
         wafers: Number of wafers.

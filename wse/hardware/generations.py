@@ -57,4 +57,4 @@ RECORDS: Final = {
 """The generations, keyed by name."""
 GENERATIONS: Final = tuple(RECORDS)
 VENDOR_LINK: Final = "vendor"
-"""Name of the link between wafers that the wafer's own file states."""
+"""Name of the link between wafers whose numbers are in the wafer's own file."""

@@ -11,7 +11,7 @@ _QUANTITY: Final = re.compile(rf"({_NUMBER})\s*([A-Za-zµμ][A-Za-z/µμ]*)?")
 _FACTOR: Final = re.compile(rf"[x×*]\s*({_NUMBER})")
 _PREFIXED: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[kKMG]i?")
 LONGEST: Final = 40
-"""Maximum length of a quantity in characters. Longer texts are assumed to be mistakes."""
+"""Maximum length of a quantity in characters. Longer strings are assumed to be mistakes."""
 MAX_DIGITS: Final = 20
 """Number of digits at which integers are rejected, because Python parses very long ones slowly."""
 

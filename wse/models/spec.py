@@ -45,7 +45,7 @@ class Experts:
         ffn_size: Width of an expert.
         scoring: Function that turns router outputs into scores: ``softmax`` or ``sigmoid``.
         normalised: Whether the weights of the selected experts are divided by their sum.
-        mixer_tolerance: If not None, experts are weighed by a sparse mixer (arXiv 2409.12136,
+        mixer_tolerance: If not None, experts are weighted by a sparse mixer (arXiv 2409.12136,
             without its random choices in training). With the outputs x of the router, the weight of
             an expert is its softmax over the experts that have not been selected before it and for
             which max x - x is at most 2 * tolerance * max(|x|, max x). Weights are not normalised.
@@ -57,9 +57,9 @@ class Experts:
             does not affect the weights.
         router_bias: Whether the router adds a trained vector.
         weighs_input: Whether the weights multiply the input of an expert instead of its output.
-        shared_size: Width of an additional block that every token uses; 0 if there is none.
-        shared_gate: Whether the output of this block is multiplied by the sigmoid of a trained
-            projection of its input.
+        shared_size: Width of the shared expert, a block that every token uses; 0 if there is none.
+        shared_gate: Whether the output of the shared expert is multiplied by the sigmoid of a
+            trained projection of its input.
     """
 
     count: int

@@ -165,7 +165,7 @@ def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table that shows how evenly tokens are distributed over experts.
+    """Return a table that shows how evenly tokens are distributed across experts.
 
     For prompts and for generated tokens, the table shows the expert with the largest fraction of
     its layer's tokens, and the number of experts without tokens.

@@ -120,8 +120,8 @@ class OperatingPoint:
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
     """Return the latency, throughput and cost for a constant number of requests in flight.
 
-    Requests are distributed evenly over the replicas. Latencies apply to the replica with the most
-    requests.
+    Requests are distributed evenly across the replicas. Latencies apply to the replica with the
+    most requests.
 
     Args:
         deployment: The deployment of each replica.

@@ -1,4 +1,4 @@
-"""Distribution of a range over all CPU cores by calling a function for one part of it on each core.
+"""Distribution of a range across all CPU cores: each core calls a function for one part of it.
 
 Numba's own parallel loops compile their body five times: as a function, in a wrapper for NumPy's
 loop signature, and again wherever these are linked. That takes three to ten times as long as the

@@ -24,8 +24,8 @@ MIN_ROWS, MAX_ROWS, NEAR_ELEMENTS = 4, 8, 128
 """Limits for the number of mesh rows that execute a message together.
 
 They execute at least MIN_ROWS and at most MAX_ROWS together, and otherwise as many as have
-NEAR_ELEMENTS elements in all, which fit in the first-level cache. Each element has a cache line of
-its own, together with those of neighbouring PEs, which the next messages use.
+NEAR_ELEMENTS elements in total, which fit in the first-level cache. Each element has a cache line
+of its own, together with those of neighbouring PEs, which the next messages use.
 """
 
 PES_PER_MESSAGE = 8

@@ -1,4 +1,4 @@
-"""Compute kernels that put positions into queries and keys: rotary embeddings and scaling.
+"""Compute kernels that encode positions in queries and keys: rotary embeddings and scaling.
 
 Rotary embeddings rotate pairs of features. R features of a head are rotated: pair p consists of
 features p and p + R / 2, and its angle at a position is position * frequency[p].

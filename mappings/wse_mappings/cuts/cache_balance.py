@@ -1,4 +1,4 @@
-"""KV cache that is distributed over mesh rows and kept balanced by shifts.
+"""KV cache that is distributed across mesh rows and kept balanced by shifts.
 
 Row entry counts differ by at most one, and fuller rows come first. Source: He et al., WaferLLM,
 OSDI 2025, section on the KV cache.

@@ -1,9 +1,9 @@
 """Groups of columns that share the experts of a mixture-of-experts layer.
 
-Columns are divided into groups of neighbours, and experts are partitioned across the groups. The
-columns of a group divide the features of each of its experts.
+Columns are divided into groups of neighbours, and experts are partitioned across the groups. Within
+a group, the features of each expert are partitioned across the columns.
 
-- A single group distributes every expert over all columns of the region.
+- A single group distributes every expert across all columns of the region.
 - With as many groups as experts or columns, an expert is stored on the fewest PEs, and all other
   PEs are idle when it is selected.
 - A small number of groups is a compromise: a column has more features of fewer experts, so there is

@@ -1,7 +1,8 @@
 """Partitioning of linear attention: values across columns, and each column's state across rows.
 
-Each key head has a group of neighbouring columns, which divide its key features and the features of
-its value heads. If there are fewer columns than key heads, each column has whole heads.
+Each key head has a group of neighbouring columns, across which its key features and the features of
+its value heads are partitioned. If there are fewer columns than key heads, each column has whole
+heads.
 
 The state of a column's values is partitioned across its rows by key features first, so that a row
 needs only its own key features of a head, from all columns of the head. If there are more rows than

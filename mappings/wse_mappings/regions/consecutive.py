@@ -14,7 +14,7 @@ from wse_mappings.regions.layout import Layout, RegionLayers
 class _Unit(NamedTuple):
     """Part of a model that is not split between regions: a layer, part of a layer, or a table.
 
-    `consecutive` distributes units over regions, which are rectangles of PEs. A table is the
+    `consecutive` distributes units across regions, which are rectangles of PEs. A table is the
     embedding or the output head.
 
     Attributes:

@@ -6,7 +6,7 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Region(Strategy):
-    """Mapping strategy that distributes layers over wafers in order, with one region per wafer.
+    """Mapping strategy that distributes layers across wafers in order, with one region per wafer.
 
     The layers of a wafer run one after another on all PEs of its region (a rectangle of PEs).
     """

@@ -45,7 +45,7 @@ def phase_counts(
 ) -> list[Counts]:
     """Return the operation counts of one phase, summed over all PEs, for each of several runs.
 
-    Tokens are assumed to be distributed evenly over the experts. Steps with the same cost form a
+    Tokens are assumed to be distributed evenly across the experts. Steps with the same cost form a
     class. To save time, the operations of one step are counted and multiplied by the number of
     steps in its class. A count that does not depend on the KV cache is reused for all runs.
 

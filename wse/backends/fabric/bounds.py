@@ -157,7 +157,7 @@ class PhaseBounds:
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
         """Return the wafers that store selected experts; None if a step ignores the selection.
 
-        Tokens are assumed to be distributed evenly over the experts.
+        Tokens are assumed to be distributed evenly across the experts.
         """
         if not phase.steps.depends_on_experts[step]:
             return None

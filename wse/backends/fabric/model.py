@@ -120,7 +120,7 @@ class Fabric:
     def verify_use(self, length: int) -> CacheUse:
         """Return a key that determines the cost of a verification pass.
 
-        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
+        Passes with equal keys cost the same if tokens are distributed evenly across the experts.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
@@ -134,7 +134,7 @@ class Fabric:
     def decode_costs(self, lengths: Sequence[int], tokens: int) -> list[TokenClass]:
         """Return the costs of consecutive decode passes, grouped into classes with the same cost.
 
-        Tokens are assumed to be distributed evenly over the experts.
+        Tokens are assumed to be distributed evenly across the experts.
 
         Args:
             lengths: Number of tokens in each user's cache before the first pass.
@@ -183,7 +183,7 @@ class Fabric:
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
         """Return a key that determines the cost and traffic of a decode pass.
 
-        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
+        Passes with equal keys cost the same if tokens are distributed evenly across the experts.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.

@@ -155,8 +155,8 @@ class RunTotals:
     def prefill_all(self) -> list[PhaseCost]:
         """Add all prefill chunks and return the cost of each.
 
-        Tokens are assumed to be distributed evenly over the experts. The totals are the same as if
-        `prefill_chunk` were called for each chunk, but chunks with the same cost are added
+        Tokens are assumed to be distributed evenly across the experts. The totals are the same as
+        if `prefill_chunk` were called for each chunk, but chunks with the same cost are added
         together.
         """
         program = self.fabric.program
@@ -205,7 +205,7 @@ class RunTotals:
     def decode_all(self, tokens: int) -> list[TokenClass]:
         """Add ``tokens`` decode passes and return their costs, in classes of equivalent passes.
 
-        Tokens are assumed to be distributed evenly over the experts.
+        Tokens are assumed to be distributed evenly across the experts.
         """
         classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:

@@ -1,4 +1,4 @@
-"""Attention with grouped keys: projections, rotation, KV cache, scores, softmax, values and output.
+"""Grouped-query attention: projections, rotation, KV cache, scores, softmax, values and output.
 
 Heads are partitioned across the columns of the region, and KV-cache entries across its rows. In
 decode and in prefill with thin-gemm, every PE has all tokens of the phase. Sums over rows and

@@ -5,7 +5,7 @@ head's up-projection of keys is applied to the queries without rotation instead 
 that queries are compared with latent vectors directly. Attention produces a mixture of latent
 vectors, to which the head's up-projection of values is applied.
 
-Vectors are partitioned across columns and over rows alternately, because each product contracts
+Vectors are partitioned alternately across columns and across rows, because each product contracts
 along the axis that its input is partitioned across:
 
 1. Hidden vectors are partitioned across rows.

@@ -37,7 +37,7 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
         spec: Model.
         wafer: Wafer.
         software: Costs of the software on the wafer.
-        options: What the user requested. Its number of wafers is ignored.
+        options: The requested options. Their number of wafers is ignored.
     """
     first_count = math.ceil(min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
@@ -56,7 +56,7 @@ def fewest_wafers_for_whole_layers(
         spec: Model.
         wafer: Wafer.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
     """
     return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
 
@@ -119,7 +119,7 @@ def remedies(
         whole_wafer: The wafer at its full size.
         wafer: The part of the wafer that is used.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
         fewer_users: Function that returns the phrase that suggests a given number of users.
     """
 
@@ -174,7 +174,7 @@ def _larger(
         whole_wafer: The wafer at its full size, which limits the mesh.
         wafer: The part of the wafer that the request uses.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)
@@ -203,7 +203,7 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
     """Return a phrase that suggests ``--mapping auto``, which tries all other mappings.
 
     Args:
-        options: What the user requested.
+        options: The requested options.
         wafer_limit: Only numbers of wafers below this one are tried.
         fits_with: Function that returns whether the request fits with some options changed.
 
@@ -226,7 +226,7 @@ def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool])
 
     Args:
         spec: Model.
-        options: What the user requested.
+        options: The requested options.
         fits_with: Function that returns whether the request fits with some options changed.
     """
     for dtype in narrower_types(options.dtype):

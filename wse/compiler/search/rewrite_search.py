@@ -140,7 +140,8 @@ def _with_useful_candidates(
     Args:
         used_rewrites: Rewrites in use.
         candidates: Additional rewrites with their settings, in the order in which they are tried.
-        time: Function that returns the cycles with some rewrites; None if these are impossible.
+        time: Function that returns the cycle count with the given rewrites; None if they cannot be
+            applied.
     """
     for name, setting in candidates:
         current_rewrites = settings_of(used_rewrites)
@@ -238,7 +239,8 @@ def _rewrites_that_save(
     Args:
         setup: Inputs that all trials share, with the rewrites to start from.
         candidates: Rewrites to try.
-        time: Function that returns the cycles with some rewrites; None if these are impossible.
+        time: Function that returns the cycle count with the given rewrites; None if they cannot be
+            applied.
         is_forced: Whether all of the setup's rewrites are used.
     """
 

@@ -133,7 +133,7 @@ def search(
         spec: Model to compile.
         wafer: Wafer to compile for.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
         cost: Function that returns the cost of a Program. Without it, the first layout that fits is
             chosen.
         timing: Functions that time Programs on reduced models. Without them, layouts are tried in
@@ -255,7 +255,7 @@ def fits(
         spec: Model.
         wafer: Wafer.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
         misfits: Stages that did not fit in earlier calls, which may differ only in the number of
             wafers. New misfits are added.
         whole_layers: Whether layers must not be split between stages.

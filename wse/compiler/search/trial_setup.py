@@ -80,8 +80,8 @@ class TrialSetup:
     def demand_with(self, experts: str | None) -> Demand:
         """Return layer sizes and wafers, as in `demand`, for a given placement of experts.
 
-        The placement says whether an expert is distributed over all columns of PEs, over a group of
-        columns, or placed on its own columns. It affects the bytes that a column stores.
+        The placement says whether an expert is distributed across all columns of PEs, over a group
+        of columns, or placed on its own columns. It affects the bytes that a column stores.
 
         Args:
             experts: Placement of experts; None for the placement in the request.

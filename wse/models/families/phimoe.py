@@ -1,4 +1,4 @@
-"""Phi-MoE (Phi-3.5-MoE): layer norms, LongRoPE, biases, and experts weighed by a sparse mixer."""
+"""Phi-MoE (Phi-3.5-MoE): layer norms, LongRoPE, biases, and experts weighted by a sparse mixer."""
 
 from __future__ import annotations
 

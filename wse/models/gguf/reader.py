@@ -21,7 +21,7 @@ MAX_ARRAY_ELEMENTS: Final = 2**24
 SCALARS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY = 8, 9
 LENGTH: Final = struct.Struct("<Q")
-"""Number of bytes of a text, stored before the text."""
+"""Format of the number of bytes of a string, which is stored before the string."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-r"""Rules that split text before byte-level BPE, keyed by the name that a GGUF file states.
+r"""Rules that split text before byte-level BPE, keyed by the pre-tokenizer name in a GGUF file.
 
 A rule is a list of regular expressions. Each of them splits the parts that the previous ones left,
 into matches and the text between matches.

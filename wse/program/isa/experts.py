@@ -1,8 +1,8 @@
-"""Products with the experts that tokens chose, one (token, expert) pair after another.
+"""Products of tokens and the weights of their routed experts, one (token, expert) pair at a time.
 
 A column of PEs stores ``local_experts`` experts and processes at most P pairs. The list of pairs
 consists of a count, followed by three values per pair: token, expert and weight. M is the number of
-tokens, A of experts per token, K of inputs and N of outputs of an expert.
+tokens, A is the number of experts per token, and an expert has K inputs and N outputs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Products of tiles, whose right operand is weights (quantised or not) or activations.
 
-M is the number of tokens, K of inputs, N of outputs. G is the number of groups of inputs with one
-scale per output, and B the number of runs of outputs with a common scale. Codes of quantised
-weights are unpacked, a few rows at a time, into the scratch operand ``codes``.
+M is the number of tokens, K is the number of inputs, and N is the number of outputs. Each output
+has one scale for each of G groups of inputs, and B is the number of runs of outputs with a common
+scale. Codes of quantised weights are unpacked, a few rows at a time, into the scratch operand
+``codes``.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ class Site:
         """Return the number of 32-bit words in which a number of elements is stored.
 
         Args:
-            elements: Number of elements of the transfer's element type, or an array of such numbers.
+            elements: Number of elements of the transfer's element type, or an array of such
+                numbers.
         """
         return -(-elements * ELEMENT_BYTES[self.program.element_types[self.view]] // 4)
 
@@ -91,7 +92,7 @@ class Transfer:
     """
 
     name: ClassVar[str]
-    """Name that is shown to people if the step has no pattern."""
+    """Name that is displayed if the step has no pattern."""
     addresses: ClassVar[tuple[str, ...]] = ("source", "target")
     """Names of the operands that are addresses.
 

@@ -88,7 +88,7 @@ _BUNDLED: Final = Path(__file__).parents[2] / "data" / "acceptance.toml"
 
 
 DraftKind = Literal["head", "model", "any"]
-"""Kinds of drafts: a draft head of the model, a separate draft model, or ``any`` if not stated."""
+"""Kinds of drafts: a draft head of the model, a separate draft model, or ``any`` if unknown."""
 
 HEAD_KIND: Final[DraftKind] = "head"
 MODEL_KIND: Final[DraftKind] = "model"

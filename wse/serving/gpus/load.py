@@ -1,6 +1,6 @@
 """Load GPUs and serving stacks from presets and user files.
 
-The field ``generation`` of a GPU states the generation whose kernels it runs. Numbers of a serving
+The field ``generation`` of a GPU names the generation whose kernels it runs. Numbers of a serving
 stack may differ by generation. See `wse.hardware.preset_reader` for the format.
 """
 

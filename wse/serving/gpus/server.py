@@ -29,7 +29,7 @@ class GpuServer:
         weights: Number format of its weights.
         gpu: Capacities and rates of the GPU.
         stack: Costs of the serving stack.
-        parallelism: How the model is distributed over GPUs.
+        parallelism: How the model is distributed across GPUs.
         draft: A draft model or head on the same GPUs, or on one of them. Its weights and caches
             reduce the memory for the model's caches. None without speculative decoding.
         shares_tables: For a draft: whether it uses the model's embedding and output tables.

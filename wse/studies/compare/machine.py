@@ -112,7 +112,7 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
 
     Returns:
         1. The estimates of all machines that can hold at least one user.
-        2. For all other machines, the reason why the machine is impossible, keyed by description.
+        2. For all other machines, the reason why the machine cannot be used, keyed by description.
 
     Raises:
         BadInput: A name or file in the request cannot be used, or a GPU's price or power is

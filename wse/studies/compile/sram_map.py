@@ -242,7 +242,7 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
 
 
 _PHASES: Final = {"prefill": "prefill", "verify": "verification passes"}
-"""Phases other than decode, as text."""
+"""Displayed names of the phases other than decode."""
 
 
 def _lifetime(row: _Row, steps: int, width: int) -> Text:

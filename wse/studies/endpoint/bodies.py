@@ -10,7 +10,7 @@ from wse.studies.endpoint.errors import ApiError
 
 MAX_INTEGER: Final = 2**31 - 1
 MAX_STOPS: Final = 4
-"""Maximum number of ``stop`` texts, as in the API."""
+"""Maximum number of ``stop`` strings, as in the API."""
 MAX_STOP_CHARACTERS: Final = 1_024
 
 

@@ -18,7 +18,7 @@ from wse.studies.endpoint.request import ECHO
 
 TOKEN_CHARACTERS: Final = 4
 LENGTH, STOP = "length", "stop"
-"""Reasons why an answer ends: the requested number of tokens, or the end of the text."""
+"""Reasons why an answer ends: it has the requested number of tokens, or the text is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

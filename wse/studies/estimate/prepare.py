@@ -73,7 +73,7 @@ class PreparedEstimate(PreparedPlacement):
         """Note about lengths and element types that the user may not expect, or None.
 
         It mentions lengths that were shortened because the context is limited, and an element type
-        that was assumed because the model's files state none.
+        that was assumed because the model's files do not specify one.
         """
         notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None

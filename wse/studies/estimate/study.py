@@ -183,8 +183,8 @@ def estimate_of(
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        routing: Experts that each token selects. If None, tokens are assumed to be distributed over
-            the experts as evenly as possible.
+        routing: Experts that each token selects. If None, tokens are assumed to be distributed
+            across the experts as evenly as possible.
     """
     return result_of(
         prepared_estimate, program, time_run(prepared_estimate, program, routing), given_routing=routing is not None

@@ -17,7 +17,7 @@ Cause = TypeVar("Cause", bound=str)
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 """Legend of the evidence-grade column."""
 DRAFTS: Final = {"no": " without drafts", "yes": " with drafts"}
-"""Text after a published speed, depending on whether the service drafts tokens."""
+"""Remark after a published speed, by whether the service uses speculative decoding."""
 NO_STATEMENT: Final = ", drafts not stated"
 
 

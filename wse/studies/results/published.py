@@ -28,7 +28,7 @@ GPUS_FILE: Final = "gpu_speeds.csv"
 LONGEST_PATH: Final = 60
 """Maximum length of the path of a web address in a table. The JSON contains the whole address."""
 DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
-"""Text on whether a service drafts tokens, keyed by the word used in the file."""
+"""Whether a service uses speculative decoding, as displayed, keyed by the word in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from wse_mappings.rounding import ceil_div
 class CacheCapacity:
     """Capacity for KV caches and states on the pipeline stage that limits the number of users.
 
-    The tokens of a cache are distributed over the stage's PE rows. Storage is allocated in blocks
+    The tokens of a cache are distributed across the stage's PE rows. Storage is allocated in blocks
     of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
 
     Attributes:

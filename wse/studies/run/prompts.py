@@ -22,7 +22,7 @@ from wse.studies.run.request import RunRequest
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
 
 Prompt = str | tuple[int, ...] | None
-"""A text, token ids, or None for the model's default prompt (see `prompt_ids`)."""
+"""A string, token ids, or None for the model's default prompt (see `prompt_ids`)."""
 
 
 def prompts_of(request: RunRequest) -> list[Prompt]:

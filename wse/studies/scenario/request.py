@@ -36,7 +36,7 @@ REFUSED: Final = {
 }
 """Sweep fields that a scenario does not accept, with the remedy for the error message."""
 COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "users"}
-"""Fields with their own column in results. Draft fields are part of the drafts' name instead."""
+"""Fields with their own column in results. Draft options are part of the draft's name instead."""
 
 
 class _Table(NamedTuple):

@@ -16,7 +16,7 @@ from wse_traces.reader.read import Columns, Trace
 MAX_STEPS: Final = 120_000
 """Maximum number of steps on the page.
 
-The first schedule is cut to this length. Each further schedule is left out if it does not fit.
+The first schedule is cut to this length. Each additional schedule is omitted if it does not fit.
 """
 MAX_TOKENS: Final = 10_000
 SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", "cycles", "cycles_by", "words", "hops")

@@ -15,7 +15,7 @@ from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES, PHASES
 
 MAX_PLACES: Final = 12_000
-"""Maximum rows of the page's table of steps, costliest first. Sorting them takes milliseconds."""
+"""Maximum rows in the page's table of steps, costliest first. Sorting them takes milliseconds."""
 
 
 def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:

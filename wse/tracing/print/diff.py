@@ -20,7 +20,7 @@ MAX_CHANGES: Final = 12
 """Default number of changes of each kind in the table."""
 KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
 UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}
-"""Texts of the units. Cycles have none, because the heading names them."""
+"""Displayed names of the units. Cycles have none because the heading names them."""
 EXACT_BELOW: Final = 100_000_000
 
 

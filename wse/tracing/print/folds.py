@@ -8,7 +8,7 @@ from wse.reports.terminal import count, printable
 from wse.tracing.query.costs.folds import Ranges
 
 MAX_STRETCHES: Final = 6
-"""Maximum number of ranges of layers in a text. If there are more, the middle ones are omitted."""
+"""Maximum number of layer ranges in a phrase. If there are more, the middle ones are omitted."""
 
 
 def op_text(op: str, layers: Ranges, ops: int) -> str:

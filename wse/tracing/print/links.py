@@ -129,7 +129,7 @@ EXAMPLE_CYCLES: Final = 10
 def print_wavelets(console: Console, wavelets: Wavelets) -> None:
     """Print a summary of the pass whose wavelet moves were logged.
 
-    The summary contains the number of moves, the cycles, and the busiest link and PE.
+    The summary contains the number of moves, the number of cycles, and the busiest link and PE.
     """
     logged = len(wavelets.passes)
     total_text = f", the last of {count(logged)} that were logged" if logged > 1 else ""

@@ -18,7 +18,7 @@ from wse.tracing.query.places.pe import Buffer, LinkWords, Pe, PeRoute, PeView
 from wse.tracing.query.places.stages import layers_text
 
 MAX_ELEMENTS: Final = 128
-"""Number of elements to print if the user requested no number."""
+"""Default number of elements to print."""
 ROW_BYTES: Final = (16, 8)
 """Possible numbers of bytes in a line of hexadecimal digits. The first that fits is used."""
 BYTE_WIDTH: Final = 4

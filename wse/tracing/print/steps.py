@@ -93,7 +93,7 @@ def _order_columns(order: str) -> list[Column]:
 
 OUTSIDE: Final = "outside of the layers"
 MAX_GROUPS: Final = 20
-"""Number of rows to print for each phase if the user requested no number."""
+"""Default number of rows to print for each phase."""
 
 
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:

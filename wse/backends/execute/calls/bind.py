@@ -35,13 +35,13 @@ MAX_BYTES_AHEAD: Final = 8192
 Larger operands are prefetched well enough by hardware, once they are read sequentially.
 """
 CACHED_PHASES: Final = 4
-"""Number of phases that stay bound. A chunk may have ten thousand calls.
+"""Maximum number of phases whose calls are cached. A prompt chunk may have ten thousand calls.
 
 Phases for which kernels were just compiled are run next, so they need not be bound again.
 """
 
 CALLS_BETWEEN_CHECKS: Final = 16
-"""Calls of kernels between two checks of whether other programs need the cores."""
+"""Number of kernel calls between two checks whether other programs need the cores."""
 
 ROUTER: Final = kernel_named("router_choose")
 """Kernel that writes the ids of the selected experts."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 LONGEST_RUN: Final = 3
-"""Maximum number of last tokens of the text that are looked up, as in the source."""
+"""Maximum number of trailing tokens to look up, as in the source."""
 
 
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:

@@ -162,7 +162,7 @@ class LineStreams:
         )
 
     def _later_delay(self, piece: int) -> float:
-        """Return by how many cycles streams that were computed later delay a stored stream.
+        """Return how many cycles a stored stream is delayed by streams that were computed later.
 
         This is the delay by all competitors minus the delay by the competitors that were computed
         before.

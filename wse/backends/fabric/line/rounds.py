@@ -34,7 +34,7 @@ from wse_mappings.schedule import I32, LineSchedule
 MAX_ROUNDS: Final = 64
 """Maximum number of rounds that are all computed.
 
-Of more rounds, a sample in either half is computed.
+If there are more, only a sample in each half is computed.
 """
 
 SETTLING_ROUNDS: Final = 8

@@ -87,7 +87,7 @@ class PhaseWalk:
            PEs busy for the cycles that they cost.
         3. Simulate all other patterns along rows or columns together, word by word.
         4. Simulate each transfer that leaves the region or is not a pattern.
-        5. Record by how many cycles the end of the phase is delayed, and the hops of all words.
+        5. Record how many cycles later the phase ends, and the hops of all words.
 
         Args:
             steps: Indices of the step, or of all steps of the group.

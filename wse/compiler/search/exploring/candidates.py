@@ -35,7 +35,7 @@ def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float,
     3. hops and relays, proportional to the columns
     4. work on values that are partitioned across rows only
     5. work on values that are partitioned across columns only
-    6. multiply-adds, which are distributed over all PEs of a region
+    6. multiply-adds, which are distributed across all PEs of a region
     7. transfers between stages, proportional to their number
 
     Args:

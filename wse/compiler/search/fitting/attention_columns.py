@@ -1,9 +1,9 @@
 """Choice of the attention columns: fewer than the region has if this saves cycles.
 
 A sum along rows takes longer if more columns have part of the summands. In a mixture of experts,
-attention has few bytes, so columns have few features or only padding. With fewer columns, each has
-about as much to do, and the sums finish earlier. The columns in the middle are used because results
-that are added to the residual stream are close to all columns there.
+the attention weights are small, so a column has few features or only padding. With fewer columns,
+each does about the same work, and the sums finish earlier. The columns in the middle are used
+because results that are added to the residual stream are close to all columns there.
 
 Heads and features are partitioned across columns in whole pieces, so several column counts lead to
 the same division on the fullest column. Only the smallest of these is tried.
@@ -38,10 +38,10 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
 
     Args:
         spec: Model.
-        region_cols: Columns of the region.
+        region_cols: Number of columns of the region.
         with_hidden: True if two column counts also differ when their blocks of hidden features have
-            different sizes. This only matters for latent attention, which divides hidden features
-            over the attention columns.
+            different sizes. This only matters for latent attention, which partitions hidden
+            features across the attention columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller

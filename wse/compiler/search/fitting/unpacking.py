@@ -20,9 +20,9 @@ from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 
 MIN_SAVED_FRACTION: Final = 0.01
-"""Minimum fraction of a token's cycles that doubling the codes must save.
+"""Minimum fraction of a token's cycles that doubling the number of unpacked codes must save.
 
-Their scratch memory is no longer available for KV caches.
+The reason is that the scratch memory of the codes is no longer available for KV caches.
 """
 
 

@@ -1,6 +1,6 @@
 """Cycle count of products of tiles, and of unpacking quantised weights and converting their scales.
 
-M is the number of tokens, K of inputs, and N of outputs.
+M is the number of tokens, K is the number of inputs, and N is the number of outputs.
 
 Codes of quantised weights are unpacked by 16-bit operations, a few rows at a time, into a scratch
 buffer of the kernel.

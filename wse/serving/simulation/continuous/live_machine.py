@@ -181,7 +181,7 @@ class LiveMachine:
     def next_tokens(self, request: int, unfinished_passes: int, at_s: float) -> None:
         """Store when the tokens of a decode pass are due.
 
-        With speculative decoding, the tokens of an answer are distributed evenly over its passes.
+        With speculative decoding, the tokens of an answer are distributed evenly across its passes.
         """
         new_tokens = self._new_tokens.get(request)
         if new_tokens is not None:

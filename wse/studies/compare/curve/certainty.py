@@ -20,7 +20,7 @@ EQUAL: Final = 0.005
 """Relative difference below which two numbers are considered equal."""
 
 Crossover = Literal["always", "never", "above", "alone", "other"]
-"""Speeds at which wafers have the cheaper token.
+"""At which speeds tokens are cheaper on wafers than on GPUs.
 
 ``always`` and ``never`` mean at every speed and at no speed. With ``above``, GPUs are cheaper at
 low speeds, and wafers above a speed that GPUs reach as well. With ``alone``, wafers are cheaper

@@ -47,7 +47,7 @@ def compare(
 ) -> CompareResult:
     """Compare a model on several numbers of wafers, with several mappings and wafer links.
 
-    A mapping is a rule by which layers are distributed over PEs. The result has a row for each
+    A mapping is a rule by which layers are distributed across PEs. The result has a row for each
     combination and a verdict derived from the rows. A combination that is impossible has a row with
     the ``reason``. Rows with the same layout as another row are left out.
 

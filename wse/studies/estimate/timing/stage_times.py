@@ -222,7 +222,8 @@ class RouteReader:
             phase: Phase of the Program.
             step: Index of the step that sends the words.
             step_class: Class of the step, from ``Fabric.shape_classes``.
-            cycles: Cycles for which steps of a class keep their link busy. A new class is added.
+            cycles: For each class of steps, how many cycles a step keeps its link busy. The class
+                is added if it is missing.
         """
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer = self._program.stages[source].wafer
@@ -239,7 +240,7 @@ class RouteReader:
         return _Stream(number, cycles[step_class], from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
-        """Return the cycles for which a transfer keeps its link busy.
+        """Return how many cycles a transfer keeps its link busy.
 
         The time is determined by the words on the busiest link of the mesh or by the bytes on the
         link to another wafer or the host, whichever takes longer.

@@ -28,8 +28,8 @@ def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Rou
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        routing: Experts that each token selects. If None, tokens are assumed to be distributed over
-            the experts as evenly as possible.
+        routing: Experts that each token selects. If None, tokens are assumed to be distributed
+            across the experts as evenly as possible.
     """
     clock = RunTotals(Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes))
     if routing is None:

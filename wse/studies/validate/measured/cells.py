@@ -148,7 +148,7 @@ NOT_UTF_8: Final = "\N{REPLACEMENT CHARACTER}"
 """Character in place of bytes that are not UTF-8."""
 
 _TEXTS: Final = ("metric", "unit", "settings")
-"""Columns with texts that contain numbers."""
+"""Text columns that contain numbers."""
 
 _DIGITS: Final = re.compile(r"(?<![\w.])[0-9][0-9,]{12,}")
 _LAYERS: Final = re.compile(r"\s*[0-9]+(\s*-\s*[0-9]+)?(\s*\(.*\))?\s*", re.DOTALL)

@@ -55,9 +55,9 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
 """Columns of each table type."""
 
 TOLERANT: Final = ("inference",)
-"""Tables of which a wrong row is kept with its fault, instead of refusing the file.
+"""Tables in which an invalid row is kept, with its fault, instead of rejecting the file.
 
-Only the columns `REQUIRED` must be there. The cells of other missing columns count as empty, and
+Only the columns `REQUIRED` must be present. The cells of other missing columns count as empty, and
 unknown columns are ignored."""
 
 ELEMENT_BYTES: Final = {

@@ -29,7 +29,7 @@ The October 2024 release notes mention speculative decoding for the first time
 (news.ycombinator.com, item 41942822)."""
 
 NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"
-"""Whether a measurement states that speculative decoding was off or on, or states nothing."""
+"""Whether a measurement says that speculative decoding was off or on, or does not mention it."""
 
 _MONTH: Final = re.compile(r"\b(20[0-9]{2})(?:-(0[1-9]|1[0-2]))?(?:-[0-9]{2})?\b")
 _BITS: Final = re.compile(r"\b(4|8|16|32)[- ]?bits?\b")
@@ -232,7 +232,7 @@ def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: s
 
 
 def parallelism_of(m: Measurement) -> Parallelism | None:
-    """Return how a model is distributed over GPUs, or None if the number of GPUs is not stated.
+    """Return how a model is distributed across GPUs, or None if the number of GPUs is not stated.
 
     ``ADP`` in the text stands for data-parallel attention. ``EP`` stands for expert parallelism, in
     which each expert is stored entirely on one GPU.

@@ -12,7 +12,7 @@ from wse.models.catalogue import CONFIGURATIONS, origins
 from wse.models.configs.config import read_config
 
 LARGEST_NUMBER: Final = 10**12
-"""Largest number that is read from a text. No size or time of a run exceeds it."""
+"""Largest number that is read from a string. No size or time of a run exceeds it."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]+(\.[0-9]+)?|\.[0-9]+")
 

@@ -57,7 +57,7 @@ class ServingRow:
         weights: Name of the number format of the weights.
         gpu: Name of the GPU.
         stack: Name of the serving stack (software that serves models).
-        parallelism: How the model is distributed over GPUs.
+        parallelism: How the model is distributed across GPUs.
         users: Number of users in flight.
         prompt: Number of tokens per prompt.
         new: Number of tokens generated per user.

@@ -31,8 +31,7 @@ CLOCK_HZ: Final = 1.1e9
 """Clock frequency that the source uses to convert cycles to seconds, for both generations."""
 
 TOKENS: Final = 4096
-"""Number of prompt tokens and cached tokens if a measurement states none, as in the source's
-tables."""
+"""Prompt and cached tokens of measurements that do not specify them, from the source's tables."""
 
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
 """Sides of the squares on which the source ran prefill and decode of whole requests (section

@@ -142,7 +142,7 @@ def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
 
 
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
-    """Return by how many cycles a stream is delayed, and how many streams share its busiest place.
+    """Return how many cycles a stream is delayed, and how many streams share its busiest place.
 
     Several competitors may use the same place of the line. The delay is computed for each place,
     and the maximum counts. At a place with one competitor, the stream can send in the cycles in

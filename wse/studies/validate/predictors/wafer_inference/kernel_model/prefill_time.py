@@ -1,9 +1,9 @@
 """Cycle count of prefill: prompt chunks pass through the blocks of PEs that store the layers.
 
-Tokens are distributed over columns and the values of a vector over rows. A matrix product takes one
-step for each row of the block. In a step, a PE multiplies one tile of weights with its tokens, and
-then shifts weights and activations to its neighbours. A chunk attends to itself and to all earlier
-chunks. For each of them, first keys and then values are shifted by one PE per step.
+Tokens are distributed across columns and the values of a vector over rows. A matrix product takes
+one step for each row of the block. In a step, a PE multiplies one tile of weights with its tokens,
+and then shifts weights and activations to its neighbours. A chunk attends to itself and to all
+earlier chunks. For each of them, first keys and then values are shifted by one PE per step.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PrefillRun:
     def tokens(self) -> int:
         """Number of tokens of each chunk that one PE processes.
 
-        A chunk is distributed over the PE columns, and small chunks are padded.
+        A chunk is distributed across the PE columns, and small chunks are padded.
         """
         return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
 
