@@ -10,7 +10,8 @@ class Rope:
     """Rotary position embeddings (RoPE) of a model.
 
     Feature p of a head is rotated together with feature ``p + len(frequencies)``, by the angle
-    ``position * frequencies[p]``. Features from ``2 * len(frequencies)`` on are not rotated.
+    ``position * frequencies[p]``. Features with an index of at least ``2 * len(frequencies)`` are
+    not rotated.
 
     Attributes:
         frequencies: Angle per token in radians, as float32 values. They include any scaling for
@@ -76,7 +77,7 @@ class LinearAttention:
     is divided by its root mean square, and multiplied by a trained gain and by SiLU of a gate.
 
     Attributes:
-        key_heads, value_heads: Number of heads of queries and keys, and of values.
+        key_heads, value_heads: Number of query and key heads, and number of value heads.
         key_size, value_size: Features per key and per value.
         taps: Number of inputs per output of the convolution.
     """

@@ -125,7 +125,7 @@ class _MeshRows(NamedTuple):
 
 @helper_function
 def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
-    """Find the longest range of messages from ``begin`` on that contains only sums and multicasts.
+    """Find the longest range of sums and multicasts that starts at message ``begin``.
 
     The first message must not be a multicast. The range ends at or before message ``end`` and may
     be empty.

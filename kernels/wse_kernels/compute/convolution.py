@@ -63,8 +63,9 @@ def convolve_slices(
     """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
 
     y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel. The PE owns
-    its slices of queries and keys, and the value channels of its column from C * row on. The inputs
-    that the next tokens need are stored. Only SiLU is applied to the gates of these channels.
+    its slices of queries and keys, and the value channels of its column starting at C * row. The
+    inputs that the next tokens need are stored. Only SiLU is applied to the gates of these
+    channels.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

@@ -36,9 +36,9 @@ class _Sizes(NamedTuple):
     """Sizes of linear attention on a column of PEs, under the names that kernels use.
 
     Attributes:
-        Hk, G: Number of key heads, and of value heads per key head.
+        Hk, G: Number of key heads, and number of value heads per key head.
         D: Number of features of a key.
-        F, V: Number of features of a key, and of a value, on the column.
+        F, V: Numbers of features of a key and of a value on the column.
         K, N, key_rows: Partitioning of the state across rows.
         C: Maximum number of value channels that a PE convolves.
     """

@@ -84,7 +84,7 @@ class DecodeTimes:
         return self._sums[grid_index] + self._part(grid_index, context - self._contexts[grid_index])
 
     def _part(self, at: int, passes: int) -> float:
-        """Return the duration in seconds of the first n passes from a grid point on.
+        """Return the duration in seconds of the first n passes starting at a grid point.
 
         Between grid points, the duration of a pass is linear in the context. The sum is
         n t + s n (n - 1) / 2, where t is the duration at the grid point and s is the slope.

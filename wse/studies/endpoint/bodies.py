@@ -32,7 +32,7 @@ class StreamOptions(BaseModel):
 
 
 class AnswerBody(BaseModel):
-    """The fields that both kinds of requests have.
+    """Fields that both kinds of requests have in common.
 
     Attributes:
         model: Name of the model.

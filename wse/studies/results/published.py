@@ -36,7 +36,7 @@ class PublicPoint(Result):
     """A published speed of the model, or of a model with the same layers.
 
     The fields also record the conditions under which the source measured or offers this speed, such
-    as the machine and the number of users. What the source does not specify is None.
+    as the machine and the number of users. Fields that the source does not specify are None.
     """
 
     model: Annotated[str, Doc("the model as its source names it")]

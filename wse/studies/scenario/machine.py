@@ -43,7 +43,7 @@ class Draft(NamedTuple):
     Attributes:
         acceptance: How often drafts are accepted: a name, a list or a file, in the form of
             ``--draft``.
-        model: Name of the draft model; None for a draft head (one more layer of the model).
+        model: Name of the draft model; None for a draft head (an additional layer of the model).
         place: Where the draft runs; None for the default.
     """
 

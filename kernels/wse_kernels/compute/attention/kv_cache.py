@@ -28,7 +28,8 @@ def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, 
         E, Ev: Number of elements of a key and of a value on this PE, over all heads.
         capacity: Number of slots in the cache.
         tokens: Unused here. Maximum number of tokens that a row appends, used by the cycle model.
-        stride: The row appends every ``stride``-th of the new tokens, from its first token on.
+        stride: The row appends every ``stride``-th of the new tokens, starting with its first
+            token.
     """
     block, row, _ = place
     for i in range(ctl[row, 3]):

@@ -11,9 +11,9 @@ needed once.
    and the last. The rules are those of `wse.backends.fabric.line.line_time`, but PEs stay busy from
    one round to the next. The time from the end of the first round to the end of the last round, on
    the slowest of these lines, is divided equally among the subsequent rounds.
-3. If there are more rounds, two samples are computed on the middle line: one from the first round
-   on and one from the middle round on, because the root moves in opposite directions in the two
-   halves. The first rounds of a sample are not counted, until PEs are as busy as later on.
+3. If there are more rounds, two samples are computed on the middle line: one starting at the first
+   round and one starting at the middle round, because the root moves in opposite directions in the
+   two halves. The first rounds of a sample are not counted, until PEs are as busy as later on.
 
 PEs pass on sums in one of two ways (``store_and_forward``). Fused: words stream through a PE.
 Stored and forwarded: a PE receives and adds a whole message before it sends its own, so each

@@ -2,7 +2,7 @@
 
 Only the links of the mesh are simulated. Words between regions are simulated on the smallest
 rectangle that contains both. Words that leave a wafer are simulated up to the east edge of their
-region, and words that enter a wafer from the west edge of their region on.
+region, and words that enter a wafer starting at the west edge of their region.
 """
 
 from __future__ import annotations

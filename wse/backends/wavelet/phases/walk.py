@@ -16,8 +16,8 @@ steps, changes the state as follows:
    its own colours. A cache shift in a group is one of them.
 4. Other transfers are issued one by one. Cache shifts are simulated on their region, and words
    between regions on the smallest rectangle that contains both. Words to another wafer are
-   simulated up to the edge of their region, and from the edge of the other region on; the link in
-   between is left out. Words to the host are simulated up to the edge of their region.
+   simulated up to the edge of their region, and again starting at the edge of the other region; the
+   link in between is omitted. Words to the host are simulated up to the edge of their region.
 5. PEs are free when their last word has arrived or left. The cycle count of the group is the time
    by which it delays the cycle in which the last PE becomes free.
 """

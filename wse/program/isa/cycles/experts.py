@@ -1,6 +1,6 @@
 """Cycle counts of the kernels for products with experts, over all (token, expert) pairs of a PE.
 
-P is the number of pairs, M of tokens, K of inputs and N of outputs of an expert.
+There are P pairs and M tokens, and an expert has K inputs and N outputs.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
 
 
 def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
-    """Create the row of a combination of mapping, wafer count and objective that is impossible.
+    """Create the row of an impossible combination of mapping, wafer count and objective.
 
     Args:
         combination: The combination.

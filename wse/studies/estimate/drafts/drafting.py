@@ -2,7 +2,7 @@
 
 The following is assumed, with grade I because nothing is published about drafts on wafers:
 
-1. Without a draft model, the draft is a head: one more layer of the model, with the model's
+1. Without a draft model, the draft is a head: an additional layer of the model, with the model's
    embedding and output table, as in MTP and EAGLE. Model and head are compiled together. In a pass
    of that Program, the steps of the head's layer and the steps outside all layers belong to the
    draft. All steps except those of the head's layer belong to the model.
@@ -99,8 +99,9 @@ def wafer_drafter(
 ) -> WaferDrafter:
     """Return the deployment and timing of a model on wafers with a given draft head or draft model.
 
-    A draft head is one more layer: prompts go through it too, and its KV cache leaves less room for
-    users. With a draft model, the caches of the draft model must fit for all users as well.
+    A draft head is an additional layer: prompts go through it too, and its KV cache leaves less
+    room for users. With a draft model, the caches of the draft model must fit for all users as
+    well.
 
     Args:
         prepared_estimate: The request.

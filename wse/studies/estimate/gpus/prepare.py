@@ -206,8 +206,8 @@ def _draft(
 ) -> GpuServer | None:
     """Return the timing model of the draft head or draft model on GPUs; None if there is none.
 
-    The draft is a draft head (one more layer of the model), or a draft model with the number format
-    of its published weights. A draft model is split over all GPUs or stored on one of them,
+    The draft is a draft head (an additional layer of the model), or a draft model with the number
+    format of its published weights. A draft model is split over all GPUs or stored on one of them,
     whichever drafts a token faster.
 
     Args:

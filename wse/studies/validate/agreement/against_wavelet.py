@@ -1,6 +1,7 @@
 """Comparison of the fabric model with the wavelet reference, which simulates every cycle.
 
-Both time the same random configurations. The cycles may differ; the words per link must be equal.
+Both time the same random configurations. The cycle counts may differ, but the words per link must
+be the same.
 """
 
 from __future__ import annotations

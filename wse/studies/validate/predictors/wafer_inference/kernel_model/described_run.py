@@ -180,7 +180,7 @@ def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: in
 def max_layers(m: Measurement) -> int | None:
     """Return the number of layers in the fullest block, or None if it is not stated.
 
-    Of a stated range, this is the upper end.
+    If a range is stated, its upper end is returned.
     """
     numbers = re.findall(r"[0-9]+", m.text("layers_per_stage").partition("(")[0])
     return max((read_whole(number) or 0 for number in numbers), default=0) or None

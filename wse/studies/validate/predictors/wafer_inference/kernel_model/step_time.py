@@ -156,7 +156,7 @@ class StepTime:
 
         1. If blocks contain whole layers, a stage is one or several blocks.
         2. If attention is divided into two stages, the stages of a block's layers are attention
-           before the scores, attention from the scores on, and feed-forward.
+           before the scores, attention starting with the scores, and feed-forward.
         3. If there are at least as many stages as blocks, a stage is one block, which contains
            only attention or only feed-forward.
         4. Otherwise, a stage is one or several pairs of blocks, one with attention and one with
