@@ -179,7 +179,7 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that the transfer waits for one after another.
+        """Number of wafer-link latencies that the transfer incurs sequentially.
 
         Messages that travel at the same time count once.
         """

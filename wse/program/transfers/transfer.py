@@ -151,7 +151,7 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that the transfer waits for one after another."""
+        """Number of wafer-link latencies that the transfer incurs sequentially."""
         return 1
 
     @property

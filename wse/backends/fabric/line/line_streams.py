@@ -117,7 +117,7 @@ class LineStreams:
     def contention_cycles(self, piece: int, path: StreamPath, first: float, last: float) -> float:
         """Return the cycles that contention adds to a stream, and delay its competitors.
 
-        Streams are computed one after another. A competitor that was computed earlier is delayed
+        Streams are computed sequentially. A competitor that was computed earlier is delayed
         only if its words are stored at their destination; otherwise later computations have already
         used its times.
 

@@ -7,7 +7,7 @@ steps, changes the state as follows:
    unless the step runs in the task of the step before. An overlap group is instead started and
    awaited at one cost.
 2. Kernels, and patterns whose messages stay on their PEs, occupy the PEs of their rows for the
-   cycles that they cost. The kernels of a group run one after another, and so do the patterns in
+   cycles that they cost. The kernels of a group run sequentially, and so do the patterns in
    the group's chain. A task is dispatched for each pattern of the chain, unless it runs in the task
    of the kernel before it, and for each kernel after such a pattern. The lines of a pattern in the
    chain are assumed to be different from those of the rest of the group; conflicts of the two on
@@ -161,7 +161,7 @@ class PhaseWalk:
     def _run_in_chain(self, step: int, transfer: Transfer, idle: I64) -> None:
         """Simulate a pattern in the chain of an overlap group.
 
-        The steps of a chain run one after another, while the other steps of the group run. The
+        The steps of a chain run sequentially, while the other steps of the group run. The
         pattern starts on each PE when the previous steps of the chain have ended there.
 
         Args:

@@ -7,7 +7,7 @@ buffer of the kernel.
 
 A product is vectorised over its tokens. A product of one token is vectorised over its output
 features. Both are as in the released GEMM and GEMV kernels. The GEMV is a single mapped operation
-over its K vectors, without a loop of its own. A few tokens are multiplied one after another if that
+over its K vectors, without a loop of its own. A few tokens are multiplied sequentially if that
 needs fewer cycles.
 """
 

@@ -121,7 +121,7 @@ class UsersOfDrafts:
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
     """Return a function that computes how fast a machine is with a certain number of draft tokens.
 
-    The draft tokens are proposed one after another and then verified in one pass of the model. The
+    The draft tokens are proposed sequentially and then verified in one pass of the model. The
     returned function maps the pass times of a machine to the times of a verification pass and its
     draft passes.
 

@@ -118,7 +118,7 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
     """Return the cycles per token of a run.
 
     Forced tokens are known in advance, so they are pipelined through the stages. Free tokens are
-    generated one after another. If logits are computed for every forced token, the output head is
+    generated sequentially. If logits are computed for every forced token, the output head is
     one of the pipeline stages.
     """
     metric = m.text("metric")

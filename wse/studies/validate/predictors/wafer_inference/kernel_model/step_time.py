@@ -48,7 +48,7 @@ class LayerTime:
         return self.cycles(FEED_FORWARD, shard)
 
     def cycles(self, steps: Iterable[Step], shard: Shard) -> float:
-        """Return the total cycle count of steps that run one after the other.
+        """Return the total cycle count of steps that run sequentially.
 
         Args:
             steps: Steps of a layer.
