@@ -47,7 +47,7 @@ def _argument(field: RequestField) -> Argument:
     option = field.option
     doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
     none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""
-    unit = f" A number is in {option.unit}; a text has a unit." if option.unit not in ("", TOKEN) else ""
+    unit = f" A number is in {option.unit}; a string has a unit." if option.unit not in ("", TOKEN) else ""
     form = option.metavar if option.metavar and not option.metavar.isupper() else ""
     default = inspect.Parameter.empty if option.required else field.default
     return Argument(_type(field), default, form, f"{doc}{none}{unit}")

@@ -66,7 +66,7 @@ def claims(
         numbers: Numbers of the claims to check, from 1. Without numbers, all claims are checked.
         page: Markdown file to write, a page on all claims. The plots are written next to it.
         png: Image file to write, the plot of a single claim.
-        on_progress: Called with (claims done, claims in total, current computation).
+        on_progress: Called with (claims done, total claims, current computation).
     """
     from wse.studies.claims.study import decide_to_files
 
@@ -94,7 +94,7 @@ def scenario(
         html: HTML file to write, a page with tables and drawings.
         png: Image file to write, with the drawings.
         jobs: Number of processes. None uses all cores.
-        on_progress: Called with (placements done, placements in total, current placement).
+        on_progress: Called with (placements done, total placements, current placement).
     """
     from wse.studies.scenario.files import answer_to_files
 
@@ -128,8 +128,8 @@ def sweep(
         source: Values by field, such as ``{"model": "story", "batch": [1, 8]}``, where a list is an
             axis. Or a TOML file with such a grid, or a model. A field is an argument of `estimate`
             or a number of a wafer or its software, such as ``wafer.hop_cycles``.
-        sets: Further axes as texts in the form of ``--set``, such as ``batch=1,8``. Allowed only if
-            ``source`` is a file or a model.
+        sets: Additional axes as strings in the form of ``--set``, such as ``batch=1,8``. Allowed
+            only if ``source`` is a file or a model.
         output: Table to write, a ``.csv`` or ``.parquet`` file.
         jobs: Number of processes. None uses all cores.
         engine: ``ray`` runs on the workers of a Ray cluster instead of processes of this machine.
@@ -147,7 +147,7 @@ def sweep(
         x: Axis of the plot. None uses the axis with the most values.
         every_column: Whether the table also has evidence grades and, in words, the assumptions
             behind the numbers.
-        on_progress: Called with (settings done, settings in total, a text on settings without an
+        on_progress: Called with (settings done, total settings, a note on settings without an
             answer).
     """
     from wse.studies.sweep.request import grid_of_source, sweep_picture
@@ -208,7 +208,7 @@ def validate(
             ``refuse`` does not.
         against: ``wavelet`` compares the fabric model with the wavelet reference instead of
             measurements.
-        on_progress: Called with (rows done, rows in total, current kernel).
+        on_progress: Called with (rows done, total rows, current kernel).
     """
     if against is not None:
         return _agreement(against, on_progress or ignore, has_measurement_options=bool(files) or capacity != "report")

@@ -152,7 +152,7 @@ class BadMapping(BadInput):
 
 
 class BadDefects(BadInput):
-    """Error for dead PEs and links, given by a file or a rate, that cannot be used."""
+    """Error for a file or a rate of dead PEs and links that cannot be used."""
 
 
 class BadTrace(BadInput):

@@ -60,9 +60,9 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
 
 
 def path_exists(text: str) -> bool:
-    """Return whether a text is the path of an existing file or folder.
+    """Return whether a string is the path of an existing file or folder.
 
-    The result is False for a text that cannot be a path, such as one with a null character.
+    The result is False for a string that cannot be a path, such as one with a null character.
     """
     try:
         return Path(text).exists()
@@ -71,9 +71,9 @@ def path_exists(text: str) -> bool:
 
 
 def names_toml_file(text: str) -> bool:
-    """Return whether a text is meant as the path of a TOML file, not as the name of a bundled one.
+    """Return whether a string is meant as the path of a TOML file, not as a bundled file's name.
 
-    A text is a path if it ends in ``.toml``, contains a slash or backslash, or names an existing
+    A string is a path if it ends in ``.toml``, contains a slash or backslash, or names an existing
     file.
     """
     try:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 
 def known_name(text: str, known_names: Iterable[str]) -> str | None:
-    """Return the known name that a text stands for, or None.
+    """Return the known name that a string stands for, or None.
 
-    An exact match takes precedence. Otherwise, the text stands for a known name that differs from
+    An exact match takes precedence. Otherwise, the string stands for a known name that differs from
     it only in case, if there is exactly one.
 
     Args:

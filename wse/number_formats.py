@@ -140,14 +140,18 @@ MAX_GROUPS: Final = 256
 
 
 def codes_name(tensor: str) -> str:
-    """Return the name of the tensor ``[out, in]`` with the codes of a quantised tensor."""
+    """Return the name under which the codes (quantised weights) of a tensor are stored.
+
+    Args:
+        tensor: Name of a quantised weight matrix ``[out, in]``. The codes have the same shape.
+    """
     return f"{tensor}.codes"
 
 
 def scales_name(tensor: str) -> str:
-    """Return the name of the tensor ``[out, groups]`` that stores the scales of a quantised tensor.
+    """Return the name under which the scales of a quantised tensor are stored.
 
-    The argument may also be the name of a tile (the block of weights on one PE), which may contain
-    parts of several tensors.
+    The scales have the shape ``[out, groups]``. The argument may also be the name of a tile (the
+    block of weights on one PE), which may contain parts of several tensors.
     """
     return f"{tensor}.scales"

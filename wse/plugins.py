@@ -54,7 +54,7 @@ def plugins(group: str) -> tuple[tuple[str, Any], ...]:
         group: Name of the group, such as ``wse.patterns``.
 
     Returns:
-        For each entry point, in the order of their names: a text for messages that says where the
+        For each entry point, in the order of their names: a phrase for messages that says where the
         object comes from, and the object.
 
     Raises:
@@ -123,7 +123,7 @@ def _place(point: EntryPoint) -> str:
 
 
 def names_file_object(text: str) -> bool:
-    """Return whether a text has the form ``FILE.py:NAME``, which names an object in a user's file.
+    """Return whether a string has the form ``FILE.py:NAME``, a name in a user's Python file.
 
     >>> [names_file_object(text) for text in ("own/mine.py:mine", "chain", "mine.py")]
     [True, False, False]
@@ -132,7 +132,7 @@ def names_file_object(text: str) -> bool:
 
 
 def file_of(text: str) -> Path:
-    """Return the path in a text such as ``FILE.py:NAME@ARGUMENT``, without the rest.
+    """Return the path in a string such as ``FILE.py:NAME@ARGUMENT``, without the rest.
 
     >>> str(file_of("own/mine.py:mine@4")), str(file_of("regions.toml"))
     ('own/mine.py', 'regions.toml')
@@ -142,11 +142,11 @@ def file_of(text: str) -> Path:
 
 
 def refuse_file_alone(text: str, place: str = "") -> None:
-    """Raise BadInput if a text names a Python file without naming an object in the file.
+    """Raise BadInput if a string names a Python file without naming an object in the file.
 
     Args:
         text: Text that the user gave.
-        place: Option or configuration key whose value is the text, for the error message.
+        place: Option or configuration key whose value is the string, for the error message.
     """
     if text.endswith(".py"):
         message = f"{f'{place}: ' if place else ''}{text}: name what is in the file too, as {text}:NAME"
@@ -154,7 +154,7 @@ def refuse_file_alone(text: str, place: str = "") -> None:
 
 
 def object_of_file(text: str) -> Any:
-    """Return the object that a text of the form ``FILE.py:NAME`` names.
+    """Return the object that a string of the form ``FILE.py:NAME`` names.
 
     The file is executed on first use, and again after it has changed.
 

@@ -87,7 +87,7 @@ THREADS: int = config.NUMBA_NUM_THREADS
 """Maximum number of threads that the kernels of this process use."""
 
 MIN_CORE_S = 2e-5
-"""Seconds on one core below which a step is never distributed over several cores."""
+"""Seconds on one core below which a step is never distributed across several cores."""
 WAKES = 4
 """Minimum duration of a parallel step, as a multiple of the time to wake the other cores."""
 TRIALS = 40

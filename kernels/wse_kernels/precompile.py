@@ -1,6 +1,6 @@
 """Compilation of kernels before they are called, in several processes if many are not cached yet.
 
-In one process, numba compiles kernels one after another on a single core. Helper processes take
+In one process, numba compiles kernels sequentially on a single core. Helper processes take
 kernels from the end of the list, one at a time, and store the compiled code in the cache, from
 which this process loads it. If a helper cannot be started or dies, only the time of its kernel is
 lost. Without a writable cache there are no helpers.

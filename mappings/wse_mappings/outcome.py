@@ -69,7 +69,7 @@ def outcome_of(schedule: LineSchedule) -> PatternOutcome:
 
 
 def _faulty_messages(schedule: LineSchedule) -> str:
-    """Return a text that describes the first invalid message, or "" if all messages are valid.
+    """Return a message that describes the first invalid message, or "" if all messages are valid.
 
     The checks are:
 
@@ -222,6 +222,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Return a text that lists up to MAX_NAMED PEs, followed by the number of remaining PEs."""
+    """Return a message that lists up to MAX_NAMED PEs, followed by the number of remaining PEs."""
     ending = f" and {len(pes) - MAX_NAMED} more" if len(pes) > MAX_NAMED else ""
     return ", ".join(map(str, pes[:MAX_NAMED])) + ending

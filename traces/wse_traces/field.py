@@ -58,7 +58,7 @@ class Field:
         unit: Unit of the values.
         doc: Description of the values.
         labels: Names of the codes 0, 1, ...; empty if the values are not codes.
-        refers: Table whose row numbers the values are, or empty.
+        refers: Table to whose rows the values refer by row number; empty if they are no references.
         signed: Whether negative values are allowed.
     """
 
@@ -107,7 +107,7 @@ def code_field(path: str, table: str, labels: tuple[str, ...], doc: str) -> Fiel
 
 
 def text_field(path: str, table: str, doc: str) -> Field:
-    """Describe a column of a trace that contains short texts.
+    """Describe a column of a trace that contains short strings.
 
     Args:
         path: Path of the column.

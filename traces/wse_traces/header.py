@@ -18,7 +18,7 @@ class RunHeader:
         created_by: Program and version that write the trace.
         model: Name of the model.
         wafer: Name of the wafer.
-        mapping: Name of the mapping, the rule by which layers are distributed over PEs.
+        mapping: Name of the mapping, the rule by which layers are distributed across PEs.
         seed: Seed of random weights and of sampling.
         program_digest: Hexadecimal digest of the compiled Program.
         wafers: Number of wafers.
@@ -52,7 +52,7 @@ class Attribute:
         kind: Python type of the value.
         doc: Description of the value.
         path: Group that has the attribute.
-        room_bytes: Bytes reserved for a text that is known only at the end of a run.
+        room_bytes: Bytes reserved for a string that is known only at the end of a run.
     """
 
     name: str

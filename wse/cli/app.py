@@ -46,7 +46,7 @@ class PanelCommand(TyperCommand):
     """A command whose help lists its options under headings such as "Model" and "Output"."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the texts after the command's name in the usage line, such as ``[OPTIONS]``."""
+        """Return the words after the command's name in the usage line, such as ``[OPTIONS]``."""
         return ["[OPTIONS]", *(_argument(p) for p in self.get_params(ctx) if p.param_type_name == "argument")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -209,13 +209,13 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
 
 
 def _commands_with(option: str) -> list[str]:
-    """Return the names of the commands that have an option with the given name, such as ``--mesh``."""
+    """Return the names of the commands that have an option of a given name, such as ``--mesh``."""
     group = command()
     return [name for name in COMMANDS if option in _options(typer.Context(group.get_command(None, name)))]
 
 
 def _plain(error: Exception) -> str:
-    """Return the message of a typer error, with a lower-case first letter and no final full stop."""
+    """Return the message of a typer error, with a lower-case first letter and no full stop."""
     text = str(getattr(error, "message", error)).rstrip(".")
     return text[:1].lower() + text[1:]
 

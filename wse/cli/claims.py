@@ -45,10 +45,10 @@ def claims(
 
 
 def _number(text: str) -> int:
-    """Return the number of a claim, given as text.
+    """Parse the number of a claim.
 
     Raises:
-        BadInput: The text is not a whole number.
+        BadInput: The string is not a whole number.
     """
     from wse.errors import BadInput
 

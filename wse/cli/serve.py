@@ -1,4 +1,4 @@
-"""``wse serve``: answers the OpenAI API over HTTP at the speed of a predicted machine."""
+"""``wse serve``: serves the OpenAI API over HTTP at the speed of a predicted machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wse.studies.endpoint.request import EndpointRequest
 
 
 def serve(request: EndpointRequest) -> None:
-    """Answer the OpenAI API over HTTP, at the predicted speed.
+    """Serve the OpenAI API over HTTP, at the predicted speed.
 
     Clients such as chat programs, agents and load generators connect to the endpoint, and get each
     token when the predicted machine would send it. The model is not executed. To simulate many

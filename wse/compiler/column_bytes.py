@@ -58,10 +58,10 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     `wse.compiler.passes.shard`. Latent attention, linear attention and one-dimensional tensors are
     treated as evenly divided.
 
-    Quantised weights have one scale per group of inputs. For matrices whose inputs are divided over
-    columns, the scales of every group that the column touches are counted. For matrices whose
-    inputs are the hidden features, `WeightTypes.row_share` counts the scales instead. The scales of
-    attention are counted once, although two columns may store the same scale.
+    Quantised weights have one scale per group of inputs. For matrices whose inputs are partitioned
+    across columns, the scales of every group that the column touches are counted. For matrices
+    whose inputs are the hidden features, `WeightTypes.row_share` counts the scales instead. The
+    scales of attention are counted once, although two columns may store the same scale.
 
     Args:
         spec: Model.
@@ -164,8 +164,9 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
 def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
     """Return which fraction of a tensor the fullest column stores, for each way to divide tensors.
 
-    A tensor may be divided over the columns of a region evenly, by attention heads, by features of
-    a feed-forward block, and so on. Each of these ways has an index, such as ``_HEADS``.
+    A tensor may be partitioned across the columns of a region evenly, by attention heads, by
+    features of a feed-forward block, and so on. Each of these ways has an index, such as
+    ``_HEADS``.
 
     Args:
         spec: Model.

@@ -195,7 +195,7 @@ class Options:
 
     @property
     def across_wafers(self) -> bool:
-        """True if the mapping divides every op (operation of the model) over several wafers."""
+        """True if the mapping partitions every op of the model across several wafers."""
         return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property
@@ -243,13 +243,13 @@ def check_takes_drafts(spec: ModelSpec) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return a text naming the property of a model or request that rules out prefill by MeshGEMM.
+    """Return a phrase naming the property of a model or request that rules out prefill by MeshGEMM.
 
     MeshGEMM moves weights from PE to PE. Quantised weights are not supported because their scales
     and quantisation groups would have to move along with them.
 
     Returns:
-        A text such as ``experts`` for use in error messages; empty if MeshGEMM can be used.
+        A phrase such as ``experts`` for use in error messages; empty if MeshGEMM can be used.
     """
     if spec.latent is not None:
         return "latent attention"

@@ -38,7 +38,7 @@ def first_state(
         spec: Model to compile.
         wafer: Wafer to compile for. Its mesh is transposed if the choice says so.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
         choice: The decisions of a search: layout, chunk sizes and rewrites.
 
     Raises:
@@ -92,7 +92,7 @@ def compile_choice(
         spec: Model to compile.
         wafer: Wafer to compile for.
         software: Costs of the software on the wafer.
-        options: What the user requested, such as the mapping, the number of wafers and the element
+        options: The requested options, such as the mapping, the number of wafers and the element
             types.
         choice: Layout, chunk sizes and rewrites, which a search would otherwise decide.
         pipeline: Compiler passes in order. The last one must create the Program.

@@ -15,8 +15,8 @@ from wse_mappings.cuts.widths import ColumnBytes
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """Return a function that computes how much memory a token's attention scores need.
 
-    There is one score per query head and KV-cache entry. The cache entries are divided over the
-    rows of a region (a rectangle of PEs); the result is the total of all rows.
+    There is one score per query head and KV-cache entry. The cache entries are partitioned across
+    the rows of a region (a rectangle of PEs); the result is the total of all rows.
 
     Args:
         spec: Model.

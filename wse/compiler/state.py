@@ -28,12 +28,12 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionCut:
-    """Division of all dimensions of a model over the rows and columns of one stage's region.
+    """Partitioning of all dimensions of a model across the rows and columns of one stage's region.
 
     An index array has one row of indices for each row, or each column, of the region. It lists the
     elements of the dimension that are stored there, padded to equal length with -1. The hidden
-    vector is divided over rows in decode. On a square region, prefill with MeshGEMM divides it over
-    columns using the same array.
+    vector is partitioned across rows in decode. On a square region, prefill with MeshGEMM
+    partitions it across columns using the same array.
 
     Attributes:
         rows: Rows of the region.
@@ -241,7 +241,7 @@ class State:
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return how the dimensions of the model are divided over a stage's region of PEs.
+        """Return how the dimensions of the model are partitioned across a stage's region of PEs.
 
         Args:
             stage: Index of the stage.

@@ -71,7 +71,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         return layouts_made
 
     def checked_partition(demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Return the layers of each region, after checking that every layer is placed once, in order.
+        """Return the layers of each region after checking that all are placed once and in order.
 
         Raises:
             BadInput: A layer is missing, placed twice, or out of order.
@@ -109,7 +109,7 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
 
 
 def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
-    """Return a text describing the first error in a list of regions; "" if there is none.
+    """Return a message describing the first error in a list of regions; "" if there is none.
 
     A region is a rectangle of PEs that stores consecutive layers. Every region must start where the
     preceding region ends, and the last region must end with the last layer. Regions that store the

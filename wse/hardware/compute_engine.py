@@ -24,16 +24,16 @@ class ComputeEngineCosts:
     """Constants of software that runs one vector operation or message at a time on each PE.
 
     Attributes:
-        operation_cycles: Fixed cycles of one vector operation.
+        operation_cycles: Fixed cycles per vector operation.
         element_cycles: Cycles per element of a float32 operation with operands in SRAM.
         exponential_operations: Vector operations of an exponential.
         sigmoid_operations: Vector operations in addition to those of the exponential in SiLU.
         head_norm_operations: Vector operations that normalise one head.
         rotation_operations: Vector operations that rotate one head by its position.
-        multicast_cycles: Fixed cycles of a multicast by routers.
+        multicast_cycles: Fixed cycles per multicast by routers.
         multicast_word_cycles: Cycles per 32-bit word of a multicast.
         multicast_hop_cycles: Cycles per receiver on the line of a multicast.
-        relay_cycles: Cycles of a streamed relay in a reduce, besides ramps, hop and addition.
+        relay_cycles: Cycles per streamed relay in a reduce, besides ramps, hop and addition.
         forward_word_cycles: Cycles per word that an engine receives and sends again.
         stored_word_cycles: Cycles per word that a task stores and later reloads.
         stored_overlap_cycles: Cycles saved per PE because its words overlap with the next PE.

@@ -24,8 +24,8 @@ class Generation:
         read_bytes_per_cycle: Bytes per cycle that vector operations of a PE read from SRAM.
         adds_two_from_fabric: Whether an addition may receive both operands from the fabric;
             otherwise only one.
-        multicast_cycles: Measured cycles of a multicast to a line of PEs in addition to its hops
-            and words. None if there is no measurement.
+        multicast_cycles: Measured cycle count of a multicast to a line of PEs in addition to its
+            hops and words. None if there is no measurement.
     """
 
     digit: str
@@ -57,4 +57,4 @@ RECORDS: Final = {
 """The generations, keyed by name."""
 GENERATIONS: Final = tuple(RECORDS)
 VENDOR_LINK: Final = "vendor"
-"""Name of the link between wafers that the wafer's own file states."""
+"""Name of the link between wafers whose numbers are in the wafer's own file."""

@@ -14,14 +14,14 @@ _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*[xX×]\s*([0-9]{1,9})\s*")
 
 
 def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
-    """Return the numbers of rows and columns in a text of the form ROWSxCOLS.
+    """Parse the numbers of rows and columns in a string of the form ROWSxCOLS.
 
     Args:
         text: Text such as ``16x24``.
-        option: Option or key with the text, for the message.
+        option: Option or key with this value, for the message.
 
     Raises:
-        BadMesh: The text has a different form, or a side is outside 1 to 10,000.
+        BadMesh: The string has a different form, or a side is outside 1 to 10,000.
 
     >>> parse_mesh("16x24")
     (16, 24)

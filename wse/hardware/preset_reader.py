@@ -54,7 +54,7 @@ class PresetKind:
         texts: For each field that is not a number, a function that checks it, given the file, the
             field and the value. If a file has no ``name``, the file's own name is used.
         missing: Function that returns the error message for missing fields, given their names.
-        defaults: Values of texts that a file may omit.
+        defaults: Default values of string fields that a file may omit.
         generations: Generations for which a file may contain separate values of a number.
         aliases: Other names that users often give, mapped to the presets that they mean. They are
             suggested in the error message and not accepted.
@@ -83,7 +83,7 @@ class PresetKind:
         return tuple(_bundled_files(self))
 
     def bundled_name(self, text: str) -> str | None:
-        """Return the name of the bundled preset that a text stands for, ignoring case, or None."""
+        """Return the name of the bundled preset that a string names, ignoring case, or None."""
         return known_name(text, _bundled_files(self))
 
     def read(self, name_or_path: str) -> PresetContent:
@@ -170,7 +170,7 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
     """Read a preset file and the preset that it is based on.
 
     1. Read the base, if the file names one.
-    2. Check the texts and numbers of the file, which override the base's.
+    2. Check the strings and numbers of the file, which override the base's.
     3. Check that no field is missing.
 
     Args:

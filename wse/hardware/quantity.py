@@ -11,7 +11,7 @@ _QUANTITY: Final = re.compile(rf"({_NUMBER})\s*([A-Za-zµμ][A-Za-z/µμ]*)?")
 _FACTOR: Final = re.compile(rf"[x×*]\s*({_NUMBER})")
 _PREFIXED: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[kKMG]i?")
 LONGEST: Final = 40
-"""Maximum length of a quantity in characters. Longer texts are assumed to be mistakes."""
+"""Maximum length of a quantity in characters. Longer strings are assumed to be mistakes."""
 MAX_DIGITS: Final = 20
 """Number of digits at which integers are rejected, because Python parses very long ones slowly."""
 
@@ -49,14 +49,14 @@ def is_time(unit: str) -> bool:
 
 
 def read_quantity(text: str, unit: str) -> int | float | None:
-    """Return the number in a text, converted to a unit, or None if the text is not such a quantity.
+    """Parse a number, converting it to a unit. Return None if the string is not such a quantity.
 
     A number without a unit is assumed to be in ``unit``. Counts accept the prefixes k, M and G,
     which are multiples of 1,000, or of 1,024 for tokens. Ki, Mi and Gi are always multiples of
     1,024. A whole number is returned as an integer.
 
     Args:
-        text: A text such as "96 KiB".
+        text: A string such as "96 KiB".
         unit: Unit of the result, such as "byte/PE", "s", `TOKEN` or `COUNT`.
 
     >>> read_quantity("1.75GHz", "Hz"), read_quantity("96 KiB", "byte/PE")
@@ -79,13 +79,13 @@ def read_quantity(text: str, unit: str) -> int | float | None:
 
 
 def has_unit(text: str) -> bool:
-    """Return whether a text is a number followed by a unit or a prefix."""
+    """Return whether a string is a number followed by a unit or a prefix."""
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= LONGEST else None
     return match is not None and match[2] is not None
 
 
 def whole_number(text: str, unit: str = "") -> int | None:
-    """Return the integer in a text, or None if the text is not an integer.
+    """Parse an integer, or return None if the string is not one.
 
     Args:
         text: Fewer than MAX_DIGITS decimal digits, with an optional minus sign.
@@ -105,7 +105,7 @@ def whole_number(text: str, unit: str = "") -> int | None:
 
 
 def read_factor(text: str) -> float | None:
-    """Return the factor in ``x2``, ``×0.5`` or ``*2``, or None for any other text or a factor <= 0.
+    """Parse a positive factor such as ``x2``, ``×0.5`` or ``*2``, or return None.
 
     >>> read_factor("x2"), read_factor("×0.5"), read_factor("2"), read_factor("x-1")
     (2.0, 0.5, None, None)
@@ -116,7 +116,7 @@ def read_factor(text: str) -> float | None:
 
 
 def _unit_without_pe(unit: str) -> str:
-    """Return a unit without "/PE", because users give numbers per PE without it."""
+    """Return a unit without "/PE", which is not part of the units that users enter."""
     return unit.removesuffix("/PE")
 
 

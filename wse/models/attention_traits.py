@@ -1,4 +1,4 @@
-"""Traits of attention that `ModelSpec` lists: rotary positions, query factors, latent and linear attention."""
+"""Traits of attention: rotary positions, query factors, latent and linear attention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ class Rope:
     """Rotary position embeddings (RoPE) of a model.
 
     Feature p of a head is rotated together with feature ``p + len(frequencies)``, by the angle
-    ``position * frequencies[p]``. Features from ``2 * len(frequencies)`` on are not rotated.
+    ``position * frequencies[p]``. Features with an index of at least ``2 * len(frequencies)`` are
+    not rotated.
 
     Attributes:
         frequencies: Angle per token in radians, as float32 values. They include any scaling for
@@ -52,8 +53,8 @@ class Latent:
         q_rank: Size of the latent vector from which queries are computed; 0 if they are computed
             from the hidden vector.
         kv_rank: Size of the latent vector of keys and values.
-        nope_size: Number of unrotated query and key features per head.
-        rope_size: Number of rotated query and key features per head.
+        nope_size: Number of non-rotary query and key dimensions per head.
+        rope_size: Number of rotary query and key dimensions per head.
         value_size: Number of value features per head.
         norm_eps: Epsilon of the root mean square norms of the latent vectors.
     """
@@ -76,7 +77,7 @@ class LinearAttention:
     is divided by its root mean square, and multiplied by a trained gain and by SiLU of a gate.
 
     Attributes:
-        key_heads, value_heads: Number of heads of queries and keys, and of values.
+        key_heads, value_heads: Number of query and key heads, and number of value heads.
         key_size, value_size: Features per key and per value.
         taps: Number of inputs per output of the convolution.
     """

@@ -1,8 +1,8 @@
-"""Download models by their name on a hub with ``huggingface_hub``, which has a cache and a token.
+"""Download models from a hub by repository name, using the cache and token of huggingface_hub.
 
-Only files that wse can read are downloaded: the configuration, the tokenizer and safetensors files,
-which contain no code. Their readers treat them as untrusted. The package is imported only if a
-model is named by its repository.
+Only files that wse can read are downloaded: the configuration, the tokenizer and safetensors files.
+None of these contain code, and their readers treat them as untrusted. The package
+``huggingface_hub`` is imported only if a model is specified by its repository.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class HubReference:
 
 
 def hub_reference(text: str) -> HubReference | None:
-    """Return the model on a hub that a text names: ``org/name`` or ``org/name@revision``.
+    """Return the model on a hub that a string names: ``org/name`` or ``org/name@revision``.
 
-    The result is None if the text is a path instead: if such a file or folder exists, if the part
-    before the first slash exists, or if the text has the suffix of a file.
+    The result is None if the string is a path instead: if such a file or folder exists, if the part
+    before the first slash exists, or if the string has the suffix of a file.
     """
     match = _REFERENCE.fullmatch(text)
     if match is None or text.endswith(_FILE_SUFFIXES) or path_exists(text) or path_exists(text.partition("/")[0]):

@@ -18,8 +18,8 @@ class Layer:
         rotary: Whether queries and keys are rotated by their positions.
         window: Number of tokens that a token attends to, including itself. None if there is no
             window.
-        chunk: Length of the chunks into which the text is divided. A token attends only to its own
-            chunk. None if the layer attends across the whole text.
+        chunk: Length of the chunks into which a sequence is divided. A token attends only to its
+            own chunk. None if the layer attends across the whole text.
         experts: Whether the feed-forward block is a mixture of experts.
         linear: Whether linear attention with a state of constant size replaces attention with a KV
             cache. The fields above except ``experts`` then have no meaning.
@@ -45,9 +45,9 @@ class Experts:
         ffn_size: Width of an expert.
         scoring: Function that turns router outputs into scores: ``softmax`` or ``sigmoid``.
         normalised: Whether the weights of the selected experts are divided by their sum.
-        mixer_tolerance: If not None, experts are weighed by a sparse mixer (arXiv 2409.12136, without
-            its random choices in training). With the outputs x of the router, the weight of an
-            expert is its softmax over the experts that have not been selected before it and for
+        mixer_tolerance: If not None, experts are weighted by a sparse mixer (arXiv 2409.12136,
+            without its random choices in training). With the outputs x of the router, the weight of
+            an expert is its softmax over the experts that have not been selected before it and for
             which max x - x is at most 2 * tolerance * max(|x|, max x). Weights are not normalised.
         scale: Factor applied to the weights last.
         groups: Number of equal-sized groups of experts.
@@ -57,9 +57,9 @@ class Experts:
             does not affect the weights.
         router_bias: Whether the router adds a trained vector.
         weighs_input: Whether the weights multiply the input of an expert instead of its output.
-        shared_size: Width of an additional block that every token uses; 0 if there is none.
-        shared_gate: Whether the output of this block is multiplied by the sigmoid of a trained
-            projection of its input.
+        shared_size: Width of the shared expert, a block that every token uses; 0 if there is none.
+        shared_gate: Whether the output of the shared expert is multiplied by the sigmoid of a
+            trained projection of its input.
     """
 
     count: int
@@ -127,14 +127,14 @@ class ModelSpec:
             ``rope``. Both rotate the same number of features.
         ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
         vocab_size: Number of tokens in the vocabulary.
-        context_limit: Maximum number of tokens in a text.
+        context_limit: Maximum number of tokens in a sequence.
         norm_eps: Epsilon of the norms.
         head_bias: Whether the output head adds a trained vector.
         tied_embedding: Whether the embedding table also serves as the output head.
         dtype: Element type of all unpacked tensors in the checkpoint: ``float32``, ``float16`` or
             ``bfloat16``.
-        bos_token_id: Token that starts a text; None if there is none.
-        eos_token_ids: Tokens that end a text.
+        bos_token_id: Token that starts a sequence; None if there is none.
+        eos_token_ids: Tokens that end a sequence.
         qkv_bias, output_bias: Whether these attention projections add a trained vector.
         head_norm: Norm of each head's queries and keys. ``rms``: root mean square with a trained
             gain, before rotation. ``rms_all``: the same over the features of all heads together.
@@ -247,7 +247,7 @@ class ModelSpec:
 
     @property
     def rotary_size(self) -> int:
-        """Number of rotated features per head; 0 if no layer uses rotation."""
+        """Number of rotary dimensions per head; 0 if no layer uses rotation."""
         return 0 if self.rope is None else 2 * len(self.rope.frequencies)
 
     @property

@@ -114,7 +114,7 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
     The request is resolved as follows:
 
     1. A function is called to make the pattern; nothing is looked up.
-    2. In a text, a number after ``@`` is separated from the name.
+    2. In a string, a number after ``@`` is separated from the name.
     3. ``FILE.py:NAME`` is an object in a user's file.
     4. Any other name refers to a reduce, a collective based on a reduce, or another collective.
 

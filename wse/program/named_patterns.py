@@ -1,6 +1,6 @@
 """Communication patterns of a line of PEs, requested by name, from a Python file, or as a function.
 
-A pattern is made from a reduce of a line into its end, or it is a collective of its own.
+A pattern is built from a reduce of a line into its first PE, or it is a collective of another kind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NamedPattern:
         make: Function that makes the pattern for a number of PEs, a number of words per PE, and the
             cycles that one PE needs to receive, add and forward a word (level_cycles).
         form: (collective, algorithm) names with which `wse.backends.fabric.line.closed_forms` finds
-            a formula for the cycles of the pattern; None if there is no formula.
+            a formula for the cycle count of the pattern; None if there is no formula.
         reduce: For a pattern from a user's file, the reduce on which it is based, which may come
             with formulas of its own. None for all other patterns.
     """

@@ -49,7 +49,7 @@ def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> Rang
 
 
 def interval_text(interval: RangeResult | None, text: Callable[[float], str]) -> str:
-    """Return an interval as text, such as ``(90 %: 560 to 790 µs)``; empty if it has no width.
+    """Format an interval, such as ``(90 %: 560 to 790 µs)``; empty if it has no width.
 
     A unit that both ends share is printed once.
 
@@ -69,7 +69,7 @@ def with_interval(value: str, unit: str, interval: RangeResult | None, text: Cal
     """Return a figure with its unit and interval, such as ``950 tokens/s (90 %: 700 to 1,100)``.
 
     Args:
-        value: The figure as text.
+        value: The formatted figure.
         unit: Its unit, with a space before it, or an empty string.
         interval: Its interval; None if unknown.
         text: Function that formats the ends of the interval.
@@ -103,7 +103,7 @@ def percent_text(fraction: float) -> str:
 def share_above(first: F64, second: F64) -> float:
     """Return the fraction of samples in which the first machine's figure exceeds the second's.
 
-    Samples with equal figures count half.
+    Samples with the same figure count half.
 
     Args:
         first: float64 ``[samples]``, figure of the first machine.

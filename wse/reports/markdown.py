@@ -1,4 +1,4 @@
-"""Tables as Markdown, for pages and for pasting."""
+"""Format tables as Markdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[s
 def tables_as_markdown(tables: Sequence[Table]) -> str:
     """Return tables as Markdown, each under its title.
 
-    Texts are escaped, numbers are right-aligned, and the best value of a column is bold. Tables
+    Strings are escaped, numbers are right-aligned, and the best value of a column is bold. Tables
     without rows are omitted.
     """
     return "\n\n".join(_table(table) for table in tables if table.rows) + "\n"
@@ -51,7 +51,7 @@ def _table(table: Table) -> str:
 
 
 def _item(texts: Sequence[str]) -> str:
-    """Return the texts of a row as a Markdown list item, with the first text as its name."""
+    """Format a row as a Markdown list item, with the first cell as its name."""
     name, text = texts[0], " ".join(texts[1:])
     return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
 
@@ -63,5 +63,5 @@ def _cell(column: Column, row: Row, best: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text on one line, with Markdown's special characters escaped."""
+    """Return a string on one line, with Markdown's special characters escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

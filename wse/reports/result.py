@@ -1,4 +1,4 @@
-"""Base class of the results of studies, which are typed in Python and plain in JSON.
+"""Base class for the results of studies: typed objects in Python, plain values in JSON.
 
 A result is a frozen dataclass. The type of each field is ``Annotated`` with its description
 (``Doc``), from which the reference of the JSON keys is generated. In JSON, the fields become keys

@@ -14,7 +14,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(value: str) -> str:
-    r"""Return a text as a CSV cell that spreadsheets do not execute as a formula.
+    r"""Return a string as a CSV cell that spreadsheets do not execute as a formula.
 
     A possible formula is prefixed with an apostrophe, so that spreadsheets read the cell as text.
     Control characters become visible escape sequences.
@@ -70,7 +70,7 @@ def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _element(value: Any) -> str:
-    """Return a list item as text, with the values of an inner list or mapping joined by colons."""
+    """Format a list item, with the values of an inner list or mapping joined by colons."""
     numbers = list(value.values()) if isinstance(value, dict) else value
     return ":".join(map(str, numbers)) if isinstance(numbers, list) else str(value)
 

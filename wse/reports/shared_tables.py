@@ -1,4 +1,4 @@
-"""Tables and texts that studies and views of traces share: cycles, SRAM, experts, prices, tiles."""
+"""Tables and phrases shared by studies and trace views: cycles, SRAM, experts, prices, tiles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scale_note(price: PriceEnds, machine: str) -> str:
 
 
 def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:
-    """Return a text with a price, its range, its machine and its source.
+    """Return a phrase with a price, its range, its machine and its source.
 
     Args:
         price: Low end, value and high end in USD per hour.
@@ -165,7 +165,7 @@ def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table that shows how evenly tokens are distributed over experts.
+    """Return a table that shows how evenly tokens are distributed across experts.
 
     For prompts and for generated tokens, the table shows the expert with the largest fraction of
     its layer's tokens, and the number of experts without tokens.

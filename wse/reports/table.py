@@ -39,11 +39,11 @@ class Column:
         best: Whether the largest or the smallest value of the column is marked.
         priority: On a narrow terminal, columns with the largest priority are omitted first, and
             columns with 0 last, from right to left. The first column is never omitted.
-        wraps: Whether a long text may continue on additional lines.
+        wraps: Whether a long cell may continue on additional lines.
         style: Style of the cells on a terminal, in rich's notation.
         min_width: Minimum width of a column that wraps, in characters. Other columns are omitted
             before it becomes narrower.
-        width: Width of the column on a terminal, in characters. Longer texts are truncated. None
+        width: Width of the column on a terminal, in characters. Longer cells are truncated. None
             means as wide as needed.
     """
 
@@ -139,10 +139,10 @@ def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ..
 
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
-    """Return a two-column table of names and texts, without headings.
+    """Return a two-column table of names and values, without headings.
 
     Args:
-        rows: Names and texts.
+        rows: Names and values.
         title: Title of the table.
         note: Remark next to the title.
     """

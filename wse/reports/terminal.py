@@ -1,4 +1,4 @@
-"""Terminal output: width, numbers, bars, and escaping of texts that could control the terminal."""
+"""Terminal output: width, numbers, bars, and escaping of control characters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colou
 def console_on(stream: TextIO) -> Console:
     """Return a rich console for printing to a stream.
 
-    The console is at most 100 columns wide, and texts are printed without interpreting any markup.
+    The console is at most 100 columns wide, and strings are printed without interpreting any
+    markup.
     """
     console = _Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -71,12 +72,12 @@ class _TrimmedFile:
 
 
 def printable(text: object) -> str:
-    """Return an object as text on one line, with control characters as visible escape sequences."""
+    """Format an object on one line, with control characters as visible escape sequences."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def printable_text(text: str) -> str:
-    """Return a text with control characters other than tabs and line breaks made visible."""
+    """Return a string with control characters other than tabs and line breaks made visible."""
     return "".join(c if c in "\n\t" else printable(c) for c in text)
 
 
@@ -126,11 +127,11 @@ def heading(console: Console, text: str, note: str = "") -> None:
 def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
     """Print name-text pairs in two indented columns.
 
-    Long texts are wrapped and never truncated. Names use at most half of the width.
+    Long values are wrapped and never truncated. Names use at most half of the width.
 
     Args:
         console: Console to print on.
-        rows: Names and texts.
+        rows: Names and values.
     """
     table = plain_table()
     name_width = max((cell_len(name) for name, _ in rows), default=0)
@@ -172,10 +173,10 @@ def bar(fraction: float, width: int, colour: str = "") -> Text:
 
 
 def count(number: float) -> str:
-    """Return a number as text, with decimals only if it is small and not whole.
+    """Format a number, with commas between thousands.
 
-    Thousands are separated by commas. Numbers of at least 1 that are neither large nor whole have
-    one decimal, and smaller numbers have two significant digits.
+    Integers and numbers of at least 100 have no decimals. Other numbers have one decimal if they
+    are at least 1, and two significant digits if they are smaller.
     """
     if number == int(number) or abs(number) >= 100:
         return f"{round(number):,}"
@@ -226,7 +227,7 @@ def ranged(value: float, low: float, high: float, text: Callable[[float], str] =
 
 
 def range_text(low: float | None, high: float | None, formatter: Callable[[float], str]) -> str:
-    """Return a range as text, or "" if both ends are equal or the range is unknown.
+    """Format a range, or return "" if both ends are equal or the range is unknown.
 
     Args:
         low: Low end of the range; None if unknown.
@@ -240,7 +241,7 @@ def range_text(low: float | None, high: float | None, formatter: Callable[[float
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """Return ascending whole numbers as text. Three or more consecutive numbers become a range.
+    """Format ascending integers. Three or more consecutive numbers become a range.
 
     >>> number_ranges([0, 1, 2, 3, 5, 6, 9])
     '0–3, 5, 6, 9'
@@ -255,7 +256,7 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Return a fraction as a percentage. Small positive fractions are written as "<0.1 %"."""
+    """Format a fraction as a percentage with one decimal; "<0.1 %" between 0 and 0.1 %."""
     if 0 < fraction < 0.001:
         return "<0.1 %"
     return f"{fraction:.1%}".replace("%", " %")
@@ -281,7 +282,7 @@ def seconds(number: float) -> str:
 
 
 def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, joint: str = " ") -> str:
-    """Return the bandwidth of a link as text, with its latency if known.
+    """Format the bandwidth of a link, with its latency if known.
 
     Args:
         bytes_per_s: Bandwidth.
@@ -296,7 +297,7 @@ def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, join
 
 
 def hertz(number: float) -> str:
-    """Return a frequency as text in GHz or MHz."""
+    """Format a frequency in GHz or MHz."""
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
 
 

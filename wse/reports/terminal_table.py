@@ -72,7 +72,7 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
 
     Columns whose cells are all empty are omitted. Of the others, columns with the largest
     ``priority`` are omitted first, starting with the rightmost. The first column is always shown,
-    and so are columns with priority 0 whose texts can wrap.
+    and so are columns with priority 0 whose cells can wrap.
 
     Args:
         console: Console to print on, which determines the width.
@@ -115,7 +115,7 @@ def _is_marked(column: Column, table: Table) -> bool:
 
 
 def _cells(column: Column, table: Table) -> list[Text]:
-    """Return the texts of a column's cells, with the best ones marked."""
+    """Return the formatted cells of a column, with the best ones marked."""
     best = column.best_value(table.rows)
     return [_cell(column, row, best) for row in table.rows]
 
@@ -144,7 +144,7 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
 def _needed_width(column: Column, table: Table) -> int:
     """Return the width that a column needs for its heading and cells, in characters.
 
-    If the texts of the column can wrap, the result is at most its minimum width.
+    If the cells of the column can wrap, the result is at most its minimum width.
     """
     cells = _cells(column, table)
     text_width = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))

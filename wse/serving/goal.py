@@ -25,9 +25,9 @@ PURPOSES: Final = {
 
 
 def purpose_text(objective: str | None) -> str:
-    """Return the text that reports append to the name of a layout to state its objective.
+    """Return the phrase that reports append to the name of a layout to state its objective.
 
-    The text is " for throughput" if the layout was chosen for throughput, and "" otherwise.
+    It is " for throughput" if the layout was chosen for throughput, and "" otherwise.
     """
     return f" for {THROUGHPUT}" if objective == THROUGHPUT else ""
 

@@ -6,7 +6,7 @@ All commands take these figures from here. The definitions follow load generator
     TTFT              time to first token, from the request to its first token, with waiting
     TPOT              time per output token: (request latency - TTFT) / (output tokens - 1)
     tokens/s/user     1 / TPOT
-    throughput        output tokens of all requests per second, while prompts are read too
+    throughput        output tokens of all requests per second, while prompts are processed too
     USD per million   price per hour of all machines / output tokens per hour, prompts included
 """
 
@@ -120,7 +120,7 @@ class OperatingPoint:
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
     """Return the latency, throughput and cost for a constant number of requests in flight.
 
-    Requests are distributed evenly over the replicas. Latencies apply to the replica with the most
+    Requests are distributed evenly across the replicas. Latencies apply to the replica with the most
     requests. Requests whose KV caches do not fit wait for their first token.
 
     Args:

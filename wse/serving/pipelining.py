@@ -42,9 +42,9 @@ def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
     """Return the mean number of cycles between the ends of consecutive passes in a pipeline.
 
     Several streams are in flight concurrently, and consecutive passes may belong to different
-    streams. In the steady state, the result is max(T / M, s). T is the duration of a pass alone, M
-    the number of streams, and s the work of the busiest server (a stage or a link for which passes
-    queue).
+    streams. In the steady state, the result is max(T / M, s). T is the duration of a pass that runs
+    alone, M the number of streams, and s the work of the busiest server (a stage or a link for
+    which passes queue).
 
     Args:
         route: Route of a pass, the same for all.
@@ -94,8 +94,8 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
 def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles: float) -> float:
     """Return the mean fraction of the time that the given servers are idle during some passes.
 
-    For M passes over S equal stages, from an empty pipeline to an empty pipeline, the fraction is
-    (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
+    For M passes over S identical stages, from an empty pipeline to an empty pipeline, the fraction
+    is (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
 
     Args:
         routes: Route of each pass.

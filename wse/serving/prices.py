@@ -17,11 +17,11 @@ WAFER: Final = "wafer"
 HIGHEST_USD_PER_HOUR: Final = 10**6
 
 Price = str | Mapping[str, float]
-"""Prices as given: a text such as ``wafer=60,h200=2.5``, or a mapping with the same content."""
+"""Prices as specified: a string such as ``wafer=60,h200=2.5``, or an equivalent mapping."""
 
 
 def read_prices(price: Price | None) -> dict[str, float]:
-    """Return the prices that a user states in USD per hour, keyed by machine name.
+    """Return the prices that a user specifies, in USD per hour, keyed by machine name.
 
     Preset names in a different case are replaced by the proper names.
 
@@ -136,7 +136,7 @@ def _known_machines() -> set[str]:
 
 
 def _pair(text: str) -> tuple[str, float]:
-    """Return the name and the price in a text such as ``h200=2.5`` (USD per hour)."""
+    """Parse the name and the price in a string such as ``h200=2.5`` (USD per hour)."""
     name, _, amount = (part.strip() for part in text.partition("="))
     usd_per_hour = read_quantity(amount, COUNT)
     if not name or usd_per_hour is None:

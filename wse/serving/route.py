@@ -43,8 +43,8 @@ def alone_cycles(route: PassRoute) -> float:
 def route_counts(routes: Sequence[PassRoute]) -> dict[PassRoute, int]:
     """Count how often each distinct route occurs, in the order of the first occurrences.
 
-    Equal routes are often the same object, so objects are counted first. This is faster, because
-    routes may be long and take time to hash.
+    Identical routes are often the same object, so objects are counted first. This is faster,
+    because routes may be long and take time to hash.
     """
     objects = {id(route): route for route in routes}
     counts: Counter[PassRoute] = Counter()

@@ -1,10 +1,10 @@
 """Closed form of the steady state of a machine that serves a constant number of identical requests.
 
-A *round* is the time in which every decoding request gets one token. A prompt is read over R
+A *round* is the time in which every decoding request gets one token. A prompt is processed over R
 rounds, alongside the requests that decode. In a closed loop of N requests that start at equal
-intervals, the prompt of every other request is read once while a request decodes. With T additional
-tokens per request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a
-prompt:
+intervals, the prompt of every other request is processed once while a request decodes. With T
+additional tokens per request, rounds of D seconds without a prompt, and rounds of P seconds with a
+part of a prompt:
 
     answer_s  = (T - (N - 1) R) D + (N - 1) R P
     request_s = R P + answer_s
@@ -17,8 +17,8 @@ adds to the requests in flight.
 
 The machine is saturated if more requests do not raise the rate. This happens in two cases:
 
-1. All rounds are full: N R f = R + T. Additional requests wait for their prompts to be read, and
-   the time per token stays constant.
+1. All rounds are full: N R f = R + T. Additional requests wait for their prompts to be processed,
+   and the time per token stays constant.
 2. Decoded tokens alone keep the machine fully occupied. Each additional request lengthens the
    rounds.
 
@@ -38,7 +38,7 @@ MAX_STEPS: Final = 100
 
 
 class PromptRounds(NamedTuple):
-    """Number and duration of the rounds in which one prompt is read.
+    """Number and duration of the rounds in which one prompt is processed.
 
     A round is the time in which every decoding request gets one token.
 
@@ -57,11 +57,11 @@ class _RequestTimes(NamedTuple):
     """Duration of the parts of a request in the steady state.
 
     Attributes:
-        reading_s: Seconds in which the prompt is read.
+        reading_s: Seconds in which the prompt is processed.
         answer_s: Seconds from the first to the last token.
-        prompts_at_arrival: Number of prompts that are read in the round in which the request
+        prompts_at_arrival: Number of prompts that are processed in the round in which the request
             arrives. It is 0 if some rounds read no prompt: if requests start at equal intervals,
-            each one then arrives after the prompt of the previous one has been read.
+            each one then arrives after the prompt of the previous one has been processed.
     """
 
     reading_s: float
@@ -80,10 +80,10 @@ class RoundCosts(Protocol):
         """Return how many seconds a request waits for its first token without using the machine.
 
         Args:
-            other_requests: Number of other requests whose prompts are read or whose tokens are
+            other_requests: Number of other requests whose prompts are processed or whose tokens are
                 decoded.
-            prompts: Number of prompts that are read in the round that is running when the request
-                arrives; 0 or at least 1.
+            prompts: Number of prompts that are processed in the round that is running when the
+                request arrives; 0 or at least 1.
         """
 
     def is_busy(self, decoding: float) -> bool:
@@ -93,20 +93,20 @@ class RoundCosts(Protocol):
         """
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the duration in seconds of a round in which no prompt is read.
+        """Return the duration in seconds of a round in which no prompt is processed.
 
         In a round, each of the ``decoding`` requests (at least one) gets one token.
         """
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the number and duration of the rounds in which a prompt is read.
+        """Return the number and duration of the rounds in which a prompt is processed.
 
         In a round, each decoding request gets one token.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
-            prompts: Number of prompts that are read in each round, at least 1. A prompt that fills
-                only a part of a round (`PromptRounds.fill`) leaves room for others.
+            prompts: Number of prompts that are processed in each round, at least 1. A prompt that
+                fills only a part of a round (`PromptRounds.fill`) leaves room for others.
         """
 
 
@@ -176,8 +176,8 @@ class ClosedLoop:
         """Return the steady state of the requests in rounds, and the seconds for which others wait.
 
         A round is the time in which every decoding request gets one token. A request takes part in
-        rounds while its prompt is read and its answer is decoded. Before that, it may have to wait
-        until the rounds have room for its prompt.
+        rounds while its prompt is processed and its answer is decoded. Before that, it may have to
+        wait until the rounds have room for its prompt.
 
         Args:
             requests: Number of requests.
@@ -196,7 +196,7 @@ class ClosedLoop:
         return state, self.costs.wait_s(others_fraction * requests, times.prompts_at_arrival)
 
     def _request_times(self, in_rounds: float, other_requests: float) -> _RequestTimes:
-        """Return how long it takes to read a prompt and then to decode the answer.
+        """Return how long it takes to process a prompt and then to decode the answer.
 
         A round takes D seconds without a part of a prompt and P seconds with it. With R rounds per
         prompt, T tokens after the first and n other requests, the prompt takes R P seconds and the
@@ -204,7 +204,7 @@ class ClosedLoop:
 
         Args:
             in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
-            other_requests: Number of other requests whose prompts are read while an answer is
+            other_requests: Number of other requests whose prompts are processed while an answer is
                 decoded.
         """
         further_tokens = self.new_tokens - 1
@@ -235,16 +235,16 @@ class ClosedLoop:
         """Minimum number of requests in flight at which every round is full of prompt tokens.
 
         In a round, each decoding request gets one token. A request takes part in R + T rounds: its
-        prompt is read in R rounds, of which it fills the fraction f, and T tokens follow the first.
-        With N requests, prompts fill every round if N R f = R + T.
+        prompt is processed in R rounds, of which it fills the fraction f, and T tokens follow the
+        first. With N requests, prompts fill every round if N R f = R + T.
         """
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
             """Return N R f - R, which equals T if the prompts of N requests fill every round.
 
-            R is the number of rounds in which a prompt is read, f the fraction of these rounds that
-            it fills, and T the number of tokens after the first.
+            R is the number of rounds in which a prompt is processed, f the fraction of these rounds
+            that it fills, and T the number of tokens after the first.
             """
             prompt = self.costs.prompt_rounds(max(0.0, requests - 1))
             return prompt.rounds * (requests * prompt.fill - 1)

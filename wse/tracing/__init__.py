@@ -1,1 +1,1 @@
-"""Traces: recording of runs and estimates, queries, print-outs, exports, and the HTML page."""
+"""Traces: recording of runs and estimates, queries, printed views, exports, and the HTML page."""

@@ -64,7 +64,7 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the same kernel as `over_blocks`, but with its loop distributed over all CPU cores."""
+    """Return the same kernel as `over_blocks`, but with its loop run in parts on all CPU cores."""
     parameters = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", parameters), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({parameters}):\n    over_cores(part, {_BEGIN}, {_END}, ({parameters}))\n"

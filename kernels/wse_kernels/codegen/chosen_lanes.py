@@ -77,7 +77,7 @@ def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
     has these arguments:
 
     - pointers to the target, the source and the choices (one byte per lane)
-    - the number of lanes, the number of rows, and the number of elements from one row to the next
+    - the number of lanes, the number of rows, and the row stride in elements
 
     Each vector of choices is loaded once for all rows. The last vector may overlap the previous one
     and copy some lanes again. If there are fewer lanes than vector elements, they are copied one by

@@ -1,4 +1,4 @@
-"""Distribution of a range over all CPU cores by calling a function for one part of it on each core.
+"""Distribution of a range across all CPU cores: each core calls a function for one part of it.
 
 Numba's own parallel loops compile their body five times: as a function, in a wrapper for NumPy's
 loop signature, and again wherever these are linked. That takes three to ten times as long as the
@@ -44,7 +44,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
 
             Args:
                 part_builder: LLVM builder of the code that computes the part.
-                context_struct: Pointer to the struct that contains the function's further
+                context_struct: Pointer to the struct that contains the function's remaining
                     arguments.
                 bounds: First index of the part, and the index after the last.
 

@@ -197,7 +197,7 @@ def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
 
 
 def spread_kernel(function: Function) -> Function:
-    """Compile a kernel that distributes its own work over all CPU cores.
+    """Compile a kernel that distributes its own work across all CPU cores.
 
     It calls a `part_function` on each core instead of using numba's parallel loops.
     """

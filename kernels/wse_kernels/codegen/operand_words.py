@@ -1,4 +1,4 @@
-"""Reading of several operands of a kernel at once, as a tuple or a named tuple."""
+"""Read several operands of a kernel at once, as a tuple or a named tuple."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ words_of: Any = _words if config.DISABLE_JIT else _words_compiled
 """``words_of(words, first, count)``: ``count`` words of a contiguous array, as a tuple.
 
 ``first``, the index of the first word, and ``count`` are literal numbers. Numba generates some
-thirty instructions for each ``words[i]``, which takes longer to compile than many a kernel.
+thirty instructions for each ``words[i]``, which takes longer to compile than many kernels.
 """
 
 group_of: Any = _group if config.DISABLE_JIT else _group_compiled

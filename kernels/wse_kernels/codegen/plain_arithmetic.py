@@ -27,7 +27,7 @@ EXPONENT_BIAS, MANTISSA_BITS = 127, 23
 DOUBLE_MANTISSA_BITS = 52
 
 ROUNDER = np.float32(1.5 * 2.0**23)
-"""Number that rounds a float32 value added to it to an integer, in the low bits of the sum."""
+"""Constant that, added to a float32 value, rounds it to an integer in the low bits of the sum."""
 ROUNDER_BITS = 0x4B400000
 
 

@@ -47,8 +47,8 @@ def _fetch_segments(builder: Any, block: Any, operands: Any, length: Any) -> Non
     Args:
         builder: LLVM builder.
         block: Pointer to the first byte of the block of PEs to prefetch.
-        operands, length: Pointer to the operand array, and its length. From word OPERAND_WORDS on,
-            it contains the first byte and the size in bytes of each segment.
+        operands, length: Pointer to the operand array, and its length. Starting at word
+            OPERAND_WORDS, it contains the first byte and the size in bytes of each segment.
     """
     with cgutils.for_range_slice(builder, word(OPERAND_WORDS), length, word(2), intp=WORD) as (at, _):
         first, size = (builder.load(builder.gep(operands, [builder.add(at, word(i))])) for i in (0, 1))

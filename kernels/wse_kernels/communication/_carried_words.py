@@ -23,7 +23,7 @@ As many vectors as possible are processed four at a time, then two, then one.
 """
 MESSAGE_WORDS: Final = 3
 NOWHERE: Final = -1
-"""Index of the PE whose words are in registers, while the registers contain no words."""
+"""Value of the index of the PE whose words are in registers if the registers are empty."""
 
 
 @intrinsic

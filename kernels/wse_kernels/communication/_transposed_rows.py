@@ -196,8 +196,8 @@ transpose_in: Any = _transpose_in if _INTERPRETED else _transposition(transpose_
 
 Transpose element e of sixteen lanes. The lanes begin with ``lane``. The rows, at most sixteen,
 begin with block ``block`` and are ``per_row`` blocks apart. The vector of the first lane is stored
-at place ``at``, and each next one ``stride`` places further. Sixteen vectors are stored even if the
-block has fewer lanes.
+at place ``at``, and each subsequent one ``stride`` places later. Sixteen vectors are stored even
+if the block has fewer lanes.
 """
 
 transpose_back: Any = _transpose_back if _INTERPRETED else _transposition(transpose_back_block)

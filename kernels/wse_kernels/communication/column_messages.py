@@ -13,9 +13,9 @@ from wse_kernels.communication._moved_rows import fetch_rows
 from wse_kernels.operands.arrivals import COPY, DROP, MULTICAST
 
 PREFETCH_MESSAGES = 4
-"""Number of messages along a column after which prefetched targets are used."""
+"""Number of messages between prefetching a target on a column and using it."""
 MAX_PIECES = 8
-"""Maximum number of pieces of rows or elements that are distributed over CPU cores."""
+"""Maximum number of pieces of rows or elements that are distributed across CPU cores."""
 
 
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:

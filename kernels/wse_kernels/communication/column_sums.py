@@ -28,7 +28,7 @@ VECTORS: Final = 8
 STRIP: Final = VECTORS * WIDTH
 """Number of values of each PE that are in registers at once."""
 STEPS_AHEAD: Final = 4
-"""Number of steps before which the values that a step reads are prefetched."""
+"""How many steps ahead the values that a step reads are prefetched."""
 
 
 @intrinsic
@@ -59,7 +59,7 @@ class _CodeGenerator:
     """Generator of LLVM code that sums values over a row or column of PEs.
 
     Running sums stay in registers. `accumulate` calls the generated function with these arguments:
-    a pointer to the first PE's values, the list of steps, the memory distance between two PEs, the
+    a pointer to the first PE's values, the list of steps, the stride between two PEs, the
     number of values per PE, and the number of steps.
     """
 
@@ -177,7 +177,7 @@ def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first
         program: int32 [steps, 3]. Each step is a kind (load, add, maximum, store), the first PE and
             the last PE.
         block: Block of PE 0.
-        per_row: Number of blocks from one PE to the next.
+        per_row: PE stride, in blocks.
         e: Address of the first value.
         first, count: Index of the first value to sum, and the number of values.
     """

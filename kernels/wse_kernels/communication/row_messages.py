@@ -24,8 +24,8 @@ MIN_ROWS, MAX_ROWS, NEAR_ELEMENTS = 4, 8, 128
 """Limits for the number of mesh rows that execute a message together.
 
 They execute at least MIN_ROWS and at most MAX_ROWS together, and otherwise as many as have
-NEAR_ELEMENTS elements in all, which fit in the first-level cache. Each element has a cache line of
-its own, together with those of neighbouring PEs, which the next messages use.
+NEAR_ELEMENTS elements in total, which fit in the first-level cache. Each element has a cache line
+of its own, together with those of neighbouring PEs, which the next messages use.
 """
 
 PES_PER_MESSAGE = 8
@@ -125,7 +125,7 @@ class _MeshRows(NamedTuple):
 
 @helper_function
 def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
-    """Find the longest range of messages from ``begin`` on that contains only sums and multicasts.
+    """Find the longest range of sums and multicasts that starts at message ``begin``.
 
     The first message must not be a multicast. The range ends at or before message ``end`` and may
     be empty.

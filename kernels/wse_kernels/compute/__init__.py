@@ -1,1 +1,1 @@
-"""Compute kernels: calculations of a PE on the bytes of its own SRAM, and storing of weights."""
+"""Compute kernels: calculations of a PE on the bytes of its own SRAM, and storage of weights."""

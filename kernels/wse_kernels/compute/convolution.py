@@ -33,7 +33,7 @@ def place_keys(place: Place, acc, f32, at: KeyTensors, shape: DeltaShape, part: 
         at: Addresses of the column's features, of its first feature, and of the row's features.
         shape, part: Sizes of the heads, and the features of the row.
         F: Number of features per key head that the column computes.
-        stride: Distance from one token of ``x`` to the next, in elements.
+        stride: Token stride of ``x``, in elements.
     """
     block, heads, K = place.block, 2 * shape.Hk, part.K
     clear_rows(acc, block, at.out, shape.M * heads * K)
@@ -63,8 +63,9 @@ def convolve_slices(
     """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
 
     y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel. The PE owns
-    its slices of queries and keys, and the value channels of its column from C * row on. The inputs
-    that the next tokens need are stored. Only SiLU is applied to the gates of these channels.
+    its slices of queries and keys, and the value channels of its column starting at C * row. The
+    inputs that the next tokens need are stored. Only SiLU is applied to the gates of these
+    channels.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -100,12 +101,11 @@ def _convolve(views, block, tokens, taps, width, inputs, storage, out):
     Args:
         views: SRAM as activations, weights, accumulators and float32 numbers.
         block: Index of the block (group of neighbouring PEs).
-        tokens: Address of the first token's input, number of tokens, and distance between inputs.
+        tokens: Address of the first token's input, number of tokens, and stride.
         taps: Address of the first weight.
-        width: Distance from one weight to the next, and from one result to the next.
+        width: Stride of the weights and of the results, in elements.
         inputs: Address of the oldest stored input.
-        storage: Number of stored inputs, distance from one to the next, and whether they count as
-            zeros.
+        storage: Number of stored inputs, their stride in elements, and whether they count as zeros.
         out: Address of the first result.
     """
     act, wgt, acc, f32 = views

@@ -101,7 +101,7 @@ def store_part(block, act, acc, out, x, M, n, stride):
         out: Address of the results [M, n] in the activation type.
         x: Address of the first row in the accumulator type.
         M, n: Number of rows, and number of elements to convert in each row.
-        stride: Distance from one row of ``x`` to the next, in elements.
+        stride: Row stride of ``x``, in elements.
     """
     for m in range(M):
         convert_elements(act, acc, block, out + m * n, x + m * stride, n)

@@ -1,4 +1,4 @@
-"""Compute kernels that move vectors between a division over rows and a division over columns.
+"""Compute kernels that redistribute vectors of latent attention from rows to columns and back.
 
 Attention over a latent KV cache needs them. Each PE copies the elements that belong to both its row
 and its column, and sets the others to zero. An all-reduce then gives every PE the part of the
@@ -21,8 +21,8 @@ from wse_kernels.operands.group import Place
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
     """Copy the attention heads that this mesh row stores to their positions among all heads.
 
-    In latent attention, heads are divided over mesh rows. Heads of other rows become zero, so a
-    later sum over the rows gives every PE all heads.
+    In latent attention, heads are partitioned across mesh rows. Heads of other rows become zero, so
+    a later sum over the rows gives every PE all heads.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -31,7 +31,7 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of all heads [M, H, n] in the accumulator type.
-        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
+        M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, M * H * n)
@@ -59,9 +59,9 @@ def place_rotated(block, acc, f32, at: RotatedTensors, M, H, Hl, K, n, stride):
         acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
             column's features out[M, H, n].
-        M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
+        M, H, Hl: Numbers of tokens, total heads, and heads of the row.
         K, n: Numbers of features of the row and of the column.
-        stride: Distance from one token to the next in ``x``, in elements.
+        stride: Token stride of ``x``, in elements.
     """
     x, heads, first, feature_ordinals, out = at
     lanes = acc.shape[2]
@@ -119,7 +119,7 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of all heads [H, n] in the accumulator type.
-        H, Hl, n: Numbers of heads in total, heads of the row, and features per head.
+        H, Hl, n: Numbers of total heads, heads of the row, and features per head.
     """
     lanes = act.shape[2]
     for i in range(Hl):
@@ -143,7 +143,7 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of the row's heads [Hl, M, n] in the activation type.
-        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
+        M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
     lanes = act.shape[2]
     for i in range(Hl):
@@ -170,7 +170,7 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of the activations [Hl, M, n].
-        shape: M tokens, H heads in total, Hl heads of the row, n features.
+        shape: M tokens, H total heads, Hl heads of the row, n features.
     """
     M, H, Hl, n = shape
     lanes = act.shape[2]

@@ -1,4 +1,4 @@
-"""Compute kernels that put positions into queries and keys: rotary embeddings and scaling.
+"""Compute kernels that encode positions in queries and keys: rotary embeddings and scaling.
 
 Rotary embeddings rotate pairs of features. R features of a head are rotated: pair p consists of
 features p and p + R / 2, and its angle at a position is position * frequency[p].
@@ -30,7 +30,7 @@ def rope(place: Place, act, acc, f32, ctl, x, frequency, at: QueryKeyValue, shap
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
-        shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
+        shape: M tokens, Hq query heads, Hk key heads, F features, R rotary dimensions.
         factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, Hq, Hk, F, R = shape
@@ -60,7 +60,7 @@ def rotate(place: Place, act, f32, ctl, x, frequency, shape: RotatedShape, facto
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
-        shape: M tokens, H heads, F features, R rotated features.
+        shape: M tokens, H heads, F features, R rotary dimensions.
         factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, H, F, R = shape
@@ -85,7 +85,7 @@ def rotary_turns(place: Place, f32, ctl, frequency, out, M, R, multiplier_pico):
         f32: SRAM as float32 elements [block, address, PE of block].
         ctl: Token and cache counters of each mesh row.
         frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
-        M, R: Numbers of tokens and rotated features per head.
+        M, R: Numbers of tokens and rotary dimensions per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """
     block, lanes, half = place.block, f32.shape[2], R // 2

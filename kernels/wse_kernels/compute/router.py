@@ -1,7 +1,7 @@
 """Compute kernels of a router of experts: gather its outputs, score them and select experts.
 
 There are E experts, and A of them are selected for each of M tokens. Every PE makes the same
-selection. Expert ids are stored as float32 values. Of equal scores, the one with the lower id is
+selection. Expert ids are stored as float32 values. Among equal scores, the one with the lower id is
 selected.
 """
 
@@ -144,7 +144,7 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
 def router_mix(block, acc, f32, x, out, M, E, A, tolerance_pico):
     """Compute the routing weights of the A best experts of each token with a sparse mixer.
 
-    The A experts with the largest outputs x are selected one after another. The weight of an expert
+    The A experts with the largest outputs x are selected sequentially. The weight of an expert
     with output b is its softmax over the experts that have not been selected before and whose
     output is close to b: b - x <= 2 * tolerance * max(|x|, b). out[M, E] contains the weights, and
     0 for all other experts. Source: arXiv 2409.12136.

@@ -71,8 +71,8 @@ def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, f
     """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
     If ``fold`` is 1, the result is the larger of this pair and the pair already stored for earlier
-    logits. On a tie, the lower index wins. Indices from ``vocabulary`` on are padding and never
-    win.
+    logits. On a tie, the lower index wins. Indices of ``vocabulary`` and above are padding and
+    never win.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

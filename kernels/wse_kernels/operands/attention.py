@@ -189,7 +189,7 @@ class RopeShape(NamedTuple):
         M: Number of tokens.
         Hq, Hk: Numbers of query heads and key heads.
         F: Number of features per head on the PE.
-        R: Number of rotated features per head, which is even.
+        R: Number of rotary dimensions per head, which is even.
     """
 
     M: int
@@ -206,7 +206,7 @@ class RotatedShape(NamedTuple):
         M: Number of tokens.
         H: Number of heads.
         F: Number of features per head on the PE.
-        R: Number of rotated features per head, which is even.
+        R: Number of rotary dimensions per head, which is even.
     """
 
     M: int

@@ -20,7 +20,7 @@ class DeltaShape(NamedTuple):
         D: Number of features of a key.
         V: Number of value features per value head on the column.
         tokens_before: Number of tokens of the phase that were processed before these. At the start
-            of a text, states and stored inputs count as zeros.
+            of a sequence, states and stored inputs count as zeros.
     """
 
     M: int
@@ -32,13 +32,13 @@ class DeltaShape(NamedTuple):
 
 
 class StateSlice(NamedTuple):
-    """Division of the recurrent state of a column of PEs over its rows.
+    """Partitioning of the recurrent state of a column of PEs across its rows.
 
-    Row r has key features from K * (r % key_rows) on, and value features from N * (r // key_rows)
-    on. The last rows may have none.
+    Row r has key features starting at ``K * (r % key_rows)``, and value features starting at ``N *
+    (r // key_rows)``. The last rows may have none.
 
     Attributes:
-        K, N: Maximum number of key features, and of value features per value head, on a PE.
+        K, N: Maximum numbers of key features, and of value features per value head, on a PE.
         key_rows: Number of neighbouring rows that together have all key features.
     """
 

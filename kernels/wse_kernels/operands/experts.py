@@ -138,8 +138,8 @@ class InputProduct(NamedTuple):
     The result of the product has one row of outputs for each (token, selected expert) pair.
 
     Attributes:
-        k_stride: Distance from one row of the weights, or of the scales, to the next, in elements.
-        out_stride: Distance from one pair to the next in the outputs, in elements.
+        k_stride: Row stride of the weights and of the scales, in elements.
+        out_stride: Pair stride of the outputs, in elements.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
         columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
             are skipped.
@@ -157,9 +157,9 @@ class BlockScaledInputProduct(NamedTuple):
     Unlike in `InputProduct`, weight rows and scale rows have different strides.
 
     Attributes:
-        k_stride: Distance from one row of the weights to the next, in elements.
-        scale_stride: Distance from one row of the scales to the next, in elements.
-        out_stride: Distance from one (token, expert) pair to the next in the outputs, in elements.
+        k_stride: Row stride of the weights, in elements.
+        scale_stride: Row stride of the scales, in elements.
+        out_stride: Stride between (token, expert) pairs in the outputs, in elements.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
         columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
             are skipped.
@@ -258,7 +258,7 @@ class ExpertBiasShape(NamedTuple):
         parts: Number of parts into which an expert's outputs are divided, for example 2 for gate
             and up.
         local_experts: Number of experts that the column stores.
-        stride: Distance from one pair or token to the next in the sums, in elements.
+        stride: Stride between pairs or tokens in the sums, in elements.
     """
 
     P: int

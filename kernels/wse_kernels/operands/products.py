@@ -24,12 +24,12 @@ class ProductShape(NamedTuple):
 
 
 class ProductStrides(NamedTuple):
-    """Distances between the elements of a matrix product's operands, in elements.
+    """Strides of a matrix product's operands, in elements.
 
     Attributes:
-        k_stride: Distance from one input feature to the next in the right operand.
-        n_stride: Distance from one output feature to the next in the right operand.
-        out_stride: Distance from one token to the next in the sums.
+        k_stride: Stride between input features in the right operand.
+        n_stride: Stride between output features in the right operand.
+        out_stride: Stride between tokens in the sums.
     """
 
     k_stride: int

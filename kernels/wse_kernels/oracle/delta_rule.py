@@ -27,7 +27,7 @@ def place_keys(pe, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, strid
         at: Addresses of the column's features, of its first feature, and of the row's features.
         shape, part: Sizes of the heads, and the features of the row.
         F: Number of features per key head that the column computes.
-        stride: Distance from one token of ``x`` to the next, in elements.
+        stride: Token stride of ``x``, in elements.
     """
     M, heads, first = shape.M, 2 * shape.Hk, int(pe.read("f32", at.first, 1)[0]) - 1
     own = range(first, first + F) if first >= 0 else range(0)
@@ -91,7 +91,7 @@ def _own(pe: Pe, shape: DeltaShape, part: StateSlice, channels: int) -> tuple[ra
 
     Args:
         pe: The PE.
-        shape, part: Sizes of the heads, and the division of the state over rows.
+        shape, part: Sizes of the heads, and the partitioning of the state across rows.
         channels: Maximum number of value channels of a PE.
     """
     indices = pe.row % part.key_rows, pe.row // part.key_rows, pe.row

@@ -88,7 +88,7 @@ def store_part(pe, out, x, M, n, stride):
         out: Address of the results [M, n] in the activation type.
         x: Address of the first row in the accumulator type.
         M, n: Number of rows, and number of elements to convert in each row.
-        stride: Distance from one row of ``x`` to the next, in elements.
+        stride: Row stride of ``x``, in elements.
     """
     for m in range(M):
         pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))

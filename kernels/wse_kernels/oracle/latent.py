@@ -1,4 +1,4 @@
-"""Oracles that move vectors of latent attention between a division over rows and over columns."""
+"""Oracles that redistribute vectors of latent attention from rows to columns and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of all heads [M, H, n] in the accumulator type.
-        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
+        M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
     all_heads = np.zeros((M, H + 1, n), np.float32)
     all_heads[:, pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("acc", x, M, Hl, n)
@@ -37,9 +37,9 @@ def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
         pe: PE whose SRAM is read and written.
         at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
             column's features out[M, H, n].
-        M, H, Hl: Numbers of tokens, heads in total, and heads of the row.
+        M, H, Hl: Numbers of tokens, total heads, and heads of the row.
         K, n: Numbers of features of the row and of the column.
-        stride: Distance from one token to the next in ``x``, in elements.
+        stride: Token stride of ``x``, in elements.
     """
     x, heads, first, feature_ordinals, out = at
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
@@ -86,7 +86,7 @@ def set_heads(pe, x, heads, out, H, Hl, n):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of all heads [H, n] in the accumulator type.
-        H, Hl, n: Numbers of heads in total, heads of the row, and features per head.
+        H, Hl, n: Numbers of total heads, heads of the row, and features per head.
     """
     padded = np.concatenate([np.zeros((1, n), np.float32), pe.read("acc", out, H, n)])
     padded[pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("act", x, Hl, n)
@@ -105,7 +105,7 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of the row's heads [Hl, M, n] in the activation type.
-        M, H, Hl, n: Numbers of tokens, heads in total, heads of the row, and features per head.
+        M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
     pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
@@ -125,7 +125,7 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
         heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
             padding.
         out: Address of the activations [Hl, M, n].
-        shape: M tokens, H heads in total, Hl heads of the row, n features.
+        shape: M tokens, H total heads, Hl heads of the row, n features.
     """
     M, H, Hl, n = shape
     total = pe.read("f32", sums, M, H, 1)

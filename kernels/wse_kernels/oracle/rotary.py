@@ -25,7 +25,7 @@ def rope(pe, ctl, x, frequency, at: QueryKeyValue, shape: RopeShape, factors: Ro
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
         at: Addresses of the results q[M, Hq, F], k[M, Hk, F] and v[M, Hk, F].
-        shape: M tokens, Hq query heads, Hk key heads, F features, R rotated features.
+        shape: M tokens, Hq query heads, Hk key heads, F features, R rotary dimensions.
         factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, Hq, Hk, F, R = shape
@@ -48,7 +48,7 @@ def rotate(pe, ctl, x, frequency, shape: RotatedShape, factors: RotaryFactors):
         x: Address of the activations [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
-        shape: M tokens, H heads, F features, R rotated features.
+        shape: M tokens, H heads, F features, R rotary dimensions.
         factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     M, H, F, R = shape
@@ -65,7 +65,7 @@ def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
         pe: PE whose SRAM is read and written.
         ctl: Token and cache counters of each mesh row.
         frequency, out: Addresses of the float32 frequencies [R / 2] and the results.
-        M, R: Numbers of tokens and rotated features per head.
+        M, R: Numbers of tokens and rotary dimensions per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """
     pe.write("f32", out, _cosines_and_sines(pe, ctl, frequency, M, R, multiplier_pico))
@@ -78,7 +78,7 @@ def _cosines_and_sines(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multipl
         pe: PE whose SRAM is read.
         ctl: Counters of each mesh row. The first one is the position of the row's first token.
         frequency: Address of the float32 frequencies [R / 2].
-        M, R: Numbers of tokens and rotated features per head.
+        M, R: Numbers of tokens and rotary dimensions per head.
         multiplier_pico: Factor applied to the cosines and sines, in units of 1e-12.
     """
     position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
@@ -95,7 +95,7 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, factors:
         heads: Heads before the rotation, [M, H, F].
         frequency: Address of the float32 frequencies [R / 2], or of the cosines and sines
             [M, R / 2, 2] if they are already computed.
-        R: Number of rotated features per head.
+        R: Number of rotary dimensions per head.
         factors: Whether the cosines and sines are already computed, and the factor applied to them.
     """
     half, M = R // 2, len(heads)

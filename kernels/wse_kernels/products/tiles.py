@@ -17,8 +17,7 @@ class Tile(NamedTuple):
     Attributes:
         w: Address of the first element.
         K, N: Numbers of input features and output features.
-        k_stride, n_stride: Distances from one input to the next and from one output to the next, in
-            elements.
+        k_stride, n_stride: Strides between inputs and between outputs, in elements.
     """
 
     w: int
@@ -39,8 +38,8 @@ class CodeTile(NamedTuple):
             for FP8_BLOCKS.
         scale: Address of the first scale.
         K, N: Numbers of input features and output features.
-        k_stride, scale_stride: Distance from one row of weights to the next, and from one group's
-            scales to the next group's.
+        k_stride: Row stride of the weights.
+        scale_stride: Stride between the scales of neighbouring groups.
         G: Number of groups of inputs that share scales.
         B: Number of scales per group: one per block of outputs for FP8_BLOCKS, else one per output.
     """
@@ -58,14 +57,14 @@ class CodeTile(NamedTuple):
 
 
 class ProductRows(NamedTuple):
-    """Addresses of the sums and activations of M tokens, and the distances between tokens.
+    """Addresses and token strides of the sums and activations of M tokens.
 
     Attributes:
         M: Number of tokens.
         out: Address of the sums.
-        out_stride: Distance from one token's sums to the next token's.
+        out_stride: Stride between the sums of neighbouring tokens.
         x: Address of the activations.
-        x_stride: Distance from one token's activations to the next token's.
+        x_stride: Stride between the activations of neighbouring tokens.
     """
 
     M: int

@@ -25,16 +25,16 @@ from wse_kernels.products.weights import Lanes, Term, WeightKind
 __all__ = ["VectorGenerator"]
 
 TERMS_OF_ROWS: Final = 8
-"""Terms added to a sum while it is in a register, if the weights of a sum are not neighbours."""
+"""Terms added to a sum while it is in a register, if its weights are not adjacent in memory."""
 MAX_TERMS: Final = 32
-"""Terms added to a sum while it is in a register, if the weights of a sum are neighbours."""
+"""Terms added to a sum while it is in a register, if its weights are adjacent in memory."""
 LARGE_TILE_BYTES: Final = 1 << 18
 """Size above which the weights of a tile itself are prefetched, and not those of the next block.
 
-The tile and that of the next block would not fit in the second-level cache together.
+The tiles of both blocks would not fit in the second-level cache together.
 """
 PREFETCH_IN_ROW_BYTES: Final = 1024
-"""Prefetch distance for chosen lanes, in bytes. Further away another row begins."""
+"""Prefetch distance for chosen lanes, in bytes. Another row begins beyond this distance."""
 
 
 class VectorGenerator:

@@ -57,8 +57,8 @@ class Term(NamedTuple):
 class ElementWeights:
     """Weights stored as floating-point elements, for code generation.
 
-    Three arguments of the generated function locate them: a pointer to the weights, and the
-    distances from one input to the next and from one output to the next.
+    Three arguments of the generated function locate them: a pointer to the weights, and the strides
+    of inputs and outputs in elements.
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
@@ -99,8 +99,7 @@ class CodeWeights:
 
     1. Pointers to the weights, to the group of each row, to the number of outputs in each block
        that shares a scale, and to the scales.
-    2. Distance from one row of weights to the next, and from one group's scales to the next
-       group's.
+    2. Strides in elements: between rows of weights, and between the scales of groups.
     3. Number of groups, and number of output blocks.
     """
 

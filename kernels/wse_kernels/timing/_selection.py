@@ -62,7 +62,7 @@ def select_by_arbitration(tables: Any, selected_queues: Any, count: Any, routers
 
     Args:
         tables: State of the simulated machine, a `FlatTables`.
-        selected_queues: Offsets of the selected queues, written from index ``count`` on.
+        selected_queues: Offsets of the selected queues, written starting at index ``count``.
         count: Number of queues selected so far.
         routers: First router, and the end of the range of routers.
         t: The current cycle.

@@ -103,7 +103,7 @@ def _end_position(queues: Any, routes: Any, q: Any) -> Any:
 def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, burst: int, limit: int) -> None:
     """Simulate wavelets (32-bit words in the fabric) until nothing can move any more.
 
-    Parts of the machine that are not connected are simulated one after another. A cycle has three
+    Parts of the machine that are not connected are simulated sequentially. A cycle has three
     phases:
 
     1. Select the queues that send their first wavelet: queues that are alone on their links, and

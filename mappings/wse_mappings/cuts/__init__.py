@@ -1,1 +1,1 @@
-"""Cuts: how extents, heads, experts and caches are divided over lines of PEs."""
+"""Cuts: how extents, heads, experts and caches are partitioned across lines of PEs."""

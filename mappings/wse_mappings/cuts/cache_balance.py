@@ -1,4 +1,4 @@
-"""KV cache that is distributed over mesh rows and kept balanced by shifts.
+"""KV cache that is distributed across mesh rows and kept balanced by shifts.
 
 Row entry counts differ by at most one, and fuller rows come first. Source: He et al., WaferLLM,
 OSDI 2025, section on the KV cache.
@@ -99,7 +99,7 @@ class CacheBalance:
         return rows - 1 - length % rows if length >= rows else 0
 
     def append_chunk(self, tokens: int, *, replicated: bool) -> None:
-        """Update the counters for a prefill chunk, whose cache entries are divided over the rows.
+        """Update the counters for a prefill chunk, whose cache entries are distributed across rows.
 
         Args:
             tokens: Number of new tokens.

@@ -1,16 +1,16 @@
 """Groups of columns that share the experts of a mixture-of-experts layer.
 
-Columns are divided into groups of neighbours, and experts are divided over the groups. The columns
-of a group divide the features of each of its experts.
+Columns are divided into groups of neighbours, and experts are partitioned across the groups. Within
+a group, the features of each expert are partitioned across the columns.
 
-- A single group distributes every expert over all columns of the region.
+- A single group distributes every expert across all columns of the region.
 - With as many groups as experts or columns, an expert is stored on the fewest PEs, and all other
   PEs are idle when it is selected.
 - A small number of groups is a compromise: a column has more features of fewer experts, so there is
   less padding, and quantised codes need fewer scales.
 
-If columns form segments (for example one per wafer), experts are first divided over the segments,
-and a group never crosses a segment border.
+If columns form segments (for example one per wafer), experts are first partitioned across the
+segments, and a group never crosses a segment border.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ unless a search finds that the model does not fit that way.
 
 
 def is_placement(text: str) -> bool:
-    """Return whether a text specifies an expert placement: a known name or a positive integer.
+    """Return whether a string specifies an expert placement: a known name or a positive integer.
 
     The integer is the number of column groups over which experts are divided.
 

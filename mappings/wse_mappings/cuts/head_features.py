@@ -67,7 +67,8 @@ def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: b
 def even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
     """Divide the features of an attention head into equal, consecutive blocks, one per column.
 
-    A head is divided over the columns of a group. All groups divide their heads in the same way.
+    A head is partitioned across the columns of a group. All groups divide their heads in the same
+    way.
 
     Args:
         head_size: Number of features of a head.
@@ -86,7 +87,7 @@ def even_features(head_size: int, rotary_size: int, segments: list[tuple[int, in
 def paired_features(
     head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, allows_mixed_pairs: bool
 ) -> tuple[I32, int]:
-    """Divide the features of an attention head over columns without separating rotary pairs.
+    """Partition the features of an attention head across columns, keeping rotary pairs together.
 
     A rotary pair consists of features p and p + rotary_size / 2, which rotate together. If features
     that do not rotate are stored as pairs too, such a pair consists of p and p + 1.
@@ -120,7 +121,7 @@ def _balanced_indices(extent: int, segments: list[tuple[int, int]]) -> I32:
     All groups divide the same indices; a group with more columns has smaller blocks.
 
     Args:
-        extent: Number of indices, which every group divides over its columns.
+        extent: Number of indices, which every group distributes over its columns.
         segments: (first column, number of columns) of each group.
 
     Returns:

@@ -261,7 +261,7 @@ def _assign_groups(
         sharing: Number of heads per group.
         segments: (first column, number of columns) of each group.
         features: int32 ``[cols, F]``: features of a head that each column stores.
-        rotated: Number of a column's features that rotate.
+        rotated: Number of rotary dimensions among the features of a column.
     """
     heads = np.arange(kv_head_count, dtype=np.int32).reshape(-1, sharing)
     kv_heads = np.repeat(heads, [count for _, count in segments], axis=0)

@@ -1,4 +1,4 @@
-"""Division of latent attention: per-head features over rows, shared features over columns.
+"""Partitioning of latent attention: per-head features across rows, shared features across columns.
 
 In the absorbed form of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2),
 queries are transformed into the space of the latent vectors, so that all heads read the cache
@@ -6,8 +6,8 @@ directly.
 
 - Latent features and the rotated key are shared by all heads. Every column has its part of these
   features for all heads.
-- Per-head features, before queries are absorbed and after values are expanded, are divided over
-  rows.
+- Per-head features, before queries are absorbed and after values are expanded, are partitioned
+  across rows.
 
 Each product in between therefore contracts over the axis along which its vector is divided, and its
 result is divided along the other axis.
@@ -73,11 +73,11 @@ def latent_cut(
     value: int,
     cache: ResultCache,
 ) -> LatentCut:
-    """Divide latent attention over the rows and columns of a region.
+    """Partition latent attention across the rows and columns of a region.
 
-    Heads are divided over rows in the same way as `head_groups` divides them over columns. Hidden
-    features are divided over columns in the order in which rows store them, row by row. As a
-    result, the features that a row and a column have in common are consecutive.
+    Heads are partitioned across rows in the same way as `head_groups` partitions them across
+    columns. Hidden features are partitioned across columns in the order in which rows store them,
+    row by row. As a result, the features that a row and a column have in common are consecutive.
 
     Args:
         hidden: int32 ``[rows, n]``: hidden features of each row.

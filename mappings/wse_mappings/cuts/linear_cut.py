@@ -1,10 +1,11 @@
-"""Division of linear attention: value features over columns, the state of a column over its rows.
+"""Partitioning of linear attention: values across columns, and each column's state across rows.
 
-Each key head has a group of neighbouring columns, which divide its key features and the features of
-its value heads. If there are fewer columns than key heads, each column has whole heads.
+Each key head has a group of neighbouring columns, across which its key features and the features of
+its value heads are partitioned. If there are fewer columns than key heads, each column has whole
+heads.
 
-The state of a column's values is divided over its rows by key features first, so that a row needs
-only its own key features of a head, from all columns of the head. If there are more rows than
+The state of a column's values is partitioned across its rows by key features first, so that a row
+needs only its own key features of a head, from all columns of the head. If there are more rows than
 key features, several groups of rows divide the value features of the column.
 """
 
@@ -84,7 +85,7 @@ def linear_cut(
     taps: int,
     segment_count: int = 1,
 ) -> LinearCut:
-    """Divide linear attention over the rows and columns of a rectangle of PEs.
+    """Partition linear attention across the rows and columns of a rectangle of PEs.
 
     If there are fewer key heads than segments of columns, a key head has several copies, each with
     a part of its value heads.

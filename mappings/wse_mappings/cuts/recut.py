@@ -1,4 +1,4 @@
-"""Redistribution of a vector over the rows of another region: who sends which elements to whom.
+"""Redistribution of a vector across the rows of another region: who sends which elements to whom.
 
 The columns of the result, int64 ``[pieces, 5]``, are: sending row, receiving row, first element in
 the sender's tile, first element in the receiver's tile, number of elements.
@@ -21,8 +21,8 @@ SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
     """Return the pieces that move a vector from ``rows`` rows to ``target_rows`` rows.
 
-    The vector is divided over the rows of one region and must be redistributed over the rows of
-    another.
+    The vector is partitioned across the rows of one region and must be redistributed across the
+    rows of another.
 
     Args:
         extent: Number of elements.

@@ -1,4 +1,4 @@
-"""Division of an extent over a line of PEs."""
+"""Partitioning of an extent across a line of PEs."""
 
 from __future__ import annotations
 

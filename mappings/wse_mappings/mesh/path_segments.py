@@ -75,7 +75,7 @@ def _first_places(unreachable: Bools, count: int) -> I64:
     """Choose the columns at which the skips (PEs that a row omits) start, before the first row.
 
     The columns are those of the northernmost unreachable PEs, each column once. If there are fewer
-    than ``count`` such columns, further columns at the east end are added.
+    than ``count`` such columns, additional columns at the east end are added.
 
     Args:
         unreachable: bool ``[rows, cols]``: PEs that must be omitted.

@@ -65,7 +65,7 @@ def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequenc
 
 
 def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
-    """Return the number of bands, and of regions per band, for ``count`` equal regions.
+    """Return the number of bands, and of regions per band, for ``count`` regions of equal size.
 
     A region is a rectangle of PEs, and a band is a strip of rows with regions side by side. The
     division with the largest regions is chosen; ties are broken in favour of regions that are

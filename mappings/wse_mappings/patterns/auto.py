@@ -19,7 +19,7 @@ from wse_mappings.patterns.pattern_families import Operation, PatternFamily, Roo
 from wse_mappings.schedule import Arrival, LineSchedule
 
 Cost = Callable[[LineSchedule], float]
-"""Function that returns the cycles of a pattern on its lines.
+"""Function that returns the cycle count of a pattern on its lines.
 
 The caller determines the number of words, the machine and the software. The cycles must satisfy
 three bounds: a hop takes at least one cycle, a relay takes at least one level, and a PE receives at
@@ -71,7 +71,7 @@ def cheapest_pattern(
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         words: Number of 32-bit words per PE.
         level_cycles: Cycles per relay on the longest path of messages, for the lower bounds.
-        cost: Function that returns the cycles of a pattern.
+        cost: Function that returns the cycle count of a pattern.
         reduces: Algorithms that reduce a line into its first PE, from which patterns are built.
 
     Raises:
@@ -108,7 +108,7 @@ class _Search:
         self._bounds: dict[tuple[int, int], int] = {}
 
     def bound(self, key: tuple[int, int]) -> int:
-        """Return a lower bound on the cycles of a pattern, given its (family, parameter) key."""
+        """Return a lower bound on a pattern's cycle count, given its (family, parameter) key."""
         if key not in self._bounds:
             family = self.families[key[0]]
             bound = family.bound_cycles
@@ -154,8 +154,8 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
     Args:
         schedule: Messages of the pattern.
         words: Number of words per message.
-        level_cycles: Minimum cycles of a relay, which is a PE that receives words and sends them
-            on.
+        level_cycles: Minimum number of cycles per relay, which is a PE that receives words and
+            sends them on.
     """
     ready = [0] * schedule.length
     received_words = [0] * schedule.length

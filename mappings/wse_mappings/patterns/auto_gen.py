@@ -81,11 +81,11 @@ def least_energy(length: int) -> I32:
 
 
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
-    """Return the cycles of the best reduction trees of depth 1, 2, ... in the published cost model.
+    """Return the cycle count of the best reduction tree of each depth in the published cost model.
 
-    The cycles are the mean load per link, ``words E* / (length - 1)``, plus ``level_cycles`` per
-    level of the tree. E* is the minimum total number of hops of one word per PE (`least_energy`).
-    The hops of the longest path are not included.
+    The depths are 1, 2, ... The cycle count is the mean load per link, ``words E* / (length - 1)``,
+    plus ``level_cycles`` per level of the tree. E* is the minimum total number of hops of one word
+    per PE (`least_energy`). The hops of the longest path are not included.
 
     Args:
         length: Number of PEs in the line.

@@ -14,7 +14,7 @@ COLOURS = 2  # neighbours alternate by parity
 
 
 def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
-    """Return the messages by which the last PEs of each column send a KV-cache entry one row up.
+    """Return the messages that move a KV-cache entry from each of a column's last PEs one row up.
 
     This cache shift frees a cache slot on the last row for the entry of a new token.
 

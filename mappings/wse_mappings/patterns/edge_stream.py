@@ -13,7 +13,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
-    """Return the messages by which all PEs of a line send words to the edge of the mesh.
+    """Return the messages that send the words of all PEs of a line to the edge of the mesh.
 
     Words leave the mesh there. The edge is represented by an additional PE at the end of each line,
     which stores nothing.
@@ -27,7 +27,7 @@ def edge_stream(senders: int, lines: int) -> LineSchedule:
 
 
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
-    """Return the messages by which words from outside the mesh reach all PEs of a line.
+    """Return the messages that carry words from outside the mesh to all PEs of a line.
 
     Words enter at the edge of the mesh, which is represented by an additional PE at the start of
     each line.

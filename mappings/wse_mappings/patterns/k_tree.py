@@ -216,7 +216,7 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
     """Return the groups of PEs in each level of a K-tree, each group as a list of PE indices.
 
-    The first level divides all PEs into groups. Each further level divides the middle PEs of the
+    The first level divides all PEs into groups. Each subsequent level divides the middle PEs of the
     groups of the preceding level. The last level has one group.
     """
     places = list(range(count))

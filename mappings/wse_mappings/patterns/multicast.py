@@ -50,7 +50,7 @@ def multicast(
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
-    """Return the messages by which PE i of line i of a square sends its words to all PEs of line i.
+    """Return the messages that send the words of PE i on line i of a square to all PEs of line i.
 
     If the words are blocks of a vector that is divided along one axis of the square, the vector is
     then divided along the other axis.

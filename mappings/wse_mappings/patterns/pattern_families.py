@@ -32,7 +32,7 @@ class PatternFamily:
             or sends the words).
         starts: Parameter values to try first.
         max_number: Maximum value of the parameter.
-        bound_cycles: Lower bound on the cycles of all patterns in the family; 0 if unknown.
+        bound_cycles: Lower bound on the cycle count of each pattern in the family; 0 if unknown.
     """
 
     label: str

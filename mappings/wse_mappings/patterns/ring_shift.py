@@ -31,7 +31,7 @@ def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arriva
 
 
 def ring_shift(length: int, lines: int) -> LineSchedule:
-    """Return the messages by which every PE of a line sends its words to the next PE of a ring.
+    """Return the messages that send the words of every PE of a line to the next PE of a ring.
 
     The ring is folded onto the line: it visits every second PE on the way out and the others on the
     way back. The next PE is therefore at most two hops away.

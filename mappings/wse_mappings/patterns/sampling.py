@@ -51,7 +51,7 @@ class Case:
         pattern: Name of the sampled pattern.
         rows, cols: Size of the mesh.
         words: Number of words per message.
-        detail: Other random choices, such as a group size or a root, as text.
+        detail: Other random choices, such as a group size or a root, as a string.
         groups: Groups of patterns. The patterns of a group run concurrently; the groups run
             sequentially.
     """
@@ -96,7 +96,7 @@ def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "")
         name: Name of the sampled pattern.
         schedule: Messages of the pattern.
         sizes: Random sizes, which determine the number of words.
-        detail: Other random choices, as text.
+        detail: Other random choices, as a string.
     """
     words = min(sizes.words, MAX_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))

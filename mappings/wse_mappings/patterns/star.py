@@ -40,7 +40,7 @@ def terms(length: int, words: int) -> Terms:
 
 
 def _published_cycles(length: int, words: int, level_cycles: int) -> float:
-    """Return the cycles of a star reduce by the published formula.
+    """Return the cycle count of a star reduce by the published formula.
 
     The formula has no terms for link load and distance, because the words of the nearest PE arrive
     first and the words of the other PEs follow without a pause.

@@ -1,9 +1,9 @@
 """Transpose of a square: the tile of PE (i, j) goes to PE (j, i) in one step, with one turn.
 
-Hook k consists of row k from column k on and column k from row k on: one line of PEs that bends at
-(k, k). Mirrored hook k is the same from row and column k back to 0. The tiles (i, j) and (j, i)
-exchange places on a hook. Both are at the same distance from its bend, on hook min(i, j) and on
-mirrored hook max(i, j).
+Hook k consists of row k starting at column k and column k starting at row k: one line of PEs that
+bends at (k, k). Mirrored hook k is the same from row and column k back to 0. The tiles (i, j) and
+(j, i) exchange places on a hook. Both are at the same distance from its bend, on hook min(i, j) and
+on mirrored hook max(i, j).
 
 Every PE is on one hook of each kind, and no link is on two hooks, so all hooks work concurrently
 and only the words that cross a hook's bend limit the time. The pairs are divided between the two

@@ -1,4 +1,4 @@
-"""Division of layers in order over wafers, bands and regions, with nearly equal bytes in each."""
+"""Division of layers, in order, among wafers, bands and regions, balancing their bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse_mappings.regions.layout import Layout, RegionLayers
 class _Unit(NamedTuple):
     """Part of a model that is not split between regions: a layer, part of a layer, or a table.
 
-    `consecutive` distributes units over regions, which are rectangles of PEs. A table is the
+    `consecutive` distributes units across regions, which are rectangles of PEs. A table is the
     embedding or the output head.
 
     Attributes:
@@ -27,7 +27,7 @@ class _Unit(NamedTuple):
 
 
 def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[RegionLayers]:
-    """Divide layers in order over wafers, the bands of a wafer, and the regions of a band.
+    """Distribute layers, in order, over wafers, the bands of a wafer, and the regions of a band.
 
     A region is a rectangle of PEs, and a band is a strip of the mesh with regions side by side. At
     each of the three levels, the bytes are divided as evenly as possible without splitting units. A

@@ -1,1 +1,1 @@
-"""Mapping strategies: how a model is divided over wafers, regions and PEs."""
+"""Mapping strategies: how a model is partitioned across wafers, regions and PEs."""

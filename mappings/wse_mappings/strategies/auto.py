@@ -30,7 +30,7 @@ class Auto(Strategy):
         """Return the layouts of all other strategies, without duplicates.
 
         Strategies that are not useful for the request are omitted, such as strategies that
-        distribute every op over several wafers if there is only one wafer.
+        distribute every op across several wafers if there is only one wafer.
         """
         layouts: dict[Layout, Layout] = {}
         for strategy in other_strategies:

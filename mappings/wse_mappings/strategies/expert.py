@@ -11,7 +11,7 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Expert(Strategy):
-    """Mapping strategy that distributes layers over wafers in order, and experts over all wafers.
+    """Mapping strategy that distributes layers across wafers in order, and experts over all wafers.
 
     All experts of a mixture-of-experts model are stored separately from their layers.
     """

@@ -29,7 +29,7 @@ class Pipeline(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return layouts with different numbers of regions per wafer, from two on if possible.
+        """Return layouts with various numbers of regions per wafer, starting with two if possible.
 
         Regions are placed side by side in bands (strips of rows), so that they use as many PEs as
         possible. A wafer has at most as many regions as layers. If the request lists regions, there

@@ -1,4 +1,4 @@
-"""The region strategy: one region per wafer, whose layers run one after another on all PEs."""
+"""The region strategy: one region per wafer, whose layers run sequentially on all PEs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Region(Strategy):
-    """Mapping strategy that distributes layers over wafers in order, with one region per wafer.
+    """Mapping strategy that distributes layers across wafers in order, with one region per wafer.
 
-    The layers of a wafer run one after another on all PEs of its region (a rectangle of PEs).
+    The layers of a wafer run sequentially on all PEs of its region (a rectangle of PEs).
     """
 
     name = "region"

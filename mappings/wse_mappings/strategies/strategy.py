@@ -1,4 +1,4 @@
-"""Interface of a mapping strategy: how layers are distributed over wafers and their regions.
+"""Interface of a mapping strategy: how layers are distributed across wafers and their regions.
 
 A strategy is an object. Each bundled one is the ``STRATEGY`` of a file in this folder and is found
 automatically. Other packages add strategies by entry points of the group ``wse.mappings``. The
@@ -25,15 +25,15 @@ class Strategy(Protocol):
         summary: One sentence that says what the strategy does.
         source: Origin of the strategy, with a reference.
         regions: Word that describes its regions in the output of ``wse mappings --json``.
-        spans_wafers: Whether every op is distributed over all wafers, so that any number of wafers
-            can be used.
-        experts_apart: Whether experts are distributed over all wafers, separately from their
+        spans_wafers: Whether every op is distributed across all wafers, so that any number of
+            wafers can be used.
+        experts_apart: Whether experts are distributed across all wafers, separately from their
             layers. The model must then have experts.
         tries_others: Whether the strategy also tries the layouts of all other strategies.
         group_counts: Numbers of groups in the all-reduces of decode that a search tries on its
             fastest layout.
         expert_placements: Placements of experts that a search tries if the model does not fit with
-            each expert distributed over all columns and no placement was requested.
+            each expert distributed across all columns and no placement was requested.
         block_parts: Numbers of parts of feed-forward blocks (`Layout.block_parts`) that a search
             tries, smallest first, if the model does not fit in whole layers.
     """
@@ -52,9 +52,9 @@ class Strategy(Protocol):
     def differs(self, demand: Demand) -> bool:
         """Return whether the strategy can give other layouts for a request than simpler strategies.
 
-        A strategy that distributes ops over wafers is not useful on one wafer, and a strategy that
-        places experts separately is not useful for a model without experts. The strategy ``auto``,
-        which tries all other strategies, skips such strategies.
+        A strategy that distributes ops across wafers is not useful on one wafer, and a strategy
+        that places experts separately is not useful for a model without experts. The strategy
+        ``auto``, which tries all other strategies, skips such strategies.
         """
         if self.experts_apart and not demand.experts:
             return False
@@ -85,7 +85,7 @@ class Strategy(Protocol):
         return ()
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
-        """Distribute layers over the regions of a layout, and return the layers of every region.
+        """Distribute layers across the regions of a layout, and return the layers of every region.
 
         The first region also stores the embedding table. The last region stores the output head,
         unless the head uses the embedding table. By default, `consecutive` distributes the layers,

@@ -10,7 +10,7 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Tensor(Strategy):
-    """Mapping strategy that distributes every op over all wafers (tensor parallelism).
+    """Mapping strategy that distributes every op across all wafers (tensor parallelism).
 
     There is a single region, which stores all layers and spans all wafers.
     """

@@ -1,1 +1,1 @@
-"""Reading of traces: checks of a file, columns on demand, and what follows from them."""
+"""Reader of traces: checks of a file, columns read on demand, and values derived from them."""

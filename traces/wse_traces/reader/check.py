@@ -142,7 +142,7 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Return whether the row-count dataset can be read without further checks.
+    """Return whether the row-count dataset can be read without more checks.
 
     It must be small, uncompressed, contiguous and stored in this file.
     """

@@ -97,7 +97,7 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
 def _is_of(stored_type: Any, kind: type[object]) -> bool:
     """Return whether a stored HDF5 type represents the expected Python type.
 
-    Texts must have a fixed length. Booleans are stored as enumerations.
+    Strings must have a fixed length. Booleans are stored as enumerations.
     """
     if kind is str:
         return isinstance(stored_type, h5py.h5t.TypeStringID) and not stored_type.is_variable_str()

@@ -50,7 +50,7 @@ def frame_of(
 ) -> Frame:
     """Return a data frame with one row per table row.
 
-    - Codes become categories, and texts become strings.
+    - Codes become categories, and encoded strings become Python strings.
     - A column with a second axis becomes one column for each position on the axis.
     - An index into a table of names gets an additional column ``<column>_text`` with the names. A
       name is missing where the index is -1.

@@ -1,4 +1,4 @@
-"""An open trace: its tables, recorded texts, tensors and bytes, and the executed steps."""
+"""An open trace: its tables, recorded strings, tensors and bytes, and the executed steps."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
 
 def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
-    """Return the cycles of a pass in which words leave a router, and how many words leave in each.
+    """Return the cycles in which words leave a router during a pass, and how many leave in each.
 
     Args:
         trace: An open trace.

@@ -136,7 +136,7 @@ class TraceFile:
         return {field.name: self.column(field.path, start, stop) for field in fields}
 
     def texts(self, path: str) -> list[str]:
-        """Return a column of texts as strings. Invalid UTF-8 is replaced by U+FFFD."""
+        """Return a column of strings, decoded from UTF-8. Invalid bytes are replaced by U+FFFD."""
         return [bytes(text).decode(errors="replace") for text in self.column(path)]
 
     def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:

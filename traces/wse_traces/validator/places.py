@@ -37,7 +37,7 @@ def stage_problems(trace: Trace) -> Iterator[str]:
     3. On each wafer, no PE belongs to two stages that contain layers.
 
     A stage without layers is allowed to overlap with others. It contains experts that are
-    distributed over all wafers.
+    distributed across all wafers.
     """
     columns = trace.table("stage")
     # 1. SRAM

@@ -97,12 +97,12 @@ def shift_problems(trace: Trace) -> Iterator[str]:
 
 
 def token_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each kind of error in the positions and cycles of tokens.
+    """Yield a message for each kind of error in the positions and cycle counts of tokens.
 
     1. Two tokens of a sequence have the same position.
     2. A prompt token has cycles.
-    3. The cycles of a generated token differ from the time between the end of the previous token's
-       pass and the end of its own pass.
+    3. The cycle count of a generated token differs from the time between the end of the previous
+       token's pass and the end of its own pass.
 
     Only the first faulty token of each kind is reported.
     """

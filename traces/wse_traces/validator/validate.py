@@ -181,7 +181,7 @@ def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
 def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
     """Yield a message for the first invalid value of a column.
 
-    Values must be valid indices, codes, numbers or texts, depending on the field.
+    Values must be valid indices, codes, numbers or strings, depending on the field.
 
     Args:
         trace: An open trace.

@@ -1,1 +1,1 @@
-"""Writing of traces while a run proceeds."""
+"""Writer of traces while a run proceeds."""

@@ -65,7 +65,7 @@ def _storage(chunk: tuple[int, ...]) -> Any:
 
 
 def write_ending(file: Any, ending: str) -> None:
-    """Write the reason why a run ended into the space reserved for it. A long text is truncated."""
+    """Write why a run ended into the space reserved for it. A long string is truncated."""
     text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
     value, stored_type = _attribute(text, str, ENDING.room_bytes)
     h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored_type)
@@ -74,12 +74,12 @@ def write_ending(file: Any, ending: str) -> None:
 def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any, Any]:
     """Return the value of an attribute as an array, and its HDF5 type.
 
-    Texts have a fixed size, so that a reader can check the size before it reads the text.
+    Strings have a fixed size, so that a reader can check the size before it reads the string.
 
     Args:
         value: Value of the attribute.
         kind: Python type: str, int, float or bool.
-        room_bytes: Minimum size of a text.
+        room_bytes: Minimum size of a string.
     """
     if kind is not str:
         array: Any = np.array(value, {int: np.int64, float: np.float64, bool: np.bool_}[kind])
@@ -91,7 +91,7 @@ def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any
 
 @cache
 def _text_type(size_bytes: int) -> Any:
-    """Return the HDF5 type of fixed-size UTF-8 texts."""
+    """Return the HDF5 type of fixed-size UTF-8 strings."""
     return h5py.h5t.py_create(h5py.string_dtype("utf-8", size_bytes), logical=True)
 
 

@@ -1,4 +1,4 @@
-"""Writing of the tables of a trace in bounded memory, such that a kill leaves the file readable.
+"""Write the tables of a trace in bounded memory. A killed process leaves a readable file.
 
 The file is open in HDF5's single-writer mode, which orders metadata such that readers find it
 consistent at every moment. Rows become visible in two steps: first the columns are flushed, then
@@ -245,7 +245,7 @@ class TableWriter:
             raise ValueError(message)
 
     def _flush_if_due(self) -> None:
-        """Flush if it is time to, except during a transaction."""
+        """Flush if enough rows or time have accumulated, except during a transaction."""
         if not self._in_transaction and self._timer.is_due(self._waiting_bytes):
             self.flush()
 
@@ -286,7 +286,7 @@ class TableWriter:
 
 
 def _ending_of(error: BaseException | None) -> str:
-    """Return a text that states why a run ended: "interrupted" for Ctrl-C, else the error."""
+    """Return a message that states why a run ended: "interrupted" for Ctrl-C, else the error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return f"{type(error).__name__}: {error}".removesuffix(": ")

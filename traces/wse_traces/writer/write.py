@@ -1,4 +1,4 @@
-"""Writing of a trace while a run proceeds: schedules, passes, tokens, tensors, planes, report."""
+"""Write a trace while a run proceeds: schedules, passes, tokens, tensors, planes and report."""
 
 from __future__ import annotations
 

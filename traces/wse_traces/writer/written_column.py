@@ -83,7 +83,7 @@ class WrittenColumn:
         """Convert rows to the type and shape of the column.
 
         Raises:
-            ValueError: A value cannot be represented, a text is too long, or the shape is wrong.
+            ValueError: A value cannot be represented, a string is too long, or the shape is wrong.
         """
         if self.dtype.kind == "S":
             return self._texts(values)
@@ -99,10 +99,10 @@ class WrittenColumn:
         return array
 
     def _texts(self, values: ArrayLike) -> Array:
-        """Return texts as UTF-8 bytes of fixed length.
+        """Encode strings as UTF-8, as an array of byte strings with the fixed length of the column.
 
         Raises:
-            ValueError: A text is too long.
+            ValueError: A string needs more bytes than the column has.
         """
         if isinstance(values, np.ndarray) and values.dtype == self.dtype:
             return values

@@ -84,7 +84,7 @@ class Backend(Protocol):
         """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Read each user's prompt, chunk by chunk.
+        """Process each user's prompt, chunk by chunk.
 
         After the last chunk, `tokens` contains the id that the model predicts after each prompt.
 
@@ -156,7 +156,7 @@ class CheckpointableBackend(Backend, Protocol):
     passes_at_once: int
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
-        """Read each user's prompt, chunk by chunk, or only some of the chunks.
+        """Process each user's prompt, chunk by chunk, or only some of the chunks.
 
         Args:
             prompts: Token ids of each user's prompt.

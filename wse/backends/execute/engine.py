@@ -115,7 +115,7 @@ class Engine(HostResults):
         return self.routing.pairs
 
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
-        """Read each user's prompt, chunk by chunk. Each chunk is a prefill phase of the Program.
+        """Process each user's prompt, chunk by chunk. Each chunk is a prefill phase of the Program.
 
         Args:
             prompts: Token ids of each user's prompt.

@@ -45,7 +45,7 @@ def phase_counts(
 ) -> list[Counts]:
     """Return the operation counts of one phase, summed over all PEs, for each of several runs.
 
-    Tokens are assumed to be distributed evenly over the experts. Steps with equal cost form a
+    Tokens are assumed to be distributed evenly across the experts. Steps with the same cost form a
     class. To save time, the operations of one step are counted and multiplied by the number of
     steps in its class. A count that does not depend on the KV cache is reused for all runs.
 
@@ -82,9 +82,9 @@ def phase_counts(
 class _StepCounts:
     """Counter of the operations of single steps of a phase.
 
-    The number of vector operations is derived from the cycles of a kernel. Each vector operation
-    costs a constant number of cycles to issue, so raising this cost by one cycle adds one cycle per
-    operation.
+    The number of vector operations is derived from the cycle count of a kernel. Each vector
+    operation costs a constant number of cycles to issue, so raising this cost by one cycle adds one
+    cycle per operation.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, phase: Phase) -> None:
@@ -94,7 +94,7 @@ class _StepCounts:
         self._element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
 
     def class_counts(self, step: int, times: int, slots: Slots) -> list[F64]:
-        """Count the operations of all steps of one class, that is, of steps with equal cost.
+        """Count the operations of all steps of one class, that is, of steps with the same cost.
 
         Args:
             step: A step of the class.
@@ -103,7 +103,7 @@ class _StepCounts:
 
         Returns:
             Counts float64 ``[3]`` (multiply-adds, bytes read, vector operations): one array for
-            the first iteration of the steps' loop and, if there are further iterations, one for all
+            the first iteration of the steps' loop and, if there are more iterations, one for all
             of them. The sum of the arrays is the total of the class.
         """
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)

@@ -1,11 +1,11 @@
-"""Lower bounds on the cycles of each step, which no software on this wafer can beat.
+"""Lower bounds on the cycle count of each step, which no software on this wafer can beat.
 
 ``wse estimate`` reports them next to the modelled cycles, to show what limits a model. There are
 four bounds:
 
 - ``sram``: bytes of weights and cache entries that a PE reads, divided by its SRAM bandwidth.
 - ``arithmetic``: multiply-adds of a PE divided by its rate.
-- ``hops``: cycles of the longest path of any word that a result depends on.
+- ``hops``: cycles needed for the longest path of any word that a result depends on.
 - ``crossing``: latency and bytes of a transfer between wafers, or to and from the host.
 
 The bounds of consecutive steps add up. For concurrent steps, the largest bound counts. The bounds
@@ -46,9 +46,9 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return over how many links a value of one PE travels at most until it affects another PE.
+    """Return the maximum number of links between a PE and the origin of a value that reaches it.
 
-    The distance is counted from the PE that stored the value at the start of the pattern.
+    The origin is the PE that stored the value at the start of the pattern.
 
     Args:
         pattern: The communication pattern.
@@ -82,7 +82,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Lower bounds on the cycles of each step of a Program (a compiled model), with a cache.
+    """Lower bounds on the cycle count of each step of a Program (a compiled model), with a cache.
 
     No software on the wafer can run a step in fewer cycles than its bounds.
     """
@@ -96,7 +96,7 @@ class PhaseBounds:
         self._of_any_slots: dict[tuple[Steps, int], Bound] = {}
 
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
-        """Return lower bounds on the cycles of every step, as float64 ``[steps, bounds]``.
+        """Return lower bounds on the cycle count of every step, as float64 ``[steps, bounds]``.
 
         The columns are bounds for SRAM reads, arithmetic, hops and crossings, over all iterations
         of a step's loop. For steps that run concurrently, the row of the first step contains the
@@ -118,7 +118,7 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return lower bounds on the cycles of a step that represents all steps of equal cost.
+        """Return lower bounds on the cycle count of a step that represents equivalent steps.
 
         The bounds are cached for all passes, unless they increase with the cache slots in use.
 
@@ -157,7 +157,7 @@ class PhaseBounds:
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
         """Return the wafers that store selected experts; None if a step ignores the selection.
 
-        Tokens are assumed to be distributed evenly over the experts.
+        Tokens are assumed to be distributed evenly across the experts.
         """
         if not phase.steps.depends_on_experts[step]:
             return None

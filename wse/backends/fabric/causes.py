@@ -18,11 +18,12 @@ class Cycles(NamedTuple):
         total: Sum over all causes.
         hops: Cycles in which words move through routers or follow each other over a link.
         relays: Cycles in which PEs receive words and forward them in software.
-        compute: Cycles of vector operations (including their issue), scalar functions and loops.
+        compute: Cycles spent on vector operations (including their issue), scalar functions and
+            loops.
         launch: Cycles to start a step's task, gaps between the vector operations of a collective,
             and cycles to rewrite routes.
-        crossing: Cycles of transfers between wafers.
-        host: Cycles of transfers to and from the host.
+        crossing: Cycles spent on transfers between wafers.
+        host: Cycles spent on transfers to and from the host.
     """
 
     total: float = 0.0

@@ -16,7 +16,7 @@ Pairs = Mapping[int, I64]
 """Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""
 
 EVEN: Final[Pairs] = {}
-"""No recorded expert selection. In missing layers, tokens are assumed to be distributed evenly."""
+"""Empty record of expert selection: tokens are assumed to be distributed evenly in all layers."""
 
 
 def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
@@ -27,7 +27,7 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
         phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of a step whose work depends on the selected experts.
         pairs: For each layer, the number of tokens routed to each expert. In layers that are
-            missing, tokens are assumed to be distributed evenly over the experts.
+            missing, tokens are assumed to be distributed evenly across the experts.
 
     Returns:
         int64 ``[cols]``: number of pairs of each column.
@@ -43,7 +43,7 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
 
     The work of a column is the number of (token, expert) pairs whose experts it stores. The
     operands in ``phase`` are for the maximum number of pairs that any column may get. The returned
-    operands are for the fullest column if tokens are distributed evenly over the experts.
+    operands are for the fullest column if tokens are distributed evenly across the experts.
 
     Args:
         program: The compiled Program.
@@ -63,7 +63,7 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tup
     """Return the kernel of a compute step and its calls on a PE of the fullest column.
 
     A call is one execution of the kernel with the operands of one iteration of the step's loop. The
-    fullest column of PEs has the most (token, expert) pairs if tokens are distributed evenly over
+    fullest column of PEs has the most (token, expert) pairs if tokens are distributed evenly across
     the experts.
 
     Returns:

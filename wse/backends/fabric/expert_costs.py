@@ -85,7 +85,7 @@ class RoutedCosts:
 
         A routed step is a step whose cycles depend on which experts the router selects.
 
-        1. The routed steps are timed, once per class of equal steps. If tokens are distributed
+        1. The routed steps are timed, once per class of equivalent steps. If tokens are distributed
            evenly over the experts, the result is cached. It applies to any number of cache slots
            because no routed step depends on them.
         2. Their cycles are added to the steps and delay all later steps.
@@ -144,7 +144,7 @@ class RoutedCosts:
         return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
-        """Group the steps that depend on selected experts into classes of equal cost and traffic.
+        """Group steps that depend on the selected experts into classes of equal cost and traffic.
 
         Two steps are in the same class if the following are equal:
 
@@ -178,7 +178,7 @@ class RoutedCosts:
         return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the time and traffic of a class of equal steps that depend on selected experts.
+        """Return the time and traffic of equivalent steps that depend on the selected experts.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -214,7 +214,7 @@ class RoutedCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            step_class: Number of the step's class of equal steps.
+            step_class: Number of the step's class of equivalent steps.
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             chosen_wafers: Wafers that store selected experts.
             crossings: Number of crossings.
@@ -232,7 +232,7 @@ class RoutedCosts:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            step_class: Number of the step's class of equal steps.
+            step_class: Number of the step's class of equivalent steps.
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             pairs: Number of pairs on the fullest column of PEs.
         """

@@ -1,4 +1,4 @@
-"""Cycles of overlap groups (steps that run concurrently), over all iterations of their loops.
+"""Cycle counts of overlap groups (steps that run concurrently), over all iterations of their loops.
 
 A step outside any overlap group forms its own group.
 """
@@ -54,7 +54,7 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """Division of the overlap groups of a phase into classes of equal cost.
+    """Grouping of the overlap groups of a phase into classes with the same cost.
 
     The steps of an overlap group run concurrently. One group of each class is timed.
 
@@ -131,7 +131,7 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64) -> _GroupClasses:
-        """Divide the overlap groups of a phase into classes of equal cost.
+        """Divide the overlap groups of a phase into classes with the same cost.
 
         Two groups are in one class if they have the same number of steps and corresponding steps
         have equal numbers in ``classes``.

@@ -1,4 +1,4 @@
-"""Cycles of one overlap group (steps that run concurrently), over all iterations of its loop."""
+"""Cycle count of an overlap group (concurrent steps), over all iterations of its loop."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class GroupCost(NamedTuple):
         contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
             message.
         streams: int64 ``[steps]``, maximum number of messages that shared a link or ramp.
-        first_iteration: float64 ``[steps]``, cycles of a group's first iteration in the row of its
-            first step; 0 in its other rows.
+        first_iteration: float64 ``[steps]``, cycle count of a group's first iteration in the row of
+            its first step; 0 in its other rows.
     """
 
     by_cause: F64
@@ -51,10 +51,10 @@ def group_time(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slot
     2. The kernels and transfers of the chain run sequentially, alongside the other transfers.
     3. The slower of these two activities is critical. Its cycles are assigned to its steps; the
        other steps cost nothing.
-    4. The first critical step also gets the cycles of starting and awaiting the group.
+    4. The first critical step also gets the cycles needed to start and await the group.
 
     Args:
-        costs: Cycles of single steps.
+        costs: Cycle counts of individual steps.
         phase: Prefill chunk, decode pass or verification pass of the Program.
         group: Indices of the steps of the group.
         slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).

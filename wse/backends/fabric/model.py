@@ -58,9 +58,9 @@ class Fabric:
     def with_costs(self, wafer: WaferSpec, software: SoftwareProfile) -> Fabric:
         """Return a timing model of the same Program with other costs of wafer and software.
 
-        Routes, traffic and classes of equal steps are shared with this model, because they do not
-        depend on the costs. The cycles of the new model are not cached for other Programs of the
-        process.
+        Routes, traffic and classes of equivalent steps are shared with this model, because they do
+        not depend on the costs. The cycle counts of the new model are not cached for other Programs
+        of the process.
 
         Args:
             wafer: Wafer type with other costs, but with a mesh of the same shape.
@@ -76,8 +76,8 @@ class Fabric:
         Args:
             wafer: Wafer type.
             software: Costs of the software on the wafer.
-            groups: Costs of groups of concurrent steps, from which the classes of equal groups are
-                reused; None to compute the classes.
+            groups: Costs of groups of concurrent steps, from which the classes of equivalent groups
+                are reused; None to compute the classes.
         """
         self.wafer, self.software = wafer, software
         self._steps = StepCosts(self.program, wafer, software, self.traffic)
@@ -120,7 +120,7 @@ class Fabric:
     def verify_use(self, length: int) -> CacheUse:
         """Return a key that determines the cost of a verification pass.
 
-        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
+        Passes with equal keys cost the same if tokens are distributed evenly across the experts.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
@@ -132,9 +132,9 @@ class Fabric:
         return self._slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int) -> list[TokenClass]:
-        """Return the costs of consecutive decode passes, grouped into classes of equal cost.
+        """Return the costs of consecutive decode passes, grouped into classes with the same cost.
 
-        Tokens are assumed to be distributed evenly over the experts.
+        Tokens are assumed to be distributed evenly across the experts.
 
         Args:
             lengths: Number of tokens in each user's cache before the first pass.
@@ -183,7 +183,7 @@ class Fabric:
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
         """Return a key that determines the cost and traffic of a decode pass.
 
-        Passes with equal keys cost the same if tokens are distributed evenly over the experts.
+        Passes with equal keys cost the same if tokens are distributed evenly across the experts.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
@@ -195,7 +195,7 @@ class Fabric:
         return self._slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
-        """Return, for each step, the index of the first step with equal cost and traffic.
+        """Return, for each step, the index of the first step with the same cost and traffic.
 
         The result is int64 ``[steps]``.
         """
@@ -279,7 +279,7 @@ class Fabric:
         )
 
     def shape_classes(self, phase: Phase) -> I64:
-        """Return, for each step, the index of the first step with equal cost, as int64 ``[steps]``.
+        """Return, for each step, the index of the first step of equal cost, as int64 ``[steps]``.
 
         Unlike in `classes`, steps of different stages count as equal if the regions of the stages
         have the same shape.

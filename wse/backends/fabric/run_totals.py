@@ -70,7 +70,7 @@ class PhaseTotals:
     def add(
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
     ) -> None:
-        """Add several runs of a phase that have equal cost.
+        """Add several runs of a phase that have the same cost.
 
         Args:
             program: The compiled Program.
@@ -155,8 +155,9 @@ class RunTotals:
     def prefill_all(self) -> list[PhaseCost]:
         """Add all prefill chunks and return the cost of each.
 
-        Tokens are assumed to be distributed evenly over the experts. The totals are the same as if
-        `prefill_chunk` were called for each chunk, but chunks with equal costs are added together.
+        Tokens are assumed to be distributed evenly across the experts. The totals are the same as
+        if `prefill_chunk` were called for each chunk, but chunks with the same cost are added
+        together.
         """
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
@@ -202,9 +203,9 @@ class RunTotals:
         return cost
 
     def decode_all(self, tokens: int) -> list[TokenClass]:
-        """Add ``tokens`` decode passes and return their costs, in classes of equal passes.
+        """Add ``tokens`` decode passes and return their costs, in classes of equivalent passes.
 
-        Tokens are assumed to be distributed evenly over the experts.
+        Tokens are assumed to be distributed evenly across the experts.
         """
         classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:
@@ -214,7 +215,7 @@ class RunTotals:
         return classes
 
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
-        """Add runs of equal cost to the totals of prefill, decode or verification.
+        """Add runs with the same cost to the totals of prefill, decode or verification.
 
         Args:
             totals: The totals of prefill, decode or verification.
@@ -232,8 +233,8 @@ class TimedRun(NamedTuple):
     Attributes:
         clock: Totals of the run.
         prompts: Cost of each prefill chunk.
-        token_classes: Decode passes, grouped into classes of equal cost. Empty if each pass was
-            timed separately because of its selected experts.
+        token_classes: Decode passes, grouped into classes with the same cost. Empty if each pass
+            was timed separately because of its selected experts.
     """
 
     clock: RunTotals

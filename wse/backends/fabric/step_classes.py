@@ -1,4 +1,4 @@
-"""Classes of equal steps, so that the cost and traffic of only one step per class are computed.
+"""Classes of equivalent steps. Cost and traffic are computed for one step per class.
 
 The steps of a class differ only in the addresses of their operands. Layers of a model repeat, so a
 phase has only a few dozen classes.
@@ -66,7 +66,7 @@ def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
     shape between both regions instead of its stage.
 
     Args:
-        steps, places, is_whole: As in `step_classes`.
+        steps, places, is_whole: See `step_classes`.
         fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the
             target stage is set to 0 where the result describes its region.
     """
@@ -80,7 +80,7 @@ def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return a key for each of the given steps, by which steps of equal cost are recognised.
+    """Return a key for each of the given steps, by which steps with the same cost are recognised.
 
     With such keys, the cost of a step can be reused for other steps, even of other Programs. Equal
     keys mean equal costs if the steps also have the same communication pattern, rectangle of PEs

@@ -1,4 +1,4 @@
-"""Cycles of one iteration of one step, and of transfers that start at the same time.
+"""Cycle count of one iteration of one step, and of transfers that start at the same time.
 
 A step is one kernel or one transfer of a phase (a prefill chunk, a decode pass or a verification
 pass), which all PEs of a region execute. Steps of an overlap group run at the same time.
@@ -31,11 +31,11 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """Calculator of the cycles of single steps of a Program.
+    """Calculator of the cycle counts of single steps of a Program.
 
-    An overlap group consists of steps that run at the same time. The cycles of a step outside of
-    such a group include the dispatch of a task. A group costs `sync` cycles once, for starting its
-    transfers and waiting for all of them.
+    An overlap group consists of steps that run at the same time. The cycle count of a step outside
+    of such a group include the dispatch of a task. A group costs `sync` cycles once, for starting
+    its transfers and waiting for all of them.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -76,7 +76,7 @@ class StepCosts:
 
     @property
     def _task_costs(self) -> tuple[int, int]:
-        """Cycles that nearly all steps need: to dispatch a task, and to issue a vector operation."""
+        """Cycles that nearly all steps need to dispatch a task and to issue a vector operation."""
         return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
 
     def moves(self, phase: Phase, step: int) -> bool:
@@ -92,8 +92,8 @@ class StepCosts:
     def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:
         """Return which iterations of a loop must be timed, as (iteration, repetitions) pairs.
 
-        The first iteration can differ from the further iterations. These are equal, so that one of
-        them is timed and counted ``repetitions`` times. If a pattern in the loop has different
+        The first iteration can differ from the subsequent iterations. These are equal, so that one
+        of them is timed and counted ``repetitions`` times. If a pattern in the loop has different
         messages in each iteration, all iterations are timed.
 
         Args:
@@ -144,7 +144,7 @@ class StepCosts:
         """Return the time of one iteration of a step, including the start of a task for the step.
 
         Some steps run in the task of the previous step and need no task of their own. For these
-        steps, the caller (`time`) subtracts the cycles of starting a task.
+        steps, the caller (`time`) subtracts the cycles needed to start a task.
         """
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
@@ -191,7 +191,7 @@ class StepCosts:
         """Return the time, in whole cycles, of one round of a pattern along the lines of a region.
 
         If a pattern is repeated in a loop, its rounds (iterations) may overlap in time. The first
-        round then costs more than each further round.
+        round then costs more than each subsequent round.
 
         Args:
             transfer: The transfer, which sends one round of the pattern.

@@ -1,4 +1,4 @@
-"""Start of each step of a phase, from the cycles of all steps."""
+"""Start of each step of a phase, from the cycle counts of all steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decode passes of equal cost."""
+"""Decode passes with the same cost."""
 
 from __future__ import annotations
 

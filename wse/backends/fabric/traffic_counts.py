@@ -1,4 +1,4 @@
-"""Traffic of a phase, counted once for each class of equal steps."""
+"""Traffic of a phase, counted once for each class of equivalent steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """Traffic model for the phases of a Program, which counts each class of equal steps once.
+    """Traffic model for the phases of a Program, which counts each class of equivalent steps once.
 
     Steps that depend on the selected experts are not counted here (see ``expert_costs``).
 
@@ -73,7 +73,7 @@ class TrafficCounts:
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
     def _traffic_of(self, phase: Phase, counted_steps: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Return the traffic of the given steps, counting only one step per class of equal steps.
+        """Return the traffic of the given steps, computed for only one step of each class.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.

@@ -1,4 +1,4 @@
-"""Cycles of one iteration of a transfer that does not follow a pattern along lines.
+"""Cycle count of one iteration of a transfer that does not follow a pattern along lines.
 
 Such a transfer copies words within each PE, moves cache entries to the row above, or sends words to
 another region, to another wafer, or to or from the host.
@@ -22,13 +22,13 @@ from wse.program.transfers.transfer import Transfer, WaferPair
 
 
 class TransferCosts:
-    """Calculator of the cycles of transfers that do not follow a pattern along lines.
+    """Calculator of the cycle counts of transfers that do not follow a pattern along lines.
 
     Attributes:
         task: Cycles to dispatch the task of a step.
         launch: Cycles to dispatch the task of a step and to issue a vector operation.
-        ramp_cycles: Cycles of the two ramps: from a PE to its router, and from the last router to
-            its PE. One cycle of the operation that sends the word is included.
+        ramp_cycles: Cycles spent on the two ramps: from a PE to its router, and from the last
+            router to its PE. One cycle of the operation that sends the word is included.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TransferCosts:
         self.ramp_cycles = 2 * line.ramp + 1
 
     def cycles(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a transfer that does not follow a pattern along lines.
+        """Return how many cycles a transfer takes that does not follow a pattern along lines.
 
         Such a transfer copies words within each PE, moves cache entries to the row above, or sends
         words to another region, to another wafer, or to or from the host.
@@ -54,7 +54,7 @@ class TransferCosts:
         return self._stream(transfer)
 
     def _shift(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a cache shift, in which rows of PEs send a cache entry one row up.
+        """Return how many cycles a cache shift takes: rows of PEs send a cache entry one row up.
 
         The cycles do not depend on the number of rows, because all rows send at the same time.
         """

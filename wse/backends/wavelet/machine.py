@@ -190,7 +190,7 @@ class WaveletMachine:
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:
-        """Return the row and column of a PE as text, for error messages."""
+        """Format the row and column of a PE for error messages."""
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:

@@ -271,12 +271,12 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
 
 
 def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
-    """Convert a stream on a rectangle of PEs, which may branch, to a `Flow` with its routing.
+    """Convert a stream of words that may branch to a `Flow`, which includes its routing.
 
     Args:
-        stream: The stream.
-        cols: Columns of the rectangle.
-        colour: Colour of the stream.
+        stream: Sender, receivers and links of the stream in a rectangle of PEs.
+        cols: Number of columns of the rectangle.
+        colour: Colour (index of the routes in the routers) that the stream uses.
     """
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
     leaving: dict[int, list[int]] = {place: [] for place in entered}

@@ -111,7 +111,7 @@ class _Waits:
 
 
 def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
-    """Return a text that names waiting queues by PE, colour and side, at most MAX_NAMED of them.
+    """Return a message that names waiting queues by PE, colour and side, at most MAX_NAMED of them.
 
     Args:
         machine: Routes and operations of the simulated PEs.

@@ -97,7 +97,7 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
     """Yield all pairs of streams in which the first stream waits for the second.
 
     1. At a router, a stream waits for an earlier stream that has the same colour.
-    2. On a PE, the main thread executes operations one after another.
+    2. On a PE, the main thread executes operations sequentially.
     3. In the SRAM of a PE, a stream that uses words waits for the stream that stored them. A stream
        that replaces words waits for the streams that still use them.
     """
@@ -121,5 +121,5 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
 
 
 def _message(flow: Flow) -> str:
-    """Return a text that names the source, the last receiver and the colour of a message."""
+    """Return a message that names the source, the last receiver and the colour of a message."""
     return f"{flow.source} to {flow.receivers[-1]} on colour {flow.colour}"

@@ -59,7 +59,7 @@ class Wiring:
     """Routes, queues and operations of a simulated machine, as arrays, and how they are connected.
 
     A router has a queue for each colour and each side that words come from. Words that have passed
-    the ramp into a PE wait in a further queue. Switch positions (settings of a router for a colour)
+    the ramp into a PE wait in another queue. Switch positions (settings of a router for a colour)
     are sorted by PE and colour, and operations are in the order of the machine.
 
     Attributes:
@@ -141,7 +141,7 @@ class Wiring:
         self.position_queue = np.searchsorted(self.key, keys[0])
 
     def _key(self, pe: I32, side: I32 | np.int32, colour: I32) -> I64:
-        """Return a number for each queue that identifies it, computed from its PE, side and colour."""
+        """Return an identifying number for each queue, computed from its PE, side and colour."""
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour
 
     def _find(self, key: I64) -> I64:
@@ -202,7 +202,7 @@ class Wiring:
         raise BadInput(msg)
 
     def _operations(self) -> None:
-        """Collect the operations as arrays, in the machine's order, with their threads and queues."""
+        """Collect the operations as arrays, in machine order, with their threads and queues."""
         blocks: list[OperationBlock] = self.machine.operation_blocks
         ops = [block.operation for block in blocks]
         self.op_pe = _pes(blocks)

@@ -196,7 +196,7 @@ def _row(key: Key) -> tuple[str, ...]:
 
 
 def _sentence(text: str) -> str:
-    """Return a text with a capital first letter and without a final full stop."""
+    """Return a sentence with a capital first letter and without a final full stop."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}"
 
 

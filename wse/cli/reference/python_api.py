@@ -89,7 +89,7 @@ def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, .
 
     Args:
         parameter: The argument.
-        form: Format of its values if they are given as text, such as ``ROWSxCOLS``, or "".
+        form: Format of its values if they are given as strings, such as ``ROWSxCOLS``, or "".
         doc: Description.
     """
     default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
@@ -99,7 +99,7 @@ def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, .
 
 
 def _type(annotation: Any) -> str:
-    """Return a type annotation as text, without module names."""
+    """Format a type annotation without module names."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)
 
@@ -141,5 +141,5 @@ def _paragraph(described: Any) -> str:
 
 
 def _tree() -> str:
-    """Return the tree of error classes as text, from the docstring of ``wse.errors``."""
+    """Format the tree of error classes, from the docstring of ``wse.errors``."""
     return inspect.cleandoc((wse.errors.__doc__ or "").partition("\n\n")[2].partition("\n\nMessages")[0])

@@ -1,11 +1,11 @@
-"""Attention with grouped keys: projections, rotation, KV cache, scores, softmax, values and output.
+"""Grouped-query attention: projections, rotation, KV cache, scores, softmax, values and output.
 
-Heads are divided over the columns of the region, and KV-cache entries over its rows. In decode and
-in prefill with thin-gemm, every PE has all tokens of the phase. Sums over rows and columns are
-all-reduces, ten per layer as in WaferLLM's decode; score sums run inside each head group. In
-prefill with MeshGEMM, tokens are divided over rows. Blocks of the cache travel along the ring of
-each column, and each PE keeps running maxima and sums. Sources: He et al., WaferLLM, OSDI 2025, for
-the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
+Heads are partitioned across the columns of the region, and KV-cache entries across its rows. In
+decode and in prefill with thin-gemm, every PE has all tokens of the phase. Sums over rows and
+columns are all-reduces, ten per layer as in WaferLLM's decode; score sums run inside each head
+group. In prefill with MeshGEMM, tokens are partitioned across rows. Blocks of the cache travel
+along the ring of each column, and each PE keeps running maxima and sums. Sources: He et al.,
+WaferLLM, OSDI 2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def rotation(c: Context, layer: int) -> dict[str, Any]:
 def attention(c: Context, op: Op) -> None:
     """Lower attention to steps, from queries and KV cache to the result of each query head.
 
-    The new keys and values are appended to the cache first. The result is divided over PEs in the
-    same way as the queries.
+    The new keys and values are appended to the cache first. The result is partitioned across PEs in
+    the same way as the queries.
     """
     _, Hk, _, F = c.heads
     capacity = ceil_div(c.options.context, c.cut.rows)
@@ -165,8 +165,8 @@ def append(
 def output(c: Context, op: Op) -> None:
     """Lower the output projection of attention to steps, and add it to the residual stream.
 
-    The input consists of the attention results of all heads, which are divided over the columns of
-    PEs. If the model has gates, they multiply the results first.
+    The input consists of the attention results of all heads, which are partitioned across the
+    columns of PEs. If the model has gates, they multiply the results first.
     """
     H, Hk, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
@@ -180,8 +180,9 @@ def output(c: Context, op: Op) -> None:
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     """Lower attention to steps, for decode and for prefill by thin GEMM.
 
-    Thin GEMM arranges matrices for all tokens of a chunk as decode does for one token. Every row of
-    PEs has the queries of all tokens, and computes their scores for its own part of the KV cache.
+    Thin GEMM is a matrix product in which every PE has its features of all tokens of a prompt
+    chunk, just as it has the features of a single token in decode. Every row of PEs has the queries
+    of all tokens, and computes their scores for its own part of the KV cache.
 
     Args:
         c: Context of the phase being lowered.
@@ -213,7 +214,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     """Lower attention to steps, for prefill by MeshGEMM: keys and values move along columns.
 
-    The tokens of the chunk are divided over P rows. In each of P rounds:
+    The tokens of the chunk are partitioned across P rows. In each of P rounds:
 
     1. Compute partial scores with the current block of keys, while sending keys and values to the
        next PE on the ring.
@@ -266,7 +267,8 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     """Lower attention with a single KV head to distributed matrix products (prefill by MeshGEMM).
 
     This form is used if prefill has its own copy of the weights, in the layout that MeshGEMM needs.
-    Queries, keys and values are then matrices that are divided over the rows and columns of PEs.
+    Queries, keys and values are then matrices that are partitioned across the rows and columns of
+    PEs.
 
     1. Compute the scores with dist-GEMM-T, a matrix product with a transposed operand.
     2. Compute the softmax; its maxima and sums are combined along rows.

@@ -1,6 +1,6 @@
 """Linear attention with the gated delta rule: a state of constant size replaces a KV cache.
 
-Features are divided over the columns of the region, and the state of a column over its rows
+Features are partitioned across the columns of the region, and the state of a column across its rows
 (`wse_mappings.cuts.linear_cut`). A row needs few features of each key, which its PEs gather from
 the columns of the head. A block of tokens then needs one all-reduce along the columns: each PE
 multiplies its slices of queries and keys by its part of the state and by each other, and the sums
@@ -36,10 +36,10 @@ class _Sizes(NamedTuple):
     """Sizes of linear attention on a column of PEs, under the names that kernels use.
 
     Attributes:
-        Hk, G: Number of key heads, and of value heads per key head.
+        Hk, G: Number of key heads, and number of value heads per key head.
         D: Number of features of a key.
-        F, V: Number of features of a key, and of a value, on the column.
-        K, N, key_rows: Division of the state over rows.
+        F, V: Numbers of features of a key and of a value on the column.
+        K, N, key_rows: Partitioning of the state across rows.
         C: Maximum number of value channels that a PE convolves.
     """
 
@@ -75,7 +75,7 @@ def _sizes(c: Context) -> _Sizes:
 
 
 def _cut(c: Context) -> LinearCut:
-    """Return how linear attention is divided over the current region's PEs."""
+    """Return how linear attention is partitioned across the current region's PEs."""
     assert c.cut.linear is not None
     return c.cut.linear
 

@@ -1,7 +1,7 @@
 """Embedding: from token ids to the residual stream.
 
-The table is divided over columns by vocabulary entry. Each column looks up the ids it stores, and
-an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
+The table is partitioned across columns by vocabulary entry. Each column looks up the ids it stores,
+and an all-reduce along rows adds up the results. Learned positions are looked up in the same way.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def embedding(c: Context, op: Op) -> None:
 
     In decode, the ids are already on the PEs. In other phases, they may have to be received from
     the host first. In prefill by MeshGEMM, each row of PEs processes its own tokens, but the table
-    is divided over all rows. All rows therefore look up the tokens of one row at a time, and the
-    results are streamed from the diagonal to that row.
+    is partitioned across all rows. All rows therefore look up the tokens of one row at a time, and
+    the results are streamed from the diagonal to that row.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1

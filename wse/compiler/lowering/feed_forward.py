@@ -36,7 +36,7 @@ def _scaled_gate_up(c: Context, op: Op) -> None:
 
     The scale is the sigmoid of one more projection. All columns compute it, and its sum travels
     along with those of the block's features. It multiplies the activated features, because the
-    down-projection is linear. (A mixture of experts is not divided over rows of tokens.)
+    down-projection is linear. (A mixture of experts is not partitioned across rows of tokens.)
     """
     *projections, scale = op.weights
     d, f, M, x = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens, c.normed_hidden

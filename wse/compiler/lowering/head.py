@@ -32,7 +32,7 @@ def last_token(c: Context) -> None:
     """Restrict the following steps to the last token of a prompt chunk, as only it needs logits.
 
     In decode and verification passes, all tokens are kept. After prefill by MeshGEMM, in which
-    tokens are divided over rows, the last token is distributed over all PEs as in decode.
+    tokens are partitioned across rows, the last token is distributed across all PEs as in decode.
     """
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:

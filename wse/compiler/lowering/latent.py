@@ -5,16 +5,16 @@ head's up-projection of keys is applied to the queries without rotation instead 
 that queries are compared with latent vectors directly. Attention produces a mixture of latent
 vectors, to which the head's up-projection of values is applied.
 
-Vectors are divided over columns and over rows alternately, because each product contracts over the
-axis over which its input is divided:
+Vectors are partitioned alternately across columns and across rows, because each product contracts
+along the axis that its input is partitioned across:
 
-1. Hidden vectors are divided over rows.
-2. The source of queries, the rotated key and the latent vector are divided over columns.
+1. Hidden vectors are partitioned across rows.
+2. The source of queries, the rotated key and the latent vector are partitioned across columns.
 3. The queries of a row's heads are on that row.
-4. The queries of all heads, and the attended latent vectors, are divided over columns.
+4. The queries of all heads, and the attended latent vectors, are partitioned across columns.
 5. The values of a row's heads are on that row.
-6. The output of attention is divided over columns. It is moved to rows when it is added to the
-   residual stream.
+6. The output of attention is partitioned across columns. It is moved to rows when it is added to
+   the residual stream.
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ def output(c: Context, op: Op) -> None:
     1. Select the latent attention results of the row's heads.
     2. Multiply them by the up-projection of values, and add up the products along rows.
     3. Multiply the sums by the output projection, and add up the products along columns. The result
-       is divided over columns.
-    4. Transpose the result, so that it is divided over rows like the residual stream, and add it to
-       the stream.
+       is partitioned across columns.
+    4. Transpose the result, so that it is partitioned across rows like the residual stream, and add
+       it to the stream.
     """
     C = _shared_widths(c)[2]
     per_row, _, _, value = _head_widths(c)
@@ -236,7 +236,7 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
         x: Vectors ``[tokens, stride]`` in the accumulator type.
         out: Address of the first block.
         widths: Number of elements in each part.
-        stride: Number of elements from one token to the next; 0 for the sum of the widths.
+        stride: Token stride, in elements; 0 for the sum of the widths.
     """
     M, first = c.tokens, 0
     if M == 1:
@@ -292,7 +292,7 @@ def _head_widths(c: Context) -> tuple[int, int, int, int]:
 
 
 def _cut(c: Context) -> LatentCut:
-    """Return how the dimensions of latent attention are divided over the current region's PEs."""
+    """Return how latent attention is partitioned across the PEs of the current region."""
     assert c.cut.latent is not None
     return c.cut.latent
 

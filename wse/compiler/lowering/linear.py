@@ -36,11 +36,13 @@ def project(
     *,
     bias: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x @ weights + biases to steps, for weight matrices side by side.
+    """Lower out[tokens, N] = x @ weights + biases to steps, for several weight matrices.
+
+    The columns of the matrices are concatenated in the order given.
 
     Args:
         c: Context of the phase being lowered.
-        x: Activations, divided over PEs like the hidden vector. MeshGEMM overwrites them.
+        x: Activations, partitioned across PEs like the hidden vector. MeshGEMM overwrites them.
         tensors: Names of the weight matrices.
         widths: Number of outputs per column of each matrix; N is their sum.
         out: Buffer of the products.
@@ -71,7 +73,7 @@ def project_to_stream(
 
     Args:
         c: Context of the phase being lowered.
-        x: Activations, divided over columns.
+        x: Activations, partitioned across columns.
         tensor: Name of the weight matrix.
         K: Number of inputs on each column of PEs.
         bias: Whether there is a bias.
@@ -123,15 +125,17 @@ def _own_products(
 ) -> None:
     """Lower MeshGEMM products with a second copy of the weights, which is stored only for prefill.
 
-    The activations are aligned once, as MeshGEMM requires. For each weight matrix, activations and
-    weights then make one full round of the PE rings.
+    In MeshGEMM, each row of PEs passes its activations around a ring, and each column its weights.
+    Before the first round, the tiles of activations are rotated so that every PE starts with
+    matching tiles of both matrices. This is done only once, because after a product with one weight
+    matrix all tiles are back where they started. The weights are stored in rotated order.
 
     Args:
         c: Context of the phase being lowered.
         x: Activations.
         tensors: Names of the weight matrices.
         widths: Number of outputs of each matrix on a column of PEs.
-        out: Buffer of the products, side by side.
+        out: Buffer for the products, which are stored next to each other in each row.
         K: Number of inputs on each PE.
     """
     P, M, first = c.cut.rows, c.tokens, 0
@@ -163,7 +167,8 @@ def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> M
 def product(c: Context, op: Op) -> None:
     """Lower a single matrix product to steps, for requests that compile nothing else.
 
-    The input is divided in the same way as the residual stream; the result is divided over columns.
+    The input is divided in the same way as the residual stream; the result is partitioned across
+    columns.
     """
     d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)

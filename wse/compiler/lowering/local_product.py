@@ -45,8 +45,8 @@ def local_product(
         w: Weights. Quantised weights must be a whole tile (the block of a matrix that a PE stores).
         out: Address or buffer of the product.
         K, N: Rows and columns of the tile.
-        stride: Elements from one row of ``w`` to the next.
-        out_stride: Elements from one row of ``out`` to the next.
+        stride: Row stride of ``w``, in elements.
+        out_stride: Row stride of ``out``, in elements.
         transposed: Whether w is ``[N, K]``.
 
     Raises:
@@ -89,7 +89,7 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
         w: Address of the first expert's weights.
         K: Number of rows of an expert's weight matrix.
         N: Number of consecutive weights of an expert in each row.
-        operands: Further operands of the kernel, by name.
+        operands: Additional operands of the kernel, by name.
     """
     if w.buffer.view == "raw":
         coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))

@@ -34,7 +34,7 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after ``rounds`` rounds of MeshGEMM, each of which swaps its two buffers."""
+        """Return the operand after some rounds of MeshGEMM, each of which swaps its two buffers."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
@@ -121,7 +121,7 @@ def mesh_gemm(
         a, b: Operands A and B.
         out: Address or buffer of the product.
         M, K, N: Sizes of the product on one PE.
-        out_stride: Elements from one row of ``out`` to the next.
+        out_stride: Row stride of ``out``, in elements.
     """
     P, builder = c.cut.rows, c.builder
     shift_pattern = c.patterns.get(ring_shift, P, P)
@@ -166,10 +166,10 @@ def dist_gemm_t(
     Args:
         c: Context of the phase being lowered.
         kernel: Kernel of the local product.
-        x: Buffer of X, whose K dimension is divided over columns.
+        x: Buffer of X, whose K dimension is partitioned across columns.
         b: Operand B, whose tiles move from PE to PE.
         partial: Buffer for the local products.
-        out: Buffer of the product, whose N dimension is divided over columns.
+        out: Buffer of the product, whose N dimension is partitioned across columns.
         M, K, N: Sizes of the product on one PE.
         transposed: Whether a tile of B is ``[N, K]`` instead of ``[K, N]``.
     """

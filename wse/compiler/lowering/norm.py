@@ -120,8 +120,9 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
 def normalise_all_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
     """Divide the vector of all heads together by its root mean square, and multiply it by a gain.
 
-    The heads are divided over columns, so the sums of squares are added up along rows. Columns that
-    store copies of the same KV head all add its squares, so that the size counts every copy.
+    The heads are partitioned across columns, so the sums of squares are added up along rows.
+    Columns that store copies of the same KV head all add its squares, so that the size counts every
+    copy.
 
     Args:
         c: Context of the phase being lowered.

@@ -1,8 +1,8 @@
 """Expert routers: every PE selects the experts of each token.
 
-1. The outputs of the router are divided over columns. With the rewrite `router_copies`, several
-   column segments compute all outputs, and the segment in the middle provides them. An all-reduce
-   along rows distributes the outputs to every PE, so that all PEs make the same choice.
+1. The outputs of the router are partitioned across columns. With the rewrite `router_copies`,
+   several column segments compute all outputs, and the segment in the middle provides them. An
+   all-reduce along rows distributes the outputs to every PE, so that all PEs make the same choice.
 2. Each PE turns the outputs into scores, selects experts, and computes their weights.
 
 Sources of the selection rules: the routers of the models that `wse.models.spec.Experts` describes,

@@ -23,7 +23,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     4. Multiply the values by the exponentials, and add up the products over all rows.
     5. Divide by the sums.
 
-    The result is divided over PEs in the same way as the queries.
+    The result is partitioned across PEs in the same way as the queries.
 
     Args:
         c: Context of the phase being lowered.

@@ -152,7 +152,7 @@ def _runs_once(step: SymStep, block: Block) -> bool:
 
     Other steps of a loop may run again or at any time within the loop. An overlap group is a
     one-iteration loop whose steps run concurrently, except that its kernels, and transfers with
-    ``in_chain``, run one after another.
+    ``in_chain``, run sequentially.
     """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)

@@ -6,7 +6,7 @@ request decides which layers form a stage. Unless the request lists regions, the
 and the widths of regions depend on the bytes that they store.
 
 The embedding is part of the first stage. The head is part of the last stage, or of the first stage
-if the two share a table, which is then stored only once. Experts that are distributed over all
+if the two share a table, which is then stored only once. Experts that are distributed across all
 wafers form a separate stage, which comes last.
 """
 

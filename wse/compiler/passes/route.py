@@ -223,7 +223,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
     1. Index the routes in descending order of use.
     2. Collect everything that affects the choice in a `RouteDemand`, which refers to routes by
        index.
-    3. Choose the colours. Stages with equal demands share a cached result.
+    3. Choose the colours. Stages with identical demands share a cached result.
 
     Args:
         stage: Record of the stage, which receives the indices and the colours.

@@ -1,4 +1,4 @@
-"""Pass 2: divide every tensor over the PEs of its stage, padded to tiles of equal size.
+"""Pass 2: partition every tensor across the PEs of its stage, padded to tiles of equal size.
 
 The tile of a PE is the block of a tensor that the PE stores. All PEs of a region store the same
 number of elements, so that they share one memory map.
@@ -25,7 +25,7 @@ from wse.program.tiles import Tile
 
 
 def with_cuts(state: State) -> State:
-    """Decide how all model dimensions are divided over the region of PEs of each stage.
+    """Decide how all model dimensions are partitioned across the region of PEs of each stage.
 
     The function fills in ``cuts`` and, for stages with only some parts of a feed-forward block,
     ``cuts_of_parts``. A search that needs only the sizes of weight tiles calls it without the rest
@@ -63,7 +63,7 @@ def shard(state: State) -> State:
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
     """Return the weight tiles of an op on a stage, marked as tiles of stage 0.
 
-    Stages with equal tiles can then share a cached result.
+    Stages with identical tiles can then share a cached result.
     """
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
@@ -130,7 +130,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return a copy of an op whose names refer to layer 0, so that equal layers share results."""
+    """Return a copy of an op with the names of layer 0, so that identical layers share results."""
     return op.in_layer(0)
 
 
@@ -158,7 +158,7 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, frequen
 
     Args:
         spec: Model.
-        cut: Division of the model over the region.
+        cut: Partitioning of the model across the region.
         with_layers: Whether the region contains attention. Latent and linear attention then need
             index tables.
         frequencies: Names of the tables of rotary frequencies that its layers use.

@@ -58,7 +58,7 @@ class SramOverflow(DoesNotFit):
 
 
 def _contents(stage: Stage) -> str:
-    """Return a text that lists what a stage stores, such as ``layers 0 to 4, embedding``."""
+    """Return a message that lists what a stage stores, such as ``layers 0 to 4, embedding``."""
     first, last = stage.first_layer, stage.last_layer - 1
     layers = "no layers" if last < first else f"layer {first}" if last == first else f"layers {first} to {last}"
     return ", ".join([layers, *["embedding"] * stage.has_embedding, *["head"] * stage.has_head])

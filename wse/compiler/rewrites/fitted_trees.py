@@ -1,11 +1,11 @@
-"""Rewrite: fit the number of groups of all-reduces to the length of their messages.
+"""Rewrite: choose the number of groups of each all-reduce tree by line and message length.
 
-An all-reduce is a K-tree: groups of PEs add up in their middles, and then the middles add up. By
-default, every tree has the number of groups with the fewest relays. The first word of a message
-waits for every relay on its path. The following words wait for each other wherever a PE receives
-from two sides: inside a group, and again between the middles of the groups. Short messages are
-therefore fastest with the fewest relays. Long messages are fastest with few groups, where few
-streams of words meet in the same PE.
+An all-reduce is a K-tree: the words of each group of PEs are added up in the middle of the group,
+and then the sums of the groups are added up. By default, every tree has the number of groups with
+the fewest relays. The first word of a message waits for every relay on its path. The following
+words wait for each other wherever a PE receives from two sides: inside a group, and again between
+the middles of the groups. Short messages are therefore fastest with the fewest relays. Long
+messages are fastest with few groups, where few streams of words meet in the same PE.
 
 The search chooses the groups for every size (`wse.compiler.search.trees`). All-reduces of sizes for
 which it has chosen nothing stay unchanged. So do reduces, because other steps depend on their root,

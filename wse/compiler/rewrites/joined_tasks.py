@@ -50,7 +50,7 @@ def joins_previous_block(previous_step: SymStep, step: SymStep) -> bool:
     """Return whether the first step of a block can run in the same task as the step before it.
 
     The step before it is the last one of the preceding block (list of steps). Running both in one
-    task saves the cycles of a task dispatch.
+    task saves the cycles needed to dispatch a task.
     """
     return previous_step.loop < 0 and step.loop < 0 and _runs_in_same_task(previous_step, step)
 

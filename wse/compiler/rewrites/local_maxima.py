@@ -1,10 +1,10 @@
 """Rewrite: shift softmax by the maximum of each row, and find the common maximum in parallel.
 
 To avoid overflow, softmax subtracts the maximum from the scores. The result does not depend on the
-subtracted number as long as nothing overflows. Cache entries are divided over rows. Each row of PEs
-subtracts the largest score of its own entries, rounded to a multiple of ln 2. Before the sums and
-values of the rows are added up, they are multiplied by exp(own maximum - common maximum). This
-factor is a power of two, so no exponential is needed and nothing is rounded.
+subtracted number as long as nothing overflows. Cache entries are partitioned across rows. Each row
+of PEs subtracts the largest score of its own entries, rounded to a multiple of ln 2. Before the
+sums and values of the rows are added up, they are multiplied by exp(own maximum - common maximum).
+This factor is a power of two, so no exponential is needed and nothing is rounded.
 
 1. The maxima are rounded and copied. The copies are all-reduced while weights and values are
    computed with the row's own maxima. All steps before the rescaling that do not use the common
@@ -64,7 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes softmax exponentials, with the same operands in all iterations."""
+    """Return whether a step computes softmax exponentials with the same operands in each round."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 

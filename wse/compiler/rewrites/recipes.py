@@ -14,7 +14,7 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, block_steps: BlockSteps) -> None:
-    """Apply all rewrites that a phase uses to the steps of a block, in the order of their positions.
+    """Apply all rewrites of a phase to the steps of a block, in the order of their positions.
 
     A rewrite changes the steps of a layer to save cycles. Its ``position`` determines when it is
     applied. The steps are modified in place.
@@ -28,7 +28,7 @@ def rewrite(c: Context, block_steps: BlockSteps) -> None:
 def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a block's first step runs in the task of the last step of the preceding block.
 
-    This saves the cycles of dispatching a task. It is possible only with the rewrite
+    This saves the cycles needed to dispatch a task. It is possible only with the rewrite
     `joined_tasks`.
 
     Args:

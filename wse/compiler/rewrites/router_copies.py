@@ -37,7 +37,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     A gather collects values on one PE. Each segment of columns computes all outputs of the router,
     so the paths are shorter. The steps are modified in place. ``setting`` is not used here: it is
     the maximum number of outputs per column, which has already determined how the outputs are
-    divided over columns.
+    partitioned across columns.
     """
     steps, (length, lines) = block_steps.steps, c.lines(ROWS)
     for index in [i for i, step in enumerate(steps) if is_line(step) and i and runs(steps[i - 1], "router_place")]:

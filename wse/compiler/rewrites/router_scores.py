@@ -1,7 +1,8 @@
 """Rewrite: compute router scores on the columns of the outputs, or for selected experts only.
 
-The outputs of a router are divided over columns. Without this rewrite, an all-reduce sends them to
-every PE, which computes a sigmoid or an exponential of each. This can be avoided in two cases:
+The outputs of a router are partitioned across columns. Without this rewrite, an all-reduce sends
+them to every PE, which computes a sigmoid or an exponential of each. This can be avoided in two
+cases:
 
 1. Sigmoid: each column computes the sigmoid of its own outputs before they are distributed. If a
    correction is added for the selection, the column adds it to its own scores and sends both. PEs

@@ -114,7 +114,8 @@ def varies_by_pairs_only(value: SymNumber) -> bool:
 def same_lines(a: SymStep, b: SymStep) -> bool:
     """Return whether two transfers run the same pattern on the same rows or columns of PEs.
 
-    The result is False if one of them is in a loop or an overlap group.
+    The result is False if the second transfer is in a loop or in an overlap group (a set of steps
+    that run concurrently).
     """
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
@@ -204,7 +205,7 @@ def _overwrites(step: SymStep, buffer: SymBuffer) -> bool:
 
 
 def _uses_double_buffer(step: SymStep) -> bool:
-    """Return whether an operand of a step alternates between two buffers in successive iterations."""
+    """Return whether an operand of a step alternates between two buffers from round to round."""
     return any(isinstance(v, SymAddress) and v.odd_round_buffer is not None for v in step.operands.values())
 
 

@@ -12,7 +12,7 @@ from wse.models.spec import ModelSpec
 def check_names(options: Options) -> None:
     """Check that a request names an existing mapping, prefill product and element types.
 
-    A mapping distributes layers over PEs. A prefill product is a matrix product for prompts.
+    A mapping distributes layers across PEs. A prefill product is a matrix product for prompts.
 
     Raises:
         UnknownName: The mapping, the product or an element type does not exist.
@@ -49,7 +49,7 @@ def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
     """Check that the requested region of PEs fits on the mesh and no wafer stays empty.
 
     Args:
-        spec: Model, whose layers or experts are distributed over the wafers.
+        spec: Model, whose layers or experts are distributed across the wafers.
         wafer: Wafer, whose mesh limits the region.
         options: The request, with the region, the mapping and the number of wafers.
 

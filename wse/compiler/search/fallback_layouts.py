@@ -1,4 +1,4 @@
-"""Further layouts that a search tries if the layouts of a mapping do not fit."""
+"""Additional layouts that a search tries if the layouts of a mapping do not fit."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Finalists:
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
         """Return whether a layout is slower than the fastest layout by more than a margin.
 
-        Layouts are compared by the cycles of a whole request.
+        Layouts are compared by the cycle count of a whole request.
 
         Args:
             trial: Trial of the layout.

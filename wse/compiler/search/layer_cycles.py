@@ -1,4 +1,4 @@
-"""Cycles of the most common layers of a layout, with given rewrites."""
+"""Cycle counts of the most common layers of a layout, with given rewrites."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 
 
 def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
-    """Return the approximate cycles of all layers with given rewrites; None if these do not fit.
+    """Estimate how many cycles all layers take with given rewrites; None if the layers do not fit.
 
     A rewrite changes the steps of a layer to save cycles. Some rewrites need more colours (routes
     that a router can store) than the wafer has.
@@ -57,7 +57,7 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
 
 
 def cycles_by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of each step, for several phases of a Program.
+    """Return the cycle count of each step, for several phases of a Program.
 
     Args:
         setup: Inputs that all trials share, with ``timing``.

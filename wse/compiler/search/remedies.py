@@ -37,7 +37,7 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
         spec: Model.
         wafer: Wafer.
         software: Costs of the software on the wafer.
-        options: What the user requested. Its number of wafers is ignored.
+        options: The requested options. Their number of wafers is ignored.
     """
     first_count = math.ceil(min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
@@ -56,7 +56,7 @@ def fewest_wafers_for_whole_layers(
         spec: Model.
         wafer: Wafer.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
     """
     return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
 
@@ -96,7 +96,7 @@ def _max_wafers(spec: ModelSpec) -> int:
 
 
 def fewer_prompts(users: int) -> str:
-    """Return a text that suggests fewer users, each with one prompt."""
+    """Return a phrase that suggests fewer users, each with one prompt."""
     return "a single prompt" if users == 1 else f"at most {users} prompts"
 
 
@@ -110,7 +110,7 @@ def remedies(
 ) -> list[str]:
     """Return suggestions, for error messages, of changes to the request that make the model fit.
 
-    Each text suggests the smallest sufficient change of one kind: a larger mesh, more wafers, a
+    Each phrase suggests the smallest sufficient change of one kind: a larger mesh, more wafers, a
     different mapping, narrower weights, a different expert placement, a shorter context, fewer
     users, or shorter verification passes.
 
@@ -119,8 +119,8 @@ def remedies(
         whole_wafer: The wafer at its full size.
         wafer: The part of the wafer that is used.
         software: Costs of the software on the wafer.
-        options: What the user requested.
-        fewer_users: Function that returns the text for suggesting a given number of users.
+        options: The requested options.
+        fewer_users: Function that returns the phrase that suggests a given number of users.
     """
 
     def fits_with(**changes: Any) -> bool:
@@ -151,7 +151,7 @@ def remedies(
 
 
 def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | None:
-    """Return a text that suggests verifying fewer tokens per pass, or no verification at all.
+    """Return a phrase that suggests verifying fewer tokens per pass, or no verification at all.
 
     Return None if neither makes the model fit.
     """
@@ -164,9 +164,9 @@ def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | Non
 def _larger(
     spec: ModelSpec, whole_wafer: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """Return a text that suggests the smallest larger mesh or region on which the model fits.
+    """Return a phrase that suggests the smallest larger mesh or region on which the model fits.
 
-    If the user has requested a region, the text suggests a larger square region, on a larger mesh
+    If the user has requested a region, the phrase suggests a larger square region, on a larger mesh
     if necessary. Return None if the model fits on no larger mesh or region.
 
     Args:
@@ -174,7 +174,7 @@ def _larger(
         whole_wafer: The wafer at its full size, which limits the mesh.
         wafer: The part of the wafer that the request uses.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)
@@ -200,15 +200,15 @@ def _larger(
 
 
 def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[..., bool]) -> str | None:
-    """Return a text that suggests ``--mapping auto``, which tries all other mappings.
+    """Return a phrase that suggests ``--mapping auto``, which tries all other mappings.
 
     Args:
-        options: What the user requested.
+        options: The requested options.
         wafer_limit: Only numbers of wafers below this one are tried.
         fits_with: Function that returns whether the request fits with some options changed.
 
     Returns:
-        The text; None if this mapping was already requested or does not fit.
+        The phrase; None if this mapping was already requested or does not fit.
     """
     if strategy(options.mapping).tries_others:
         return None
@@ -220,13 +220,13 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
 
 
 def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
-    """Return a text that suggests the widest of the narrower weight types that fits, or None.
+    """Return a phrase that suggests the widest of the narrower weight types that fits, or None.
 
-    If the request uses a type other than float32 for sums, the text also suggests float32 sums.
+    If the request uses a type other than float32 for sums, the phrase also suggests float32 sums.
 
     Args:
         spec: Model.
-        options: What the user requested.
+        options: The requested options.
         fits_with: Function that returns whether the request fits with some options changed.
     """
     for dtype in narrower_types(options.dtype):

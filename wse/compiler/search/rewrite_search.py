@@ -51,7 +51,7 @@ class UsefulRewrites(NamedTuple):
     A rewrite changes the steps of a layer to save cycles.
 
     Attributes:
-        setup: Inputs for further trials.
+        setup: Inputs for additional trials.
         decode_trials: Rewrites that save cycles in decode.
         verify_trials: Rewrites that save cycles in verification passes; None if they are the same.
     """
@@ -139,8 +139,9 @@ def _with_useful_candidates(
 
     Args:
         used_rewrites: Rewrites in use.
-        candidates: Further rewrites with their settings, in the order in which they are tried.
-        time: Function that returns the cycles with some rewrites; None if these are impossible.
+        candidates: Additional rewrites with their settings, in the order in which they are tried.
+        time: Function that returns the cycle count with the given rewrites; None if they cannot be
+            applied.
     """
     for name, setting in candidates:
         current_rewrites = settings_of(used_rewrites)
@@ -238,7 +239,8 @@ def _rewrites_that_save(
     Args:
         setup: Inputs that all trials share, with the rewrites to start from.
         candidates: Rewrites to try.
-        time: Function that returns the cycles with some rewrites; None if these are impossible.
+        time: Function that returns the cycle count with the given rewrites; None if they cannot be
+            applied.
         is_forced: Whether all of the setup's rewrites are used.
     """
 

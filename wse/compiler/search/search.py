@@ -40,9 +40,9 @@ from wse.program.program import Program
 FINALISTS, MARGIN = 2, 0.004
 """Maximum number of layouts to compile fully, and their maximum excess over the fastest.
 
-The excess is a fraction of the cycles of a request on a reduced model: the median error of such a
-comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns saves
-less than this, the layout is also compiled with attention on all columns.
+The excess is a fraction of the cycle count of a request on a reduced model: the median error of
+such a comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns
+saves less than this, the layout is also compiled with attention on all columns.
 """
 
 
@@ -53,10 +53,10 @@ class Breadth(NamedTuple):
         finalists: Maximum number of layouts.
         margin: A layout is compiled only if its request cycles exceed the fastest layout's by at
             most this fraction. Both are measured on reduced models.
-        whole_wafer_finalists: Maximum number of further layouts that use all PEs of each wafer.
-        many_users: Whether layouts are compared with as many concurrent passes (runs of decode,
-            each for a batch of users) as they allow. In this case, only layouts on all PEs of each
-            wafer are tried.
+        whole_wafer_finalists: Maximum number of additional layouts that use all PEs of each wafer.
+        many_users: Whether layouts are compared with the maximum number of concurrent passes that
+            each of them allows. A pass is one run of decode for a batch of users. In this case,
+            only layouts on all PEs of each wafer are tried.
     """
 
     finalists: int = FINALISTS
@@ -133,7 +133,7 @@ def search(
         spec: Model to compile.
         wafer: Wafer to compile for.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
         cost: Function that returns the cost of a Program. Without it, the first layout that fits is
             chosen.
         timing: Functions that time Programs on reduced models. Without them, layouts are tried in
@@ -255,7 +255,7 @@ def fits(
         spec: Model.
         wafer: Wafer.
         software: Costs of the software on the wafer.
-        options: What the user requested.
+        options: The requested options.
         misfits: Stages that did not fit in earlier calls, which may differ only in the number of
             wafers. New misfits are added.
         whole_layers: Whether layers must not be split between stages.

@@ -24,7 +24,7 @@ def smallest_square(
         spec: Model.
         wafer: Wafer, whose shorter side limits the mesh.
         software: Costs of the software on the wafer.
-        options: What the user requested. The requested region is ignored.
+        options: The requested options. The requested region is ignored.
         at_least: Minimum side length.
     """
     largest_side = min(wafer.mesh_rows, wafer.mesh_cols)
@@ -47,7 +47,7 @@ def smallest_mesh(
         spec: Model.
         wafer: Wafer, which limits the mesh.
         software: Costs of the software on the wafer.
-        options: What the user requested. The requested region is ignored.
+        options: The requested options. The requested region is ignored.
         at_least: Minimum side length.
     """
     side = smallest_square(spec, wafer, software, options, at_least)

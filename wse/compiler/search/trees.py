@@ -116,7 +116,7 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
             sizes: Sizes of the all-reduces that use the best number of PE groups.
 
         Returns:
-            Cycles of these stages in a request, and the number of sizes, which decides ties.
+            Cycle count of these stages in a request, and the number of sizes, which decides ties.
         """
         by_phase = (costs.cycles_of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())

@@ -17,10 +17,11 @@ class Timer(NamedTuple):
     """Functions that time the phases of a request, along with the number of tokens to generate.
 
     Attributes:
-        by_step: Function that returns the cycles of each step of some phases of a Program, float64
-            ``[steps]`` per phase. Its arguments are the Program and the indices of the phases.
+        by_step: Function that returns the cycle count of each step of some phases of a Program,
+            float64 ``[steps]`` per phase. Its arguments are the Program and the indices of the
+            phases.
         new_tokens: Number of tokens to generate per user.
-        line_cycles: Function that returns the cycles of a communication pattern, such as an
+        line_cycles: Function that returns the cycle count of a communication pattern, such as an
             all-reduce, along otherwise idle rows or columns of PEs. Its arguments are the schedule
             of the pattern and the words per message.
     """
@@ -31,7 +32,7 @@ class Timer(NamedTuple):
 
 
 class ChunkTime(NamedTuple):
-    """Cycles of one prompt chunk, in total over all stages and on the slowest stage.
+    """Cycle count of one prompt chunk, in total over all stages and on the slowest stage.
 
     Attributes:
         cycles: Total cycles on all stages.
@@ -42,10 +43,10 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def cycles_of_chunks(self, chunks: float) -> float:
-        """Return the cycles of several equal chunks that follow each other through the stages.
+        """Return how many cycles a series of identical chunks needs to pass through all stages.
 
         Stages work on different chunks at the same time, so each chunk after the first adds only
-        the cycles of the slowest stage.
+        the cycle count of the slowest stage.
 
         Args:
             chunks: Number of chunks; may be a fraction.
@@ -81,10 +82,10 @@ class Trial:
         needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 if there were too few
             colours.
         fits: Whether these bytes fit in the SRAM of a PE.
-        token_cycles: Approximate cycles of a generated token; None if the trial was not timed or
+        token_cycles: Approximate cycles per generated token; None if the trial was not timed or
             does not fit.
-        dominant_cycles: Approximate cycles of the longer part of a request: all prompts, or all
-            generated tokens divided by ``passes``. A search compares layouts by this number.
+        dominant_cycles: Approximate cycle count of the longer part of a request: all prompts, or
+            all generated tokens divided by ``passes``. A search compares layouts by this number.
         prompts: Approximate time of all prompts; None if the trial was not timed or does not fit.
         passes: Number of passes in flight concurrently, limited by the stages and by the KV caches
             that fit; 1 unless the search is for many users.

@@ -55,9 +55,9 @@ class TrialSetup:
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
         whole_layers: True if no layer may be split between stages.
-        many_users: Whether layouts are compared with as many concurrent passes (runs of decode,
-            each for a batch of users) as they allow. In this case, `explore` tries only layouts on
-            whole wafers.
+        many_users: Whether layouts are compared with the maximum number of concurrent passes that
+            each of them allows. A pass is one run of decode for a batch of users. In this case,
+            `explore` tries only layouts on whole wafers.
     """
 
     spec: ModelSpec
@@ -80,8 +80,8 @@ class TrialSetup:
     def demand_with(self, experts: str | None) -> Demand:
         """Return layer sizes and wafers, as in `demand`, for a given placement of experts.
 
-        The placement says whether an expert is distributed over all columns of PEs, over a group of
-        columns, or placed on its own columns. It affects the bytes that a column stores.
+        The placement says whether an expert is distributed across all columns of PEs, over a group
+        of columns, or placed on its own columns. It affects the bytes that a column stores.
 
         Args:
             experts: Placement of experts; None for the placement in the request.
@@ -92,9 +92,10 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if the search also fits the number of groups of each all-reduce to a layout.
+        """True if the search also tunes the tree of each all-reduce for a layout.
 
-        This requires ``timing`` and the rewrite `fitted_trees`.
+        It then chooses the number of groups in the tree with the lowest cycle count. This requires
+        ``timing`` and the rewrite `fitted_trees`.
         """
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
@@ -138,8 +139,8 @@ class TrialSetup:
     def passes_at_once(self, reduced: ReducedModel) -> int:
         """Return how many passes can run at the same time; 1 unless the search is for many users.
 
-        A pass is one run of decode for a batch of users. There is at most one pass per stage (group
-        of PEs with its layers), and the KV caches of all passes must fit.
+        A pass is one run of decode for a batch of users. There is at most one pass per stage (a
+        group of PEs with the layers that it stores), and the KV caches of all passes must fit.
 
         Args:
             reduced: Allocated reduced model of the layout.

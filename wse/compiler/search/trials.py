@@ -1,4 +1,4 @@
-"""Trials of layouts on reduced models: bytes per PE, cycles of a token, and time of prompts."""
+"""Trials of layouts on reduced models: bytes per PE, cycles per token, and time for prompts."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles of the longer part of a request: its prompts, or its generated tokens.
+    """Return the cycle count of the longer part of a request: its prompts, or its generated tokens.
 
     A search compares layouts by this number. The result is 0 for a trial that was not timed.
     """
@@ -135,7 +135,7 @@ def dominant_cycles(trial: Trial) -> float:
 
 
 def request_cycles(setup: TrialSetup, trial: Trial) -> float:
-    """Return the cycles of a request: all prompts and all generated tokens; 0 without times.
+    """Return the cycle count of a request: all prompts and all generated tokens; 0 without times.
 
     If several passes (runs of decode, each for a batch of users) run at the same time, the cycles
     of generated tokens are divided by the number of these passes.
@@ -154,7 +154,7 @@ def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trial: Result of trying a layout, with the cycles of a generated token.
+        trial: Result of trying a layout, with the cycle count of a generated token.
         prompts: Time of all prompts of the request.
     """
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
@@ -250,7 +250,7 @@ def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkT
     Args:
         reduced: Model with one layer of each kind, which represents the whole model.
         program: Its Program, whose first phase is the chunk.
-        by_step: float64 ``[steps]``: cycles of the steps of the chunk.
+        by_step: float64 ``[steps]``: cycle count of the steps of the chunk.
     """
     phase = program.phases[0]
     return ChunkTime(

@@ -207,7 +207,7 @@ def states_dtype(config: ConfigReader) -> bool:
 
 
 def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
-    """Return the id of the token that starts a text, or None if the config has none."""
+    """Return the id of the token that starts a sequence, or None if the config has none."""
     return config.integer("bos_token_id", 0, vocab_size - 1) if config.has_value("bos_token_id") else None
 
 

@@ -124,7 +124,7 @@ def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     """Return the layers of a Qwen2 or Qwen3 model.
 
     If ``use_sliding_window`` is set, ``layer_types`` determines which layers have a sliding window.
-    Without ``layer_types``, these are the layers from index ``max_window_layers`` on.
+    Without ``layer_types``, these are the layers starting at index ``max_window_layers``.
 
     Args:
         config: Reader of the model's config.

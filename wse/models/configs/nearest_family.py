@@ -20,7 +20,7 @@ MIN_SIMILARITY: Final = 0.6
 
 
 class _Candidate(NamedTuple):
-    """A family, and the parts of a config that it does not support.
+    """A supported family, and the parts of a config that it does not support.
 
     Attributes:
         refusal: Why the family refuses the config; "" if it does not.
@@ -81,15 +81,19 @@ def _order(name: str) -> tuple[bool, str]:
 
 
 def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_dtype: str) -> _Candidate:
-    """Return the parts of a config that a family does not support.
+    """Try to read a config of an unknown family as that of a supported family.
 
-    Settings that switch something off are not counted.
+    Keys that the family does not read are listed in ``settings``. Keys with a value such as false,
+    0 or null are ignored, because they only disable a feature.
 
     Args:
         config: Reader of the config.
-        family: The family.
-        model_type: Unknown family of the config.
+        family: The supported family.
+        model_type: ``model_type`` in the config, which wse does not support.
         unstated_dtype: Element type to use if the config does not specify one.
+
+    Returns:
+        The family with the parts of the config that it does not support.
     """
     copy, name = config.unread_copy(NAMES_OF_FAMILY), family.model_types[0]
     ratio = SequenceMatcher(None, model_type, name).ratio()
@@ -105,7 +109,7 @@ def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_d
 
 
 def _value_text(value: Any) -> str:
-    """Return a value as text. A table is shown as ``{...}`` and a list as ``[...]``."""
+    """Format a value of a config. A table is shown as ``{...}`` and a list as ``[...]``."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return "{...}" if isinstance(value, dict) else "[...]"
     return repr(value)

@@ -23,7 +23,7 @@ def plain_rope(size: int, base: float) -> Rope:
     The frequency of pair p is ``base ** (-2 p / size)``.
 
     Args:
-        size: Number of rotated features per head; must be even.
+        size: Number of rotary dimensions per head; must be even.
         base: Base of the frequencies.
     """
     return Rope(frequencies=as_tuple(_inverse(_periods(size, base))))
@@ -35,7 +35,7 @@ def linear_rope(size: int, base: float, factor: float) -> Rope:
     This is position interpolation (Chen et al., arXiv 2306.15595).
 
     Args:
-        size: Number of rotated features per head; must be even.
+        size: Number of rotary dimensions per head; must be even.
         base: Base of the frequencies.
         factor: Divisor applied to positions.
     """
@@ -51,7 +51,7 @@ def llama3_rope(size: int, base: float, *, factor: float, low: float, high: floa
     apply_scaling.
 
     Args:
-        size: Number of rotated features per head; must be even.
+        size: Number of rotary dimensions per head; must be even.
         base: Base of the frequencies.
         factor: Divisor of the low frequencies.
         low: The config's ``low_freq_factor``.
@@ -88,7 +88,7 @@ def yarn_rope(
     by ``factor``. In between, a linear ramp over the pair index blends the two.
 
     Args:
-        size: Number of rotated features per head; must be even.
+        size: Number of rotary dimensions per head; must be even.
         base: Base of the frequencies, above 1.
         factor: Divisor of the low frequencies.
         fast_rotations: Rotations in the original context at the start of the ramp.
@@ -131,7 +131,7 @@ def long_rope(size: int, base: float, *, factors: Sequence[float], multiplier: f
     Source: Ding et al., arXiv 2402.13753.
 
     Args:
-        size: Number of rotated features per head; must be even.
+        size: Number of rotary dimensions per head; must be even.
         base: Base of the frequencies.
         factors: Divisors of the size / 2 frequencies.
         multiplier: Factor applied to cosine and sine.

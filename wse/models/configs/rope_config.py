@@ -233,7 +233,7 @@ def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default
 def _rotated_features(
     config: ConfigReader, table: ConfigReader, head_size: int, unstated_fraction: float | None
 ) -> int:
-    """Return the number of rotated features per head.
+    """Return the number of rotary dimensions per head.
 
     Args:
         config: Reader of the model's config.
@@ -243,7 +243,7 @@ def _rotated_features(
             heads are supported.
 
     Raises:
-        BadModel: The number of rotated features is odd or too small, or the fraction is not
+        BadModel: The number of rotary dimensions is odd or too small, or the fraction is not
             supported.
     """
     key = "partial_rotary_factor"

@@ -1,4 +1,4 @@
-"""Read the settings of YaRN and LongRoPE, which scale rotary position embeddings for long texts."""
+"""Read the settings of YaRN and LongRoPE, which scale rotary embeddings for long contexts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_yarn(table: ConfigReader, size: int, base: float, context: int, origina
 
     Args:
         table: The rotary settings in the config.
-        size: Number of rotated features per head.
+        size: Number of rotary dimensions per head.
         base: Base of the frequencies.
         context: Maximum context length in tokens.
         original: Context length in tokens before scaling.
@@ -56,13 +56,13 @@ def _weight(table: ConfigReader, key: str) -> float:
 def read_long_rope(table: ConfigReader, size: int, base: float, context: int, original: int) -> Rope:
     """Return the rotary embeddings of a config with LongRoPE, valid up to the original context.
 
-    LongRoPE has one set of factors for short texts and one for long texts. Only the factors for
-    short texts are used. A text that grows beyond the original context would need the long factors
-    at all positions, including those already computed.
+    LongRoPE has one set of factors for short contexts and one for long contexts. Only the factors
+    for short contexts are used. A sequence that grows beyond the original context would need the
+    long factors at all positions, including those already computed.
 
     Args:
         table: The rotary settings in the config.
-        size: Number of rotated features per head.
+        size: Number of rotary dimensions per head.
         base: Base of the frequencies.
         context: Maximum context length in tokens.
         original: Context length in tokens before scaling.

@@ -1,4 +1,4 @@
-"""ERNIE 4.5 with a mixture of experts in all layers from a given index on.
+"""ERNIE 4.5 with a mixture of experts in all layers starting at a given index.
 
 The router adds a correction to softmax scores to select experts.
 """

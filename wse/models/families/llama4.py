@@ -85,7 +85,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return the layers of a Llama 4 model.
 
     Unless ``layer_types`` specifies otherwise, layers that rotate queries and keys attend within
-    chunks of the text, and the other layers attend to all earlier tokens.
+    chunks of the sequence, and the other layers attend to all earlier tokens.
     """
     count = layer_count(config)
     rotary = read_rotary(config, count, UNSTATED_INTERVAL)

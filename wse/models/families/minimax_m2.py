@@ -27,7 +27,7 @@ PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Read the specification of a MiniMax-M2 model from its config.json.
 
-    Published configs give the number of rotated features per head as ``rotary_dim``.
+    Published configs give the number of rotary dimensions per head as ``rotary_dim``.
 
     Args:
         config: Reader of the keys in config.json.

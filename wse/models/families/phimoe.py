@@ -1,4 +1,4 @@
-"""Phi-MoE (Phi-3.5-MoE): layer norms, LongRoPE, biases, and experts weighed by a sparse mixer."""
+"""Phi-MoE (Phi-3.5-MoE): layer norms, LongRoPE, biases, and experts weighted by a sparse mixer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
     """Return the rotary position embeddings, valid up to the original context.
 
-    With LongRoPE, the factor of cosine and sine for texts of this length is ``short_mscale``.
+    With LongRoPE, the factor of cosine and sine for contexts of this length is ``short_mscale``.
     """
     rope = read_rope(config, head_size, base=UNSTATED_BASE, kinds=SCALINGS, other_keys=MAGNITUDES)
     table = rope_table(config)

@@ -1,6 +1,6 @@
 """Qwen2 and Qwen2.5: Llama with biases for queries, keys and values, and optional sliding windows.
 
-If a config requests windows, layers from a given index on have them.
+If a config requests windows, layers starting at a given index have them.
 """
 
 from __future__ import annotations

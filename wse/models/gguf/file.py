@@ -7,8 +7,8 @@ Every size is checked before it is used.
     tensors       name (text), dimensions u32, sizes u64 (innermost first), type u32, offset u64
     the data      starts at the next multiple of general.alignment (32 by default), as each tensor
 
-A text is its number of bytes, u64, and UTF-8. Offsets of tensors count from the start of the data.
-Source: docs/gguf.md and ggml.h of github.com/ggml-org/ggml.
+A string is stored as its number of bytes, u64, and its UTF-8 bytes. Offsets of tensors count from
+the start of the data. Source: docs/gguf.md and ggml.h of github.com/ggml-org/ggml.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class GgufFile:
         """Return all elements of a metadata array as a list; None if the key is absent.
 
         Raises:
-            BadModel: The value is not an array, or a text is not UTF-8.
+            BadModel: The value is not an array, or a string is not UTF-8.
         """
         array = self.metadata.get(key)
         if array is None:

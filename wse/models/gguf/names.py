@@ -160,7 +160,7 @@ def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
     """Return the tensors of a GGUF file under their names in checkpoints of the model family.
 
     Tensors without a rule keep their names. The tensor of rotary factors (`ROPE_FACTORS`) and the
-    layers for multi-token prediction, from index ``layer_count`` on, are omitted.
+    layers for multi-token prediction, starting at index ``layer_count``, are omitted.
 
     Args:
         header: Metadata of the file.

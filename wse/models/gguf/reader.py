@@ -1,4 +1,4 @@
-"""Reader of numbers, texts and metadata values at a read position in a GGUF file.
+"""Reader of numbers, strings and metadata values at a read position in a GGUF file.
 
 Every size is checked before it is used. ``wse.models.gguf.file`` describes the format.
 """
@@ -21,7 +21,7 @@ MAX_ARRAY_ELEMENTS: Final = 2**24
 SCALARS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY = 8, 9
 LENGTH: Final = struct.Struct("<Q")
-"""Number of bytes of a text, stored before the text."""
+"""Format of the number of bytes of a string, which is stored before the string."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +84,22 @@ class GgufReader:
         return value
 
     def text(self, max_bytes: int, item_name: str) -> str:
-        """Read the text at the read position, of at most ``max_bytes`` bytes, and advance.
+        """Read the string at the read position, of at most ``max_bytes`` bytes, and advance.
 
         Args:
-            max_bytes: Maximum size of the text.
-            item_name: What the text is, for the error message.
+            max_bytes: Maximum size of the string.
+            item_name: What the string is, for the error message.
         """
         [text] = self.texts(1, max_bytes, item_name)
         return text
 
     def texts(self, count: int, max_bytes: int, item_name: str) -> list[str]:
-        """Return the next texts in the file and advance the read position.
+        """Return the next strings in the file and advance the read position.
 
         Args:
-            count: Number of texts.
-            max_bytes: Maximum bytes of each text.
-            item_name: What the texts are, for error messages.
+            count: Number of strings.
+            max_bytes: Maximum bytes per string.
+            item_name: What the strings are, for error messages.
         """
         first, texts = self.position, []
         ranges = list(self.text_ranges(count, max_bytes, item_name))
@@ -112,15 +112,15 @@ class GgufReader:
         return texts
 
     def text_ranges(self, count: int, max_bytes: int, item_name: str) -> Iterator[tuple[int, int]]:
-        """Yield (offset, length) of consecutive texts in the file, without decoding them.
+        """Yield (offset, length) of consecutive strings in the file, without decoding them.
 
-        This is the fast path for vocabularies of many thousand texts. The read position only
-        changes when all texts have been yielded or one of them is faulty.
+        This is the fast path for vocabularies of many thousand strings. The read position only
+        changes when all strings have been yielded or one of them is faulty.
 
         Args:
-            count: Number of texts.
-            max_bytes: Maximum bytes of each text.
-            item_name: What the texts are, for error messages.
+            count: Number of strings.
+            max_bytes: Maximum bytes per string.
+            item_name: What the strings are, for error messages.
         """
         position, size, file_bytes, length_at = self.position, self.size, self._bytes, LENGTH.unpack_from
         for _ in range(count):
@@ -134,14 +134,14 @@ class GgufReader:
         self.position = position
 
     def _text_range(self, max_bytes: int, item_name: str) -> tuple[int, int]:
-        """Return the offset and the length of the text at the read position, and advance past it.
+        """Return the offset and the length of the string at the read position, and advance past it.
 
         Args:
-            max_bytes: Maximum size of the text.
-            item_name: What the text is, for the error message.
+            max_bytes: Maximum size of the string.
+            item_name: What the string is, for the error message.
 
         Raises:
-            BadModel: The text is longer than ``max_bytes``, or the file ends too early.
+            BadModel: The string is longer than ``max_bytes``, or the file ends too early.
         """
         length = self.scalar("<Q", item_name)
         if length > max_bytes:

@@ -1,4 +1,4 @@
-r"""Rules that split text before byte-level BPE, keyed by the name that a GGUF file states.
+r"""Rules that split text before byte-level BPE, keyed by the pre-tokenizer name in a GGUF file.
 
 A rule is a list of regular expressions. Each of them splits the parts that the previous ones left,
 into matches and the text between matches.
@@ -57,7 +57,7 @@ class Split:
         patterns: Regular expressions, applied in order.
         whole_words: Whether a piece that is itself a token stays one token, even if BPE merges
             would not produce it.
-        begins: Whether to start a text with the BOS token if the file does not specify it.
+        begins: Whether to start a sequence with the BOS token if the file does not specify it.
     """
 
     patterns: tuple[str, ...]

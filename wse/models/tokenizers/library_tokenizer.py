@@ -24,7 +24,7 @@ class LibraryTokenizer:
         chat: Chat template of the model; None if there is none.
         table_size: Number of rows in the model's embedding table, including padding.
         vocab_size: Number of token ids that have text.
-        end_ids: Tokens that end a text in addition to the config's end tokens; always empty.
+        end_ids: Tokens that end a sequence in addition to the config's end tokens; always empty.
     """
 
     end_ids: tuple[int, ...] = ()
@@ -79,12 +79,12 @@ class LibraryTokenizer:
             raise BadModel(msg)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """Return the token ids of a text.
+        """Return the token ids of a string.
 
         Args:
             text: Text to encode.
-            bare: True to return only the tokens of the text itself, without tokens that are always
-                added before or after a text, such as a BOS token.
+            bare: True to return only the tokens of the string itself, without tokens that are
+                always added before or after it, such as a BOS token.
         """
         valid_text = checked_text(text)
         ids: list[int] = build(
@@ -105,7 +105,7 @@ class LibraryTokenizer:
         return str(self._library.decode([i for i in ids if self.has_text(i)]))
 
     def stream(self) -> WindowStream:
-        """Return a streaming decoder for a new text.
+        """Return a streaming decoder for a new sequence.
 
         The ids of the prompt must be pushed first, because the text of a token may depend on the
         preceding tokens.
@@ -123,7 +123,7 @@ class LibraryTokenizer:
 
 
 class WindowStream:
-    """A streaming decoder for generated tokens whose cost per token does not grow with the text.
+    """A streaming decoder whose cost per token does not grow with the length of the sequence.
 
     It decodes only a sliding window of the last token ids. Text is held back while it ends in a
     replacement character or in raw bytes, because the next token may still change it: the library
@@ -156,7 +156,7 @@ class WindowStream:
         return self._tokenizer.decode(self._ids)[len(sent_text) :]
 
     def _send(self, text: str) -> str:
-        """Return a text, mark it as returned, and drop the ids that are no longer needed."""
+        """Return new text, mark it as returned, and drop the ids that are no longer needed."""
         if text:
             del self._ids[: self._sent_count]
             self._sent_count = len(self._ids)

@@ -75,18 +75,18 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Tokens that end a text in addition to the config's end tokens: BOS, as in llama2.c."""
+        """Token that also ends a sequence, besides the config's end tokens: BOS, as in llama2.c."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """Return the token ids of a text.
+        """Return the token ids of a string.
 
         A space is prepended to the text, which is then split into characters. The adjacent pair of
         tokens with the best score is merged repeatedly until no pair can be merged.
 
         Args:
             text: Text to encode.
-            bare: True to return only the tokens of the text itself, without a BOS token.
+            bare: True to return only the tokens of the string itself, without a BOS token.
 
         Raises:
             BadInput: A character has no token and the vocabulary has no byte tokens.
@@ -107,11 +107,11 @@ class Llama2cTokenizer:
         return "".join([*map(stream.push, ids), stream.finish()])
 
     def stream(self) -> Llama2cStream:
-        """Return a streaming decoder for a new text."""
+        """Return a streaming decoder for a new sequence."""
         return Llama2cStream(self)
 
     def text_bytes(self, token_id: int, previous_id: int | None) -> bytes:
-        """Return the bytes that a token adds to a text.
+        """Return the bytes that a token adds to the decoded text.
 
         BOS and EOS tokens add nothing, and a space directly after the BOS token is dropped.
 

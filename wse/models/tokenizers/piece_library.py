@@ -114,7 +114,7 @@ def spell_spaces(library: Library, *, prefix: bool, before_every_text: bool) -> 
 
     Args:
         library: The tokenizer, which is changed in place.
-        prefix: Whether to prepend ▁ to a text that does not start with it. Decoding removes it.
+        prefix: Whether to prepend ▁ to a string that does not start with it. Decoding removes it.
         before_every_text: Whether to prepend ▁ to each text between special tokens as well.
     """
     from tokenizers import decoders, pre_tokenizers
@@ -127,7 +127,7 @@ def spell_spaces(library: Library, *, prefix: bool, before_every_text: bool) -> 
 
 
 def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) -> None:
-    """Configure a tokenizer to recognise control and user-defined pieces as a whole in any text.
+    """Configure a tokenizer to recognise control and user-defined pieces as a whole in any string.
 
     Control pieces and the unknown piece become special tokens, which have no text when decoded.
 

@@ -64,7 +64,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
 
     Raises:
         jinja2.TemplateError: The template is invalid, fails, or rejects the messages.
-        OverflowError: The text is longer than `TEXT_LIMIT`.
+        OverflowError: The string is longer than `TEXT_LIMIT`.
     """
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]

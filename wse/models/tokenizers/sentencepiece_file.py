@@ -35,7 +35,7 @@ class SentencePieceModel:
         pieces: The vocabulary.
         bos_id, eos_id: BOS and EOS tokens; -1 if there is none.
         charsmap: Compiled table of character replacements; empty if there are none.
-        prefix: Whether to prepend a space to a text.
+        prefix: Whether to prepend a space to a string.
         single_spaces: Whether leading and trailing spaces are dropped and repeated spaces collapsed
             into one.
     """

@@ -1,4 +1,4 @@
-"""The interface of all tokenizers, and checks of texts and token ids."""
+"""The interface of all tokenizers, and checks of strings and token ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TextStream(Protocol):
 
 
 class Tokenizer(Protocol):
-    """A converter between texts and token ids."""
+    """A converter between strings and token ids."""
 
     @property
     def vocab_size(self) -> int:
@@ -39,15 +39,15 @@ class Tokenizer(Protocol):
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Ids of the tokens that end a text, in addition to those of the model's config."""
+        """Ids of the tokens that end a sequence, in addition to those of the model's config."""
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """Return the token ids of a text.
+        """Return the token ids of a string.
 
         Args:
             text: Text to encode.
-            bare: True to return only the tokens of the text itself, without tokens that are always
-                added before or after a text, such as a BOS token.
+            bare: True to return only the tokens of the string itself, without tokens that are
+                always added before or after it, such as a BOS token.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -58,7 +58,7 @@ class Tokenizer(Protocol):
         """
 
     def stream(self) -> TextStream:
-        """Return a streaming decoder for a new text.
+        """Return a streaming decoder for a new sequence.
 
         The ids of the prompt must be pushed first, because the text of a token may depend on the
         preceding tokens.

@@ -39,8 +39,8 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
 
     The result behaves as in transformers 5:
 
-    - The post-processor in the file determines the special tokens before and after a text.
-      ``add_bos_token`` in tokenizer_config.json is ignored
+    - The post-processor in the file determines the special tokens at the beginning and end of a
+      sequence. ``add_bos_token`` in tokenizer_config.json is ignored
       (``PreTrainedTokenizerBase._from_pretrained``).
     - If tokenizer_config.json declares the class LlamaTokenizer, spaces are encoded as in that
       class (``models/llama/tokenization_llama.py``) and the normalizer in the file is ignored. This
@@ -80,7 +80,8 @@ SEVERAL_SPACES: Final = " {2,}"
 def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
     """Load a SentencePiece ``.model`` file into the tokenizers library.
 
-    As in transformers 5, BOS and EOS tokens are added to a text if tokenizer_config.json says so.
+    As in transformers 5, BOS and EOS tokens are added to a sequence if tokenizer_config.json says
+    so.
 
     Args:
         path: Path of the file.
@@ -124,7 +125,7 @@ def _library(model: SentencePieceModel, config: TokenizerConfig, origin: str) ->
 
 
 def _normalizer(model: SentencePieceModel) -> Library:
-    """Return the normalizer of a SentencePiece model, which is applied before a text is split."""
+    """Return the normalizer of a SentencePiece model, which is applied before a string is split."""
     from tokenizers import Regex, normalizers
 
     steps: list[Library] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []

@@ -1,4 +1,4 @@
-"""Read tokenizer_config.json: the tokenizer's class, special tokens, and tokens around a text."""
+"""Read tokenizer_config.json: the tokenizer's class, its special tokens, and where it adds them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MORE_MARKS: Final = ("additional_special_tokens", "extra_special_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedToken:
-    """A token that is recognised as a whole in any text, before the text is split.
+    """A token that is recognised as a whole in any string, before the string is split.
 
     Attributes:
         text: Text of the token.
@@ -47,9 +47,9 @@ class TokenizerConfig:
         tokenizer_class: Name of the class in transformers, without "Fast".
         marks: Names and texts of special tokens, such as bos_token.
         added_tokens: Additional tokens that are recognised as a whole.
-        add_bos_token, add_eos_token: Whether to add a BOS token before a text and an EOS token
+        add_bos_token, add_eos_token: Whether to add a BOS token before a sequence and an EOS token
             after it.
-        add_prefix_space: True to prepend a space to a text, so that its first word gets the same
+        add_prefix_space: True to prepend a space to a string, so that its first word gets the same
             token as inside a text.
         legacy: True to also prepend a space to every text that follows a special token.
         chat_template: Jinja source of the chat template; None if there is none.

@@ -18,7 +18,7 @@ def sum_elements(M: int, Hk: int, G: int, V: int) -> int:
 
     Args:
         M: Number of tokens.
-        Hk, G: Number of key heads, and of value heads per key head.
+        Hk, G: Number of key heads, and number of value heads per key head.
         V: Number of value features per value head on the column.
     """
     return M * (4 * Hk * G * V + Hk * (2 * M + 1))
@@ -34,8 +34,9 @@ def _convolve_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, taps: 
     Args:
         c: Costs of operations on the PE.
         M: Number of tokens.
-        Hk, G: Number of key heads, and of value heads per key head.
-        V, K: Number of value features of the column, and of key features of the PE, per head.
+        Hk, G: Number of key heads, and number of value heads per key head.
+        V, K: Number of value features of the column, and number of key features of the PE, per
+            head.
         taps: Number of inputs per output.
         C: Number of value channels on the PE.
     """
@@ -53,9 +54,9 @@ def _products_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int
     Args:
         c: Costs of operations on the PE.
         M: Number of tokens.
-        Hk, G: Number of key heads, and of value heads per key head.
+        Hk, G: Number of key heads, and number of value heads per key head.
         V: Number of value features per value head on the column.
-        K, N: Number of key features, and of value features per value head, on the PE.
+        K, N: Number of key features, and number of value features per value head, on the PE.
     """
     clear = c.vector(sum_elements(M, Hk, G, V) - 2 * M * Hk * G * V, c.f32)
     with_state = 2 * M * Hk * G * (c.loop + c.rows(K, N, c.scale_acc))
@@ -73,9 +74,9 @@ def _update_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int) 
     Args:
         c: Costs of operations on the PE.
         M: Number of tokens.
-        Hk, G: Number of key heads, and of value heads per key head.
+        Hk, G: Number of key heads, and number of value heads per key head.
         V: Number of value features per value head on the column.
-        K, N: Number of key features, and of value features per value head, on the PE.
+        K, N: Number of key features, and number of value features per value head, on the PE.
     """
     pairs = M * (M + 1) // 2
     functions = 2 * Hk * M * c.function + Hk * G * (5 * M + pairs) * c.function

@@ -1,8 +1,8 @@
-"""Products with the experts that tokens chose, one (token, expert) pair after another.
+"""Products of tokens and the weights of their routed experts, one (token, expert) pair at a time.
 
 A column of PEs stores ``local_experts`` experts and processes at most P pairs. The list of pairs
 consists of a count, followed by three values per pair: token, expert and weight. M is the number of
-tokens, A of experts per token, K of inputs and N of outputs of an expert.
+tokens, A is the number of experts per token, and an expert has K inputs and N outputs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding
     Args:
         K, N: Number of inputs and outputs of an expert.
         local_experts: Number of experts, whose codes are side by side in a row.
-        k_stride: Bytes from one row of codes to the next.
+        k_stride: Row stride of the codes, in bytes.
         coding: Index of the storage format of the codes.
     """
     return (_code_rows(K, coding) - 1) * k_stride + local_experts * N

@@ -2,14 +2,14 @@
 
 A Program refers to a kernel by its position in this list.
 
-The cycles of a kernel are the sum of its vector operations and its scalar work:
+The cycle count of a kernel is the sum of its vector operations and its scalar work:
 
 - A vector operation over n elements needs issue + ceil(n / width) cycles. The width depends on the
   operation and the element type, according to the vendor's SIMD table for the wafer generation. If
   an operation reads two operands from SRAM, the width is divided by the bank conflict ratio of the
   software profile.
-- Equal vector operations that belong to one mapped operation, such as the rows of a product, have a
-  lower issue cost each.
+- Identical vector operations that belong to one mapped operation, such as the rows of a product,
+  have a lower issue cost each.
 - Functions such as exp run in the scalar library, one element at a time.
 - An iteration of a loop around vector operations costs its backward branch.
 

@@ -34,7 +34,7 @@ class Kernel:
     Attributes:
         name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle (the
             reference implementation for a single PE).
-        operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's
+        operands: Operands starting at index ``FIRST_OPERAND``, in the order of the function's
             parameters, where a named tuple stands for one operand per field.
         work: Formula for the approximate number of element operations of one call on one PE. None
             means the multiply-adds.

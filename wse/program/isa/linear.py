@@ -1,8 +1,9 @@
 """Products of tiles, whose right operand is weights (quantised or not) or activations.
 
-M is the number of tokens, K of inputs, N of outputs. G is the number of groups of inputs with one
-scale per output, and B the number of runs of outputs with a common scale. Codes of quantised
-weights are unpacked, a few rows at a time, into the scratch operand ``codes``.
+M is the number of tokens, K is the number of inputs, and N is the number of outputs. Each output
+has one scale for each of G groups of inputs, and B is the number of runs of outputs with a common
+scale. Codes of quantised weights are unpacked, a few rows at a time, into the scratch operand
+``codes``.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ def _products(M: int, K: int, N: int) -> int:
 
 
 def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
-    """Return how many elements a strided ``[K, N]`` matrix spans, from its first to its last one.
+    """Return how many elements of SRAM a strided ``[K, N]`` matrix spans, including gaps.
 
     Args:
         K, N: Shape of the matrix.
-        k_stride: Elements from one row to the next.
-        n_stride: Elements from one column to the next.
+        k_stride: Row stride, in elements.
+        n_stride: Column stride, in elements.
     """
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 
 
 def _spaced_rows(M: int, N: int, out_stride: int) -> int:
-    """Return how many elements M rows of N elements span, from the first to the last one.
+    """Return how many elements of SRAM M rows of N elements span, including gaps.
 
     Each row begins ``out_stride`` elements after the one before.
     """

@@ -65,7 +65,7 @@ class PeCosts:
         return self.rows(count, elements, min(width, 1.0))
 
     def rows(self, count: int, elements: int, width: float) -> float:
-        """Return how many cycles a mapped operation of ``count`` equal vector operations takes.
+        """Return how many cycles a mapped operation of ``count`` identical vector operations takes.
 
         A mapped operation repeats a vector operation, for example for each row of a matrix, at a
         lower issue cost for each repetition.

@@ -36,7 +36,7 @@ def _frequency_elements(M: int, R: int, turned: int) -> int:
 
     Args:
         M: Number of tokens.
-        R: Number of rotated features per head.
+        R: Number of rotary dimensions per head.
         turned: 1 if the operand contains precomputed cosines and sines, M * R in total. 0 if it
             contains R / 2 frequencies.
     """
@@ -48,7 +48,7 @@ def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
 
     Args:
         c: Costs of operations on the PE.
-        R: Number of rotated features per head.
+        R: Number of rotary dimensions per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12. A factor of 1 costs nothing.
         turned: 1 if cosines and sines are precomputed, so that no cycles are needed; else 0.
     """
@@ -67,7 +67,7 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
     Args:
         c: Costs of operations on the PE.
         M, Hq, Hk, F: Number of tokens, query heads, KV heads, and features per head.
-        R: Number of rotated features per head.
+        R: Number of rotary dimensions per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
         turned: 1 if cosines and sines are precomputed, else 0.
     """
@@ -86,7 +86,7 @@ def _rope_cycles_over_heads(
     Args:
         c: Costs of operations on the PE.
         M, Hq, Hk, F: Number of tokens, query heads, KV heads, and features per head.
-        R: Number of rotated features per head.
+        R: Number of rotary dimensions per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
         turned: 1 if cosines and sines are precomputed, else 0.
     """
@@ -103,7 +103,7 @@ def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pic
 
     Args:
         c: Costs of operations on the PE.
-        M, H, R: Number of tokens, heads, and rotated features per head.
+        M, H, R: Number of tokens, heads, and rotary dimensions per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
         turned: 1 if cosines and sines are precomputed, else 0.
     """
@@ -117,7 +117,7 @@ def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, tur
 
     Args:
         c: Costs of operations on the PE.
-        M, H, R: Number of tokens, heads, and rotated features per head.
+        M, H, R: Number of tokens, heads, and rotary dimensions per head.
         multiplier_pico: Factor of the cosines and sines, times 10^12.
         turned: 1 if cosines and sines are precomputed, else 0.
     """

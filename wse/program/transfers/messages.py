@@ -44,7 +44,7 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy for use as a cache key, which is equal for all loop iterations with equal messages.
+        """Copy for use as a cache key, equal for all loop iterations with the same messages.
 
         The messages of a pattern repeat after a number of iterations. In the copy, ``round`` is the
         first iteration with the same messages.
@@ -112,7 +112,11 @@ class Translation:
 
 
 class HostWords(Enum):
-    """Kind of data that the host sends or receives, such as a prompt or logits."""
+    """Kind of data that a transfer between the host and a wafer carries.
+
+    The host sends the token ids of a prompt, and the ids that it has sampled from logits. It
+    receives the id of a generated token, or logits.
+    """
 
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()

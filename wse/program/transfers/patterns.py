@@ -179,7 +179,7 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that the transfer waits for one after another.
+        """Number of wafer-link latencies that the transfer incurs sequentially.
 
         Messages that travel at the same time count once.
         """
@@ -206,8 +206,8 @@ class BetweenWafers(Transfer):
 def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
     """Return a copy of a pattern that contains only some of its messages.
 
-    The same object is returned for equal arguments, because callers use the identity of a pattern
-    as a cache key.
+    The same object is returned for the same arguments, because callers use the identity of a
+    pattern as a cache key.
 
     Args:
         schedule: Pattern with all of its messages.

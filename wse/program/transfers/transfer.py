@@ -74,7 +74,8 @@ class Site:
         """Return the number of 32-bit words in which a number of elements is stored.
 
         Args:
-            elements: Number of elements of the transfer's element type, or an array of such numbers.
+            elements: Number of elements of the transfer's element type, or an array of such
+                numbers.
         """
         return -(-elements * ELEMENT_BYTES[self.program.element_types[self.view]] // 4)
 
@@ -91,7 +92,7 @@ class Transfer:
     """
 
     name: ClassVar[str]
-    """Name that is shown to people if the step has no pattern."""
+    """Name that is displayed if the step has no pattern."""
     addresses: ClassVar[tuple[str, ...]] = ("source", "target")
     """Names of the operands that are addresses.
 
@@ -150,7 +151,7 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that the transfer waits for one after another."""
+        """Number of wafer-link latencies that the transfer incurs sequentially."""
         return 1
 
     @property

@@ -1,7 +1,7 @@
 """List of all transfer types, and functions that create the transfer of a step.
 
 The ``code`` of a step of kind TRANSFER is the index of its type in TRANSFERS. Its operands are
-first row, number of rows, and then, from FIRST_OPERAND on, the fields of the type in order.
+first row, number of rows, and then, starting at FIRST_OPERAND, the fields of the type in order.
 """
 
 from __future__ import annotations

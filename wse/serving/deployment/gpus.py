@@ -1,7 +1,7 @@
 """GpuDeployment: the rounds of a model on GPUs with continuous batching.
 
-Every pass decodes one token of each request in flight. A prompt is read as part of such passes, at
-most `MAX_BATCHED_TOKENS` tokens per pass (Orca, OSDI 2022; Sarathi, arXiv 2308.16369).
+Every pass decodes one token of each request in flight. A prompt is processed as part of such
+passes, at most `MAX_BATCHED_TOKENS` tokens per pass (Orca, OSDI 2022; Sarathi, arXiv 2308.16369).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class GpuDeployment:
         return self.server.decode_s(decoding, self._context_tokens)
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the number and duration of passes that read prompts while other requests decode.
+        """Return the number and duration of passes that process prompts while others decode.
 
         If requests decode, the duration is at least that of decoding one more request. Without this
         limit, it could fall as the number of requests rises.

@@ -4,8 +4,8 @@ A decode pass, which yields one token for each of its users, takes ``token_s`` t
 stages and keeps the busiest stage busy for ``stage_s``. With several passes in flight, a round
 takes as long as one pass, or as long as the busiest stage works in it if that is longer.
 
-Prompts are read while the busiest stage would otherwise be idle. While prompts are waiting, each
-round reads at least one chunk, and gives the prompt at least the time that one more decoding
+Prompts are processed while the busiest stage would otherwise be idle. While prompts are waiting,
+each round reads at least one chunk, and gives the prompt at least the time that one more decoding
 request would get.
 """
 
@@ -54,7 +54,7 @@ class WaferDeployment:
     delay_s: float
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the mean duration in seconds of a round in which no prompt is read.
+        """Return the mean duration in seconds of a round in which no prompt is processed.
 
         A round is the time in which every decoding request gets one token. For a mean of 1.9
         requests, for example, the result is interpolated between rounds with 1 and 2 requests.
@@ -67,20 +67,20 @@ class WaferDeployment:
         return more_s - (whole_requests + 1 - decoding) * (more_s - max(self.token_s, self._work_s(whole_requests)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the number and duration of rounds that read one prompt while others decode.
+        """Return the number and duration of rounds that process one prompt while others decode.
 
         A round is the time in which every decoding request gets one token.
 
         Args:
             decoding: Number of requests that decode in these rounds; may be 0.
-            prompts: Unused, because prompts are read sequentially.
+            prompts: Unused, because prompts are processed sequentially.
         """
         work_s = self._work_s(decoding)
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, other_requests: float, prompts: float) -> float:
-        """Return the seconds from the end of reading a prompt to the first token of the answer.
+        """Return the seconds from the end of a prompt's prefill to the first token of the answer.
 
         The time depends neither on the other requests nor on their prompts.
         """

@@ -13,7 +13,7 @@ from wse.serving.drafts.tree import DraftTree
 class DraftSteps:
     """Timings of one verification pass and the draft passes that precede it, in seconds.
 
-    Draft passes propose several tokens cheaply. The verification pass then checks them all at once.
+    Draft passes propose several tokens. The verification pass then checks all of them at once.
 
     Attributes:
         draft_tokens: Number of draft tokens that the pass verifies.
@@ -40,8 +40,7 @@ class DraftSteps:
 class DraftMachine:
     """Drafting and verification times on a machine, as functions that return seconds.
 
-    Draft passes propose tokens cheaply, and a verification pass of the model checks them all at
-    once.
+    Draft passes propose tokens, and a verification pass of the model checks all of them at once.
 
     Attributes:
         verify_s: Duration of a verification pass, given its number of new tokens per user.

@@ -27,7 +27,7 @@ from wse.hardware.number import Grade, weakest
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """Return the speed-up of decoding with draft tokens over decoding without: E / (n c + v).
+    """Return the speed-up of speculative decoding over plain decoding: E / (n c + v).
 
     Source: Leviathan et al., arXiv 2211.17192, theorem 3.8. There, v is 1, because a pass on a GPU
     waits for its weights no matter how few tokens it has. With weights in SRAM, v is larger.
@@ -35,9 +35,9 @@ def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify
     Args:
         yielded_tokens: E, tokens that a pass yields on average.
         draft_tokens: n, draft tokens per pass.
-        draft_cost: c, time to draft one token divided by the time of a pass without drafts.
-        verify_cost: v, time of the pass that verifies n + 1 tokens divided by the time of a pass
-            without drafts.
+        draft_cost: c, time to draft one token, divided by the time of a plain decode pass.
+        verify_cost: v, time of the pass that verifies n + 1 tokens, divided by the time of a plain
+            decode pass.
 
     Raises:
         BadInput: A cost is negative or not a number, or both are 0.
@@ -57,13 +57,13 @@ def best_draft(
 ) -> tuple[int, float]:
     """Return the number of draft tokens with the largest speed-up, and that speed-up.
 
-    All numbers up to the largest measured one are candidates. If none is faster than decoding
-    without drafts, the result is (0, 1.0).
+    All numbers up to the largest measured one are candidates. If none is faster than plain
+    decoding, the result is (0, 1.0).
 
     Args:
         curve: Tokens per verification pass, for each number of draft tokens.
-        speed_up_of: Function that maps a number of draft tokens to the speed-up over decoding
-            without drafts.
+        speed_up_of: Function that maps a number of draft tokens to the speed-up over plain
+            decoding.
         has_one_peak: Whether the speed-up, as a function of the number of draft tokens, has only
             one peak, so that the search can stop there. This is the case if each draft token costs
             at least as much as the one before, because each adds less than the one before.
@@ -88,7 +88,7 @@ _BUNDLED: Final = Path(__file__).parents[2] / "data" / "acceptance.toml"
 
 
 DraftKind = Literal["head", "model", "any"]
-"""Kinds of drafts: a draft head of the model, a separate draft model, or ``any`` if not stated."""
+"""Kinds of drafts: a draft head of the model, a separate draft model, or ``any`` if unknown."""
 
 HEAD_KIND: Final[DraftKind] = "head"
 MODEL_KIND: Final[DraftKind] = "model"
@@ -99,8 +99,7 @@ ANY_KIND: Final[DraftKind] = "any"
 class Acceptance:
     """A measurement of how many tokens a verification pass yields, for several draft lengths.
 
-    A verification pass checks draft tokens from a cheaper source, and adds one token from the model
-    itself.
+    A verification pass checks draft tokens and adds one token from the model itself.
 
     Attributes:
         model: Model that verified the draft tokens, or a name such as ``typical``.

@@ -175,12 +175,14 @@ def fastest_tree(
 
     Args:
         shares: Acceptance probability of each choice at each position.
-        speed_up: Function that returns a tree's speed-up over decoding without drafts.
-        sizes: Numbers of nodes to try, in ascending order. Once any tree is faster than decoding
-            without drafts, the search stops after two consecutive sizes without further gain.
+        speed_up: Function that returns a tree's speed-up over plain decoding.
+        sizes: Numbers of nodes to try, in ascending order. Once any tree is faster than plain
+            decoding, the search stops after two consecutive sizes without an
+            additional gain.
 
     Returns:
-        The tree and its speed-up, or (None, 1.0) if no tree is faster than decoding without drafts.
+        The tree and its speed-up, or (None, 1.0) if no tree is faster than decoding without
+        speculative decoding.
     """
     best_so_far, best_speed_up, sizes_without_gain = None, 1.0, 0
     for nodes in sizes:
@@ -200,8 +202,8 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     A choice is one of the alternative tokens that a draft proposes at a position. If the draft
     token at a position adds b tokens to a pass on average, and the one at the previous position
     adds a tokens, the position's most likely choice is accepted with probability b / a. After all
-    earlier choices have failed, a further choice is accepted with the same conditional probability
-    as in ``choices``.
+    earlier choices have failed, a subsequent choice is accepted with the same conditional
+    probability as in ``choices``.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
@@ -217,7 +219,7 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     """Return the acceptance probability of each choice at a position, most likely choice first.
 
     A choice is one of the alternative tokens that a draft proposes at the position. The measured
-    probabilities are adapted to ``first``: the conditional probability that a further choice is
+    probabilities are adapted to ``first``: the conditional probability that a subsequent choice is
     accepted after all earlier ones have failed stays the same.
 
     Args:

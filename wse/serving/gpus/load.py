@@ -1,6 +1,6 @@
 """Load GPUs and serving stacks from presets and user files.
 
-The field ``generation`` of a GPU states the generation whose kernels it runs. Numbers of a serving
+The field ``generation`` of a GPU names the generation whose kernels it runs. Numbers of a serving
 stack may differ by generation. See `wse.hardware.preset_reader` for the format.
 """
 
@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def _read_text(path: Path, key: str, raw_value: Any) -> str:
-    """Return a text from a file after checking that it is printable."""
+    """Return a string from a file after checking that it is printable."""
     if not isinstance(raw_value, str) or not raw_value.isprintable():
         msg = f"{path}: {key} = {short_repr(raw_value)}: give a text of printable characters on one line"
         raise BadWafer(msg)
@@ -144,9 +144,9 @@ def stack_numbers(name_or_path: str | Path) -> Numbers:
 
 
 def stack_texts(name_or_path: str | Path) -> dict[str, str]:
-    """Return the texts in a serving stack's file, keyed as in the file.
+    """Return the strings in a serving stack's file, keyed as in the file.
 
-    The texts are the name and title of the stack, and the measurements to which its constants were
+    They are the name and title of the stack, and the measurements to which its constants were
     fitted.
     """
     return _STACK.read(str(name_or_path)).texts

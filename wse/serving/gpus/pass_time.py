@@ -77,7 +77,7 @@ def pass_time(
         roofline: Minimum times of the parts of the pass, at the vendor's stated rates.
         spec: Specification of the model.
         gpu: Capacities and rates of the GPU.
-        parallelism: How the model is distributed over GPUs.
+        parallelism: How the model is distributed across GPUs.
         stack: Costs of the serving stack.
     """
     reads = (roofline.weights_s - roofline.four_bit_s) / stack.bandwidth_ratio
@@ -106,7 +106,7 @@ def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, sta
     Args:
         vector_bytes: Total size of all tokens' vectors in bytes.
         gpu: Capacities and rates of the GPU.
-        parallelism: How the model is distributed over GPUs.
+        parallelism: How the model is distributed across GPUs.
         stack: Costs of the serving stack.
     """
     gpus = parallelism.gpus

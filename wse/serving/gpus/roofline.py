@@ -59,7 +59,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallelism:
-    """Distribution of a model over GPUs.
+    """Distribution of a model across GPUs.
 
     By default, every matrix is divided among all GPUs (tensor parallelism).
 
@@ -126,7 +126,7 @@ class RooflineModel:
             spec: Specification of the model.
             weights: Number format of the weights.
             gpu: Capacities and rates of the GPU.
-            parallelism: How the model is distributed over GPUs.
+            parallelism: How the model is distributed across GPUs.
         """
         self.spec, self.weights, self.gpu, self.parallelism = spec, weights, gpu, parallelism
         self.kinds = layer_kinds(spec)

@@ -29,9 +29,9 @@ class GpuServer:
         weights: Number format of its weights.
         gpu: Capacities and rates of the GPU.
         stack: Costs of the serving stack.
-        parallelism: How the model is distributed over GPUs.
+        parallelism: How the model is distributed across GPUs.
         draft: A draft model or head on the same GPUs, or on one of them. Its weights and caches
-            reduce the memory for the model's caches. None without drafts.
+            reduce the memory for the model's caches. None without speculative decoding.
         shares_tables: For a draft: whether it uses the model's embedding and output tables.
 
     >>> from wse.serving.gpus.load import load_gpu, load_stack
@@ -80,7 +80,7 @@ class GpuServer:
 
         Args:
             groups: Groups of users in the pass. The users in a group have equally many new tokens.
-                Users who decode and a user whose prompt is read are two groups, for example.
+                Users who decode and a user whose prompt is processed are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 
@@ -103,7 +103,7 @@ class GpuServer:
         return self.pass_time([Tokens(users=users, new=1, context=context_tokens)]).total_s
 
     def prefill_s(self, tokens: int, context_tokens: float = 0) -> float:
-        """Return the duration in seconds of a pass that reads a prompt, or a chunk of one.
+        """Return the duration in seconds of a pass that processes a prompt, or a chunk of one.
 
         Args:
             tokens: Number of tokens in the prompt or chunk.
@@ -174,7 +174,7 @@ class GpuServer:
 
     @property
     def kv_copy_bytes_per_token(self) -> float:
-        """Bytes that a token adds to one copy of the model's KV caches, ignoring sliding windows."""
+        """Bytes per token in one copy of the model's KV caches, ignoring sliding windows."""
         return self.spec.cached_layer_count * self.spec.cache_features * self.weights.cache_bits / 8
 
     @cached_property

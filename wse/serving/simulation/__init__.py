@@ -1,4 +1,4 @@
-"""Event simulation of serving: requests that arrive, wait, are read and are answered.
+"""Discrete-event simulation of serving: requests arrive, wait, and are answered.
 
 No files are read here.
 """

@@ -1,7 +1,7 @@
-"""Types of arrivals of random requests.
+"""Arrival processes of random requests.
 
 - ``poisson``: independent requests, with exponentially distributed times between arrivals
-- ``constant``: equal times between arrivals, or a constant number of users who each send the next
+- ``constant``: equally spaced arrivals, or a constant number of users, each of whom sends the next
   request when an answer ends
 - ``bursts``: groups of requests that arrive together; groups arrive as in ``poisson``
 """

@@ -22,7 +22,7 @@ from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.workload import Workload
 
 GUESS_FACTOR: Final = 2.0
-"""Ratio of the first arrivals' rate in a closed loop to the expected rate.
+"""Ratio of the arrival rate at the start of a closed loop to the expected rate.
 
 It is above 1, so that these arrivals do not limit the loop.
 """

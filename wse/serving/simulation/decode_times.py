@@ -84,7 +84,7 @@ class DecodeTimes:
         return self._sums[grid_index] + self._part(grid_index, context - self._contexts[grid_index])
 
     def _part(self, at: int, passes: int) -> float:
-        """Return the duration in seconds of the first n passes from a grid point on.
+        """Return the duration in seconds of the first n passes starting at a grid point.
 
         Between grid points, the duration of a pass is linear in the context. The sum is
         n t + s n (n - 1) / 2, where t is the duration at the grid point and s is the slope.
@@ -97,7 +97,7 @@ class DecodeTimes:
 
 
 def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the duration of rounds in which no prompts are read, as a function of the context.
+    """Return the duration of rounds without prompts, as a function of the context.
 
     A round is the time in which every user gets one decode pass.
 
@@ -118,10 +118,10 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 
 
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the duration of rounds in which prompts are read, as a function of the context.
+    """Return the duration of rounds in which prompts are processed, as a function of the context.
 
-    Prompts are read in the time when the busiest stage has no decode work (a gap). If necessary, a
-    round is extended so that its gap is at least as long as both of the following:
+    Prompts are processed in the time when the busiest stage has no decode work (a gap). If
+    necessary, a round is extended so that its gap is at least as long as both of the following:
 
     - ``chunk_s``
     - the busiest stage's decode work per user when the maximum number of users decode
@@ -139,14 +139,14 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 
     def gap_s(context: int) -> float:
-        """Return the seconds per round in which prompts are read, for a context length."""
+        """Return the seconds per round in which prompts are processed, for a context length."""
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
         fair_s = costs.work_s(costs.max_users, tokens, ()) / costs.max_users
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:
-        """Return the duration in seconds of a round that reads prompts, for a context length."""
+        """Return the seconds per round that processes prompts, for a context length."""
         return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
 
     return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

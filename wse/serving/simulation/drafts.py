@@ -86,7 +86,7 @@ class AnswerPasses:
     """Number of decode passes for the answer to each request of a workload.
 
     Attributes:
-        tokens_per_pass: Mean number of tokens per pass; 1 without drafts.
+        tokens_per_pass: Mean number of tokens per pass; 1 without speculative decoding.
         passes: For each request, the number of passes after its first token.
         contexts: For each request, its prompt tokens divided by ``tokens_per_pass``, rounded. This
             is the initial context in units of passes.
@@ -97,17 +97,17 @@ class AnswerPasses:
     contexts: list[int]
 
     def extend(self, answers: AnswerPasses) -> None:
-        """Append the answers to further requests."""
+        """Append the answers to additional requests."""
         self.passes.extend(answers.passes)
         self.contexts.extend(answers.contexts)
 
 
 def answer_passes(workload: Workload, drafts: Drafts | None) -> AnswerPasses:
-    """Return the number of decode passes for each answer: one pass per token without drafts.
+    """Return the number of decode passes for each answer: one pass per token if ``drafts`` is None.
 
     Args:
         workload: Requests and the lengths of their answers.
-        drafts: How many draft tokens are accepted; None without drafts.
+        drafts: How many draft tokens are accepted; None without speculative decoding.
     """
     further_tokens, prompts = workload.new_tokens - 1, workload.prompt_tokens
     if drafts is None:

@@ -159,9 +159,11 @@ class Recorder:
         return self.left == len(self.order)
 
     def extend(self, workload: Workload) -> None:
-        """Append requests, which get the next indices. This machine serves them after `add`.
+        """Reserve the next indices for additional requests.
 
-        Only their times are stored, so a machine with such requests has no `outcome`.
+        The machine serves such a request only after its index has been passed to `add`. The arrival
+        times are stored, but not the lengths of prompts and answers, so `outcome` cannot be used
+        afterwards.
         """
         self.arrivals += workload.arrival_s.tolist()
         for times in (self.start_s, self.first_s, self.end_s, self.left_s):

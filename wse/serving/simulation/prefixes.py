@@ -32,11 +32,11 @@ class PrefixTree:
 
     @staticmethod
     def tree_and_last_blocks(texts: I64, tokens: I64) -> tuple[PrefixTree, I64]:
-        """Return the tree of prompts that begin with unrelated texts, of which they share parts.
+        """Return the tree of prompts that begin with parts of unrelated shared prefixes.
 
         Args:
-            texts: Index of the text with which each prompt begins, int64 [requests].
-            tokens: Tokens of the text at the start of each prompt, at least 0, int64 [requests].
+            texts: Index of the shared prefix with which each prompt begins, int64 [requests].
+            tokens: Tokens of this prefix that each prompt contains, at least 0, int64 [requests].
 
         Returns:
             The tree, and the last block of each prompt's prefix, NO_PREFIX if it has no tokens,

@@ -78,7 +78,7 @@ class StagedCosts:
     Attributes:
         decode: Times of decode passes.
         prefill: Times of prompt chunks.
-        state_tokens: Number of cache tokens that need as much room as the state of a request.
+        state_tokens: Number of cache tokens that need as much space as the state of a request.
     """
 
     decode: DecodeGrid

@@ -51,15 +51,15 @@ def simulate_static(
     For each batch:
 
     1. Determine its requests and when it starts.
-    2. Compute when all prompts have been read and when the longest answer ends.
+    2. Compute when all prompts have been processed and when the longest answer ends.
     3. Record the decode passes, and the times of each request as its answer ends.
 
     Args:
         workload: The requests. Each must fit in the KV cache by itself.
-        costs: Pass times. With drafts, a decode pass consists of a verification pass and its draft
-            passes.
+        costs: Pass times. With speculative decoding, a decode pass consists of a verification pass
+            and its draft passes.
         policy: Rules of static batching.
-        drafts: How many draft tokens are accepted; None without drafts.
+        drafts: How many draft tokens are accepted; None without speculative decoding.
         on_done: Function that is called periodically with the number of requests that have left.
 
     Returns:

@@ -62,8 +62,9 @@ def per_token_s(outcome: SimulationOutcome) -> F64:
 def gap_distribution(outcome: SimulationOutcome) -> Distribution | None:
     """Return the distribution of the times between consecutive tokens of a user, over all tokens.
 
-    If a pass yields several tokens, as with drafts, its first token counts with the duration of the
-    pass and its other tokens count with 0. The result is None if all answers have a single token.
+    If a pass yields several tokens, as with speculative decoding, its first token counts with the
+    duration of the pass and its other tokens count with 0. The result is None if all answers have a
+    single token.
     """
     first, last, passes, users = outcome.gaps.T
     if not len(first):
@@ -108,7 +109,7 @@ class Levels:
     Attributes:
         time_s: Points in time, in seconds since the first arrival.
         waiting: Requests waiting for admission.
-        reading: Requests whose prompts are being read.
+        reading: Requests whose prompts are being processed.
         answering: Requests whose answers are being generated.
         kv_tokens: Total prompt and answer tokens of all admitted requests.
     """
@@ -132,14 +133,16 @@ def levels(outcome: SimulationOutcome, points: int) -> Levels:
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
     def count_until(events: F64) -> F64:
-        """Return how many events have happened by each point in time."""
+        """Return the number of events up to each of ``times``, float64 [points]."""
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
     def tokens_until(events: F64) -> F64:
-        """Return the total tokens of the requests whose event has happened by each point in time.
+        """Return the total tokens of the requests whose event has happened, float64 [points].
+
+        The prompt and answer tokens of these requests are added up at each of ``times``.
 
         Args:
-            events: Time of one event per request, such as its admission.
+            events: Time of one event per request, such as its admission, float64 [requests].
         """
         order = events.argsort()
         sums = np.append(0.0, (work.prompt_tokens + work.new_tokens)[order].cumsum())

@@ -28,7 +28,7 @@ Verdicts = tuple[Verdict, ...]
 """Verdict with the stated constants, followed by the verdict for each sample."""
 
 CLEAR: Final = 3.0
-"""Number of standard errors above which a difference between two groups of samples is not chance."""
+"""Standard errors above which a difference between two groups of samples is significant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

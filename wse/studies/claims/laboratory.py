@@ -88,7 +88,8 @@ class Laboratory:
         """Return the tokens/s of a single user: one value as estimated, and one per sample.
 
         The first value is for the stated constants. In a sample, the uncertain constants of wafers
-        and software, such as the cycles of a task dispatch, are drawn at random from their ranges.
+        and software, such as the cycles needed to dispatch a task, are drawn at random from their
+        ranges.
 
         The arguments and errors are those of `estimate`.
         """
@@ -99,8 +100,8 @@ class Laboratory:
     def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
         """Return the tokens/s of all users on wafers whose slowest pipeline stage is always busy.
 
-        The first value is for the stated constants, and each further value is for one sample of the
-        uncertain constants.
+        The first value is for the stated constants, and each subsequent value is for one sample of
+        the uncertain constants.
 
         The arguments and errors are those of `estimate`.
         """
@@ -215,7 +216,7 @@ class Laboratory:
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
     ) -> DraftPlanResult:
-        """Find the speculative-decoding drafts that give users on GPUs the highest speed.
+        """Find the configuration of speculative decoding with the highest speed for users on GPUs.
 
         This is the result of ``wse estimate --gpu --draft``. The other arguments are the same as
         for `server`.
@@ -278,7 +279,7 @@ class Laboratory:
 
 
 def with_type(model: str, dtype: str | None = None) -> str:
-    """Return text such as "llama-3-8b as bfloat16", with the model and the type of its weights.
+    """Return a phrase such as "llama-3-8b as bfloat16", with the model and the type of its weights.
 
     Args:
         model: Name of a bundled model.

@@ -19,7 +19,8 @@ class Serving:
         machines: Number of GPUs or wafers.
         users: Number of users in flight.
         rate_of_user: Output tokens per second for each user, after the first token.
-        tokens_per_s: Output tokens per second for all users, while prompts are also being read.
+        tokens_per_s: Output tokens per second for all users, while prompts are also being
+            processed.
         usd_per_million_tokens: Cost per million output tokens at the machine's central price.
         usd_per_million_tokens_ends: Cost at the low and high ends of the price range.
         sampled_usd_per_million_tokens: float64 ``[samples]``, cost per million output tokens for

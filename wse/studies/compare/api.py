@@ -80,26 +80,26 @@ def compare(
     Arguments that are not listed here are described at `wse.estimate`.
 
     Args:
-        model: A model as for `run`, or a trace.
+        model: A model, as in `run`, or a trace.
         other: The second trace, if the first argument is a trace.
         wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest, and
             with users or targets also numbers between them, near the best. None is auto.
         mapping: Mappings to compare: names of `wse mappings`, TOML files that list regions, or your
             own strategies as FILE.py:NAME. Default: auto; with detail, all.
         link_bandwidth (GB/s,...): Bandwidths of links between wafers. Default: the wafer's own
-            bandwidth, 8 GB/s and 150 GB/s. A number is in GB/s; a text has a unit.
+            bandwidth, 8 GB/s and 150 GB/s. A number is in GB/s; a string has a unit.
         link_latency: Latencies of links between wafers, such as 5us. Default: the wafer's own
-            latency, 20us and 500ns. A number is in µs; a text has a unit.
+            latency, 20us and 500ns. A number is in µs; a string has a unit.
         gpu: GPU to compare with the wafers in speed and cost: a name of `wse gpus`, or a TOML file;
             repeats.
         plain_speed: Speed of the plain service tier with gpu, in tokens/s per user; the fast tier
             is 2.5 times as fast. Default: 50.
-        replicas (N|auto): Number of equal machines that share the users; auto: for each layout, the
-            fewest that meet the targets. None is auto.
+        replicas (N|auto): Number of identical machines that share the users; auto: for each layout,
+            the fewest that meet the targets. None is auto.
         ttft: Limit the time to first token, such as 200ms, and rank machines. A number is in s; a
-            text has a unit.
+            string has a unit.
         tpot: Limit the time per output token, such as 2ms, and rank machines. Also limits
-            concurrent users. A number is in s; a text has a unit.
+            concurrent users. A number is in s; a string has a unit.
         lengths: Rank machines for each of several pairs of prompt tokens and new tokens.
         top: Rank machines, and show the first N.
         pareto: Rank machines, and show those on the Pareto frontier of tokens/s per user and cost

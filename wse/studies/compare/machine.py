@@ -61,9 +61,10 @@ class Machine:
 
     @property
     def text(self) -> str:
-        """Description such as "8 h100, vllm": chips, and mapping or serving stack.
+        """Description such as "8 h100, vllm" or "4 wse3, bands".
 
-        The inter-wafer link is appended if several links are compared.
+        It consists of the number and name of the chips, and of the mapping (on wafers) or the
+        serving stack (on GPUs). The inter-wafer link is appended if several links are compared.
         """
         text = f"{self.deployment.chips:,} {printable(self.name)}, {printable(self.software)}"
         return f"{text}, {self.link}" if self.link else text
@@ -111,7 +112,7 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
 
     Returns:
         1. The estimates of all machines that can hold at least one user.
-        2. For all other machines, the reason why the machine is impossible, keyed by description.
+        2. For all other machines, the reason why the machine cannot be used, keyed by description.
 
     Raises:
         BadInput: A name or file in the request cannot be used, or a GPU's price or power is

@@ -1,4 +1,4 @@
-"""Plots of a comparison: speed and cost over wafer count, or cycles of two runs by cause and op."""
+"""Plots of a comparison: speed and cost over wafer count, or two runs by cause and op."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def figure_of(result: CompareResult) -> Figure:
 
 
 def runs_figure(result: TracesResult) -> Figure:
-    """Plot the cycles of two runs side by side.
+    """Plot the cycle counts of two runs side by side.
 
     Each phase (such as prefill or decode) has a row of panels: cycles by cause, and cycles by op.
     """
@@ -160,7 +160,7 @@ def _shortened_title(text: str) -> str:
 
 
 def _bars(axes: Any, changes: Sequence[Change]) -> None:
-    """Draw two bars for each change: the cycles of the first and of the second run.
+    """Draw two bars for each change: the cycle counts of the first and of the second run.
 
     Args:
         axes: Axes to draw on.

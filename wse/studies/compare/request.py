@@ -147,7 +147,7 @@ class CompareRequest:
     replicas: Annotated[
         int | None,
         Option(
-            doc="Number of equal machines that share the --users; auto: for each layout, the fewest that meet "
+            doc="Number of identical machines that share the --users; auto: for each layout, the fewest that meet "
             "the targets.",
             panel="Serving",
             metavar="N|auto",

@@ -60,7 +60,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:
-    """Return text such as "wafers 1, 2, 4" for each option of a comparison."""
+    """Return a phrase such as "wafers 1, 2, 4" for each option of a comparison."""
     texts = []
     for name, value in inputs.items():
         if name == "links":
@@ -99,5 +99,5 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
 
 
 def runs(result: TracesResult) -> list[str]:
-    """Return text with the trace file, model and mapping for each of two recorded runs."""
+    """Return a phrase with the trace file, model and mapping for each of two recorded runs."""
     return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]

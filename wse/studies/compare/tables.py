@@ -60,7 +60,7 @@ def link_text(row: ComparisonRow) -> str:
 
 
 def limit_text(row: ComparisonRow) -> str:
-    """Return the main cause of a token's time as text, such as "hops 58 %".
+    """Return a phrase with the main cause of a token's time, such as "hops 58 %".
 
     The percentage is left out if the cycles are not broken down by cause. The text is empty if the
     cause is unknown.
@@ -160,7 +160,7 @@ def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
 
 
 def machine_text(row: ComparisonRow) -> str:
-    """Return text such as "pipeline on 4", with the mapping and wafer count of a row."""
+    """Return a phrase such as "pipeline on 4", with the mapping and wafer count of a row."""
     return f"{mapping_text(row)} on {row.wafers:,}"
 
 
@@ -168,7 +168,7 @@ def reasons(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
     """Return the reasons why combinations of mapping and wafer count are impossible.
 
     Returns:
-        A (combinations, reason) pair of texts for each distinct reason.
+        A (combinations, reason) pair of strings for each distinct reason.
     """
     by_reason: dict[str, list[str]] = {}
     for row in rows:

@@ -16,7 +16,7 @@ MOST_TOP: Final = 2_000
 
 
 def read_parts(option: str, text: str) -> tuple[str, ...]:
-    """Split a text such as ``128/128,8k/1k`` at its commas.
+    """Split a string such as ``128/128,8k/1k`` at its commas.
 
     Args:
         option: Name of the option that the text belongs to, for messages.
@@ -36,7 +36,7 @@ def read_lengths(text: str) -> tuple[int, int]:
     """Parse text such as ``2048/512`` or ``2k/512`` as prompt-token and new-token counts.
 
     Raises:
-        BadInput: The text does not have this form, or specifies less than 1 prompt token or fewer
+        BadInput: The string does not have this form, or specifies less than 1 prompt token or fewer
             than 2 new tokens.
     """
     prompt, _, new = text.partition("/")

@@ -27,7 +27,7 @@ NOTE: Final = "in cycles; the largest of each kind first"
 
 @dataclass(frozen=True, kw_only=True)
 class TracesComparison(TracesResult):
-    """Comparison of the cycles of two recorded runs, shown as tables and a figure."""
+    """Comparison of the cycle counts of two recorded runs, shown as tables and a figure."""
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return the tables of the two runs, and a table of changed cycles for each phase.
@@ -43,7 +43,7 @@ class TracesComparison(TracesResult):
         return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
 
     def plot(self) -> Figure:
-        """Plot the cycles of both runs by cause and by op."""
+        """Plot the cycle counts of both runs by cause and by op."""
         from wse.studies.compare.plot import runs_figure
 
         return runs_figure(self)

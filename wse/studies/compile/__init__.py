@@ -1,1 +1,1 @@
-"""``wse compile``: where a Program puts everything, with nothing executed."""
+"""``wse compile``: shows where a Program places layers and buffers, without executing it."""

@@ -100,7 +100,7 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
 
 
 def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> float:
-    """Estimate the cycles of a whole request, including its prompts and all generated tokens.
+    """Estimate how many cycles a whole request takes, including its prompts and generated tokens.
 
     Every generated token is timed as if it were halfway through the answer, when the KV caches
     contain the prompts and half of the new tokens. If the Program contains a verification pass (for
@@ -136,10 +136,10 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
 
 
 def _prompt_cycles(fabric: Fabric) -> float:
-    """Estimate the cycles to read the prompts, whose chunks are pipelined through the stages.
+    """Estimate the cycles to process the prompts, whose chunks are pipelined through the stages.
 
-    The result is the time of the first chunk in all stages, plus the time of each further chunk in
-    its slowest stage. If several stages share PEs, chunks cannot overlap, so the times of all
+    The result is the time of the first chunk in all stages, plus the time of each subsequent chunk
+    in its slowest stage. If several stages share PEs, chunks cannot overlap, so the times of all
     chunks in all stages are added up.
     """
     program, stages = fabric.program, fabric.program.stages
@@ -161,14 +161,14 @@ def _timing(prepared_placement: PreparedPlacement) -> Timer:
     """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        """Return the cycles of each step of some phases.
+        """Return the cycle count of each step, for some phases.
 
         Args:
             program: A compiled reduced model, with one layer of each kind.
             phases: Indices of the phases in the Program.
 
         Returns:
-            One array per phase, with the cycles of its steps.
+            One array per phase, with the cycle count of its steps.
         """
         fabric = Fabric(
             program, prepared_placement.wafer, prepared_placement.software

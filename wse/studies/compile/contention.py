@@ -64,7 +64,8 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
     """Return a table of the cycles that words spend waiting for words of other messages.
 
-    Each row shows one communication pattern in one phase: reading the prompts or decoding a token.
+    Each row shows one communication pattern in one phase: prefill of the prompts or decoding of a
+    token.
     """
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),

@@ -50,7 +50,7 @@ class Region:
 class DraftTimes:
     """Timing model for drafting: finding the draft tokens and sending their ids to the model.
 
-    In speculative decoding, drafts are tokens that a cheap source proposes and the model verifies.
+    In speculative decoding, a draft model or a look-up proposes tokens, which the model verifies.
 
     Attributes:
         wafer: Wafer type, which determines the clock rate and the links to other wafers and to the
@@ -102,7 +102,7 @@ class DraftTimes:
         return cycles.followed_by(along_row).followed_by(down_columns).rounded_up().total
 
     def round_trip_cycles(self) -> float:
-        """Return the cycles of a round trip to the host if the host drafts tokens, else 0.
+        """Return how many cycles a round trip to the host takes if the host drafts tokens, else 0.
 
         If drafts are looked up in the text, this delay occurs only when the look-up finds no draft:
         the ids of draft tokens arrive with the pass that verifies them. The result is also 0 if the
@@ -147,7 +147,7 @@ class DraftTimes:
         return weight_bytes / host_memory_rate().value * self.wafer.clock_hz
 
     def _line(self, schedule: LineSchedule, words: int, axis: int) -> Cycles:
-        """Return the cycles of a pattern that runs along all rows or columns concurrently.
+        """Return how many cycles a pattern takes that runs along all rows or columns concurrently.
 
         The cycles include starting the pattern's code on the PEs. A one-PE line costs nothing.
 

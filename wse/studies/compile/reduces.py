@@ -67,7 +67,7 @@ class SegmentReduce(NamedTuple):
         axis: Whether the pattern runs along rows or columns.
         segment: The longest segment of a row or column over which words are combined.
         words: Number of words per PE.
-        cycles: Cycles of the pattern, excluding the cycles to start its code.
+        cycles: Cycle count of the pattern, excluding the cycles to start its code.
     """
 
     pattern: str
@@ -234,7 +234,7 @@ def _cheapest_patterns(
     Args:
         sorted_reduces: The reduces, in the order in which they are searched.
         times: Timing of patterns on lines.
-        wafer: Wafer, which determines the cycles of one level of a reduction tree.
+        wafer: Wafer, which determines the cycles per level of a reduction tree.
 
     Returns:
         The cheapest patterns, keyed by (line segment, number of words).

@@ -184,7 +184,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
     """
 
     def strip(row: dict[str, Any]) -> Text:
-        """Return a text with one character per available colour, which marks those that are used.
+        """Return a string with one character per available colour, which marks those that are used.
 
         Args:
             row: Table row, with the colours of one pattern under the key ``use``.
@@ -221,7 +221,7 @@ def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
     """Group colour uses by stage. Stages with the same colour uses form one group.
 
     Returns:
-        For each group, its stage indices as text, and its colour uses.
+        For each group, its stage indices as a string, and its colour uses.
     """
     by_stage: dict[int, list[ColourUse]] = {}
     for use in uses:

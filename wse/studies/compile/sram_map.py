@@ -242,14 +242,14 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
 
 
 _PHASES: Final = {"prefill": "prefill", "verify": "verification passes"}
-"""Phases other than decode, as text."""
+"""Displayed names of the phases other than decode."""
 
 
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
     """Return a bar that marks the steps of a decoded token in which a buffer is in use.
 
-    If the buffer is always in use, or never in use while a token is decoded, a text that says so is
-    returned instead.
+    If the buffer is always in use, or never in use while a token is decoded, a phrase that says so
+    is returned instead.
 
     Args:
         row: A table row; all its buffers have the same lifetime.

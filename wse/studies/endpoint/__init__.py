@@ -1,1 +1,1 @@
-"""An HTTP endpoint that answers the OpenAI API at the speed of a predicted machine."""
+"""An HTTP endpoint that serves the OpenAI API at the speed of a predicted machine."""

@@ -48,7 +48,7 @@ class PacedAnswer:
         self._changed.set()
 
     async def next_tokens(self) -> range | None:
-        """Wait for further tokens, and return their positions in the answer.
+        """Wait for more tokens, and return their positions in the answer.
 
         The result is None after the last token, and after `close`.
         """

@@ -10,12 +10,12 @@ from wse.studies.endpoint.errors import ApiError
 
 MAX_INTEGER: Final = 2**31 - 1
 MAX_STOPS: Final = 4
-"""Maximum number of ``stop`` texts, as in the API."""
+"""Maximum number of ``stop`` strings, as in the API."""
 MAX_STOP_CHARACTERS: Final = 1_024
 
 
 def _as_list(stop: Any) -> Any:
-    """Return a single text as a list; leave everything else to be validated."""
+    """Return a single string as a list, and any other value unchanged."""
     return [stop] if isinstance(stop, str) else stop
 
 
@@ -32,13 +32,13 @@ class StreamOptions(BaseModel):
 
 
 class AnswerBody(BaseModel):
-    """The fields that both kinds of requests have.
+    """Fields that both kinds of requests have in common.
 
     Attributes:
         model: Name of the model.
         stream: Whether the answer is sent token by token.
         stream_options: Whether a stream ends with the number of tokens.
-        stop: Texts before which the answer ends, or a single one.
+        stop: Strings before which the answer ends, or a single string.
         ignore_eos: Whether the answer continues after the end of its text.
         n: Number of answers, always 1.
     """
@@ -52,7 +52,7 @@ class AnswerBody(BaseModel):
 
     @property
     def stop_texts(self) -> list[str]:
-        """Texts before which the answer ends."""
+        """Strings before which the answer ends."""
         return self.stop or []
 
     @property
@@ -68,7 +68,7 @@ class CompletionBody(AnswerBody):
     max_tokens: Count | None = 16
 
     def prompt_and_limit(self) -> tuple[str | list[int], int | None]:
-        """Return the prompt, a text or token ids, and the maximum number of new tokens.
+        """Return the prompt, as a string or token ids, and the maximum number of new tokens.
 
         Raises:
             ApiError: There are several prompts.
@@ -110,5 +110,5 @@ class ChatBody(AnswerBody):
     max_completion_tokens: Count | None = None
 
     def prompt_and_limit(self) -> tuple[str | list[int], int | None]:
-        """Return the texts of all messages, one after another, and the maximum of new tokens."""
+        """Return the concatenated contents of all messages, and the maximum of new tokens."""
         return "".join(message.text for message in self.messages), self.max_completion_tokens or self.max_tokens

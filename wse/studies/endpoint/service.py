@@ -17,9 +17,9 @@ from wse.studies.endpoint.texts import AnswerText, answer_text, token_texts
 MAX_BACKLOG: Final = 1_000
 """Maximum number of requests in addition to those for which there are batch slots."""
 JSON_BYTES_PER_TOKEN: Final = 48
-"""Maximum size of a prompt's token: four characters, each as two escapes of six bytes."""
+"""Maximum bytes of a prompt token: four characters, each as two escape sequences of six bytes."""
 JSON_BYTES: Final = 1_048_576
-"""Maximum size of a request without its prompt, such as the descriptions of tools, which are ignored."""
+"""Maximum bytes of a request besides the prompt, such as tool descriptions, which are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

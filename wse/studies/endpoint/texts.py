@@ -1,6 +1,6 @@
 """Texts of answers: the prompt again, or the content of a file, divided into tokens.
 
-A token is four characters, the mean length of a token in English texts; the last token of a text
+A token is four characters, the mean length of a token in English text; the last token of a text
 may be shorter. This one rule counts the tokens of prompts and divides answers. A prompt that is a
 list of token ids has as many tokens as ids, and each id is a word of its text.
 """
@@ -18,7 +18,7 @@ from wse.studies.endpoint.request import ECHO
 
 TOKEN_CHARACTERS: Final = 4
 LENGTH, STOP = "length", "stop"
-"""Reasons why an answer ends: the requested number of tokens, or the end of the text."""
+"""Reasons why an answer ends: it has the requested number of tokens, or the text is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class AnswerText:
 
 
 def token_texts(prompt: str | Sequence[int]) -> list[str]:
-    """Return the text of each token of a prompt, which is a text or a list of token ids."""
+    """Return the text of each token of a prompt, which is a string or a list of token ids."""
     if not isinstance(prompt, str):
         return [f" {token}" for token in prompt]
     return [prompt[at : at + TOKEN_CHARACTERS] for at in range(0, len(prompt), TOKEN_CHARACTERS)]
@@ -70,7 +70,7 @@ def answer_text(
         max_tokens: Maximum number of tokens; None for the whole text.
         ignore_end: True to repeat a text with fewer than ``max_tokens`` tokens until the answer has
             this number of tokens. False to end the answer at the end of the text.
-        stop_texts: Texts before which the answer ends. Its last token is then the one that
+        stop_texts: Strings before which the answer ends. Its last token is then the one that
             completes such a text. If there are several, the one that is complete first counts, and
             of those that end together the longest.
     """

@@ -41,7 +41,7 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
 
 
 def _machine(result: EstimateResult) -> str:
-    """Return the text that describes the wafers in the headline, with the number of replicas."""
+    """Return the phrase that describes the wafers in the headline, with the number of replicas."""
     wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
     replicas = 1 if result.serving is None else result.serving.replicas
     return machine_text(wafers, replicas)

@@ -99,10 +99,10 @@ def estimate(
             Default: the model's own.
         accumulate (float32|float16): Element type of sums: float32 (default), or float16 with dtype
             float16.
-        context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt +
-            new tokens. The maximum number of users is always that for prompt + new tokens.
-        link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams
-            of the SDK), or a TOML file with its bandwidth and latency.
+        context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt
+            + new tokens. The maximum number of users is always that for prompt + new tokens.
+        link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host
+            streams of the SDK), or a TOML file with its bandwidth and latency.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
             multiply it by a factor, such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
         defects: Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such
@@ -118,8 +118,8 @@ def estimate(
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
         users: Concurrent users: requests in flight. Default: the users of one pass.
-        replicas (N|auto): Number of equal machines that share the users; auto: the fewest that have
-            room for them.
+        replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
+            have room for them.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the
             tokens/s of all users, or the cost of a token. Of layouts whose latency differs by at
             most 0.4 %, the one with the most room for users is chosen. Default: latency; for

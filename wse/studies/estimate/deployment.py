@@ -1,4 +1,4 @@
-"""Deployments of compiled requests on wafers, based on the cycles of their tokens and prompts."""
+"""Deployments of compiled requests on wafers, based on the cycles spent on tokens and prompts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def mean_deployment(
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        decode: Cycles of all decode passes.
+        decode: Cycle count of all decode passes.
         pipelining: Busy time of the pipeline stages and of the inter-wafer links.
     """
     return _wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)

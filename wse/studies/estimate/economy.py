@@ -88,7 +88,7 @@ def energy_result(
     Args:
         fabric: Timing model of the compiled Program.
         totals: Totals over all decoded tokens.
-        token_classes: Groups of decoded tokens with equal cost.
+        token_classes: Groups of decoded tokens with the same cost.
         economics: Power of a wafer, and energies of PE and link operations.
         serving: Number of users and their tokens/s.
     """

@@ -103,7 +103,7 @@ class Grades:
         return self._grade_by_name[name], name
 
     def cause_grade(self, cause: Cause) -> Grade:
-        """Return the evidence grade of the cycles of one cause, such as ``hops``.
+        """Return the evidence grade of the cycles due to one cause, such as ``hops``.
 
         It is the weakest grade of the constants from which these cycles are computed.
         """
@@ -119,11 +119,11 @@ class Grades:
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
         """Return the fraction of cycles that depends on each kind of evidence.
 
-        The cycles of a cause are attributed to the evidence of the weakest constant that affects
-        them.
+        The cycles due to a cause are attributed to the evidence of the weakest constant that
+        affects them.
 
         Args:
-            cycles_by: Cycles of each cause.
+            cycles_by: Cycle count of each cause.
 
         Returns:
             Fractions, best evidence first, keyed by the kind of evidence: ``measured``, ``vendor``,
@@ -142,7 +142,7 @@ class Grades:
         """Return the weakest kind of evidence among the constants on which some cycles depend.
 
         Args:
-            cycles_by: Cycles of each cause.
+            cycles_by: Cycle count of each cause.
 
         Returns:
             ``measured``, ``vendor``, ``fitted`` or ``assumed``.

@@ -47,7 +47,7 @@ class PreparedEstimate(PreparedPlacement):
         request: The request. Settings such as ``wafer.clock_hz=x2`` are converted to numbers.
         economics: Power and price of a wafer.
         network: Network and service delays between a remote user and the machine.
-        acceptance: Probabilities that draft tokens are accepted; None without drafts.
+        acceptance: Probabilities that draft tokens are accepted; None without speculative decoding.
     """
 
     request: EstimateRequest
@@ -73,7 +73,7 @@ class PreparedEstimate(PreparedPlacement):
         """Note about lengths and element types that the user may not expect, or None.
 
         It mentions lengths that were shortened because the context is limited, and an element type
-        that was assumed because the model's files state none.
+        that was assumed because the model's files do not specify one.
         """
         notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None

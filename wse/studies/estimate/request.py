@@ -28,7 +28,7 @@ class EstimateRequest(PlacementRequest):
     replicas: Annotated[
         int | None,
         Option(
-            doc="Number of equal machines that share the users; auto: the fewest that have room for them.",
+            doc="Number of identical machines that share the users; auto: the fewest that have room for them.",
             panel="Serving",
             metavar="N|auto",
             none="auto",
@@ -118,5 +118,5 @@ class EstimateRequest(PlacementRequest):
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return text that suggests fewer users, such as ``--batch 4``, for error messages."""
+        """Return a phrase that suggests fewer users, such as ``--batch 4``, for error messages."""
         return f"--batch {users}"

@@ -126,7 +126,7 @@ class EstimateResult(Result):
     trace: Annotated[str | None, Doc("path of the trace")] = None
 
     def plot(self) -> Figure:
-        """Return a bar chart of the cycles of a decoded token by cause.
+        """Return a bar chart of the cycles per decoded token, by cause.
 
         There is one bar for the whole token and one for each kind of op in it. If nothing is
         decoded, the only bar shows the prompt.

@@ -150,7 +150,7 @@ def sram_tables(
         sram: SRAM use to show.
         batch: Number of users whose tokens are decoded in one pass.
         context: Requested context per user in tokens.
-        replicas: Number of equal machines that share the users.
+        replicas: Number of identical machines that share the users.
         for_one_user: Whether the layout was chosen for the latency of a single user.
         detail: Whether to add a table with the SRAM use of one PE of each stage.
         width: Terminal width in characters.
@@ -179,7 +179,7 @@ def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user:
 
     Args:
         users: Numbers of users of one replica.
-        replicas: Number of equal machines that share the users, for the note.
+        replicas: Number of identical machines that share the users, for the note.
         for_one_user: Whether the layout was chosen for the latency of a single user. A note then
             says how to find layouts with more room.
     """

@@ -50,8 +50,8 @@ def estimate(
 
     1. Load the files that the request names, and check the options.
     2. Choose and compile the layout.
-    3. Count the cycles of prompts and decoded tokens.
-    4. Compute ranges, find the best drafts, and look up published speeds.
+    3. Count the cycles spent on prompts and decoded tokens.
+    4. Compute ranges, find the best draft length and tree, and look up published speeds.
     5. If requested, estimate the request again with changed numbers of the machine.
     6. If requested, write a trace.
 
@@ -183,8 +183,8 @@ def estimate_of(
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        routing: Experts that each token selects. If None, tokens are assumed to be distributed over
-            the experts as evenly as possible.
+        routing: Experts that each token selects. If None, tokens are assumed to be distributed
+            across the experts as evenly as possible.
     """
     return result_of(
         prepared_estimate, program, time_run(prepared_estimate, program, routing), given_routing=routing is not None
@@ -194,12 +194,12 @@ def estimate_of(
 def result_of(
     prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
-    """Compute the complete estimate from the cycles of prompts and decoded tokens.
+    """Compute the complete estimate from the cycles spent on prompts and decoded tokens.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        timed_run: Cycles of prompts and decoded tokens.
+        timed_run: Cycle counts of prompts and decoded tokens.
         given_routing: Whether the cycles are for the experts that were selected in an actual run.
             Results of serving are then left out.
     """

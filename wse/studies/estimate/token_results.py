@@ -43,10 +43,10 @@ def token_results(
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        timed_run: Cycles of prompts and decoded tokens.
+        timed_run: Cycle count of prompts and decoded tokens.
         grades: Evidence grades of the constants, which say how well each is known.
         with_serving: True to also compute pipelining, serving speeds, bounds, energy and cost.
-            False to compute only the cycles of a token, which is faster.
+            False to compute only the cycle count of a token, which is faster.
     """
     clock, prompts, token_classes = timed_run
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics

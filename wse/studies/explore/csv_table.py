@@ -32,7 +32,7 @@ class TableColumn:
         name: Heading of the column.
         numbers: The numbers in the cells of a numeric column, with None for empty cells. None if
             the column is not numeric.
-        words: The texts of the cells, with None for empty cells.
+        words: The strings in the cells, with None for empty cells.
     """
 
     name: str
@@ -41,7 +41,7 @@ class TableColumn:
 
     @property
     def distinct(self) -> list[str]:
-        """Distinct texts in the column, in order of first occurrence."""
+        """Distinct strings in the column, in order of first occurrence."""
         return list(dict.fromkeys(word for word in self.words if word is not None))
 
 
@@ -97,7 +97,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     to the first of these lines.
 
     Raises:
-        BadInput: The text is not valid CSV.
+        BadInput: The string is not valid CSV.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:

@@ -1,4 +1,4 @@
-"""The study behind ``wse explore TABLE.csv``: an offline page with filters and a plot of columns."""
+"""Study behind ``wse explore TABLE.csv``: an offline page with filters and a plot of columns."""
 
 from __future__ import annotations
 
@@ -99,10 +99,11 @@ def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
 def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
     """Return the data of a column for the page's script.
 
-    A text column is stored as its distinct texts (``words``) and one index per cell (``codes``).
+    A string column is stored as its distinct strings (``words``) and one index per cell
+    (``codes``).
 
     Args:
-        column: Column of the table, with numbers or texts.
+        column: Column of the table, with numbers or strings.
         is_axis: Whether the column is an input of a sweep rather than a result.
     """
     if column.numbers is not None:

@@ -1,4 +1,4 @@
-"""Amounts: numbers that options give as text, such as ``200ms`` or ``10k``."""
+"""Amounts: numbers given as strings in options, such as ``200ms`` or ``10k``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_count(flag: str, text: str, unit: str, *, none_word: str) -> int:
             is none.
 
     Raises:
-        BadInput: The text is not a whole number.
+        BadInput: The string is not a whole number.
     """
     number = whole_number(text, unit)
     if number is None:
@@ -49,8 +49,8 @@ def read_amount(flag: str, text: str, unit: str) -> float:
         unit: Unit of the result.
 
     Raises:
-        BadInput: The text is not a number with a suitable unit, or is a time without a unit. A unit
-            is required because a user who writes ``--ttft 200`` may mean milliseconds.
+        BadInput: The string is not a number with a suitable unit, or is a time without a unit. A
+            unit is required because a user who writes ``--ttft 200`` may mean milliseconds.
     """
     number = read_quantity(text, unit)
     if number is None:

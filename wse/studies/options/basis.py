@@ -39,7 +39,7 @@ class Basis:
         whole: Wafer with its full mesh of PEs.
         mesh: The same wafer with the requested smaller mesh; None if no mesh is requested.
         region: Requested rows and columns of a PE region; None to let the mapping choose.
-        mapping: Requested mapping (rule for distributing layers over PEs).
+        mapping: Requested mapping (rule for distributing layers across PEs).
         software: Costs of the software on the wafer.
         loaded: Model with its tokenizer, and with weights if requested.
         dtype: Element type of the weights.
@@ -200,14 +200,14 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
 
 
 def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:
-    """Return a note if the element type was assumed because the model's files state none.
+    """Return a note if the element type was assumed because the model's files do not specify one.
 
     Args:
         loaded_model: Loaded model.
         dtype: Requested element type, or None.
 
     Returns:
-        The note, or None if the type is requested or stated in the files.
+        The note, or None if the type is specified in the request or in the files.
     """
     return None if dtype in DTYPES else loaded_model.note
 

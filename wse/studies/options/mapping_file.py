@@ -66,7 +66,7 @@ class _Region(pydantic.BaseModel):
 
 
 class Mapping(NamedTuple):
-    """Requested rule for distributing layers over PEs: a strategy, or a list of regions.
+    """Requested rule for distributing layers across PEs: a strategy, or a list of regions.
 
     A region is a rectangle of PEs that stores consecutive layers. A mapping file lists regions.
 
@@ -89,7 +89,7 @@ class Mapping(NamedTuple):
 
 
 def load_mapping(name_or_path: str | Path) -> Mapping:
-    """Load a mapping, which is a rule for distributing layers over PEs.
+    """Load a mapping, which is a rule for distributing layers across PEs.
 
     Args:
         name_or_path: Name of a strategy, a strategy in a Python file (``FILE.py:NAME``), or a TOML

@@ -47,10 +47,10 @@ class Option:
             given explicitly.
         repeats: Whether the option may be given several times. The field then contains a tuple of
             all values.
-        read: Function that converts a text to the field's value and raises BadInput. None converts
-            by the type of the field.
+        read: Function that converts a string to the field's value and raises BadInput. None
+            converts by the type of the field.
         unit: Unit of the number: "token" (k is then 1,024) or the unit of a measured quantity, such
-            as "s". A text that gives a time must have a unit; other texts without a unit are in
+            as "s". A string that gives a time must have a unit; other strings without a unit are in
             this unit. Empty for counts, rates and fractions.
         known_values: Names for completion, or a function that returns them. If empty, the names are
             taken from ``metavar`` if it lists them, as in ``refuse|report``.
@@ -117,18 +117,18 @@ class RequestField:
 
     @property
     def is_text(self) -> bool:
-        """True if the value must be passed as text, which the method `value` then converts."""
+        """True if the value must be passed as a string, which the method `value` then converts."""
         return bool(self.option.none or self.option.read or self.type in (int, float))
 
     def value(self, argument: Any) -> Any:
         """Convert an argument of the command line to the value of the field.
 
         Args:
-            argument: A text; a sequence of texts if the option may be given several times; or a
+            argument: A string; a sequence of strings if the option may be given several times; or a
                 value that the command line has already converted.
 
         Raises:
-            BadInput: The text is not a valid value of the option.
+            BadInput: The string is not a valid value of the option.
         """
         if self.option.repeats:
             return tuple(self._read(self.spelled(text)) for text in argument) if argument else self.default

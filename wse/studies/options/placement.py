@@ -261,7 +261,7 @@ class PlacementRequest:
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return text that suggests fewer users, such as "at most 4 prompts", for an error."""
+        """Return a phrase that suggests fewer users, such as "at most 4 prompts", for an error."""
         from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

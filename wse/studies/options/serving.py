@@ -81,7 +81,10 @@ class WorkloadOptions:
         return load_workload(self.workload_name)
 
     def with_named_lengths(self) -> WorkloadOptions:
-        """Return these options with the mean lengths of the named workload where none are given.
+        """Return a copy in which missing prompt and answer lengths are those of the named workload.
+
+        The lengths are the workload's mean token counts. Without a named workload, the options are
+        returned unchanged.
 
         Raises:
             UnknownName: There is no such workload.

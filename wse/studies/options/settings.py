@@ -1,7 +1,7 @@
 """Settings: numbers specified with ``--set`` that replace numbers of a wafer or software profile.
 
 ``wafer.clock_hz=1.1GHz`` sets a value; ``wafer.clock_hz=x2`` multiplies the value in the file.
-Settings are kept as text until the wafer is known, because a factor needs the value in the file.
+Settings are kept as strings until the wafer is known, because a factor needs the value in the file.
 `with_settings` then converts all settings to numbers.
 """
 
@@ -97,7 +97,7 @@ def read_setting(text: str, option: str = "--set") -> Setting:
 
     Raises:
         UnknownName: There is no such number. The message suggests the most similar name.
-        BadInput: The text is not a setting, or the number cannot have this value.
+        BadInput: The string is not a setting, or the number cannot have this value.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:

@@ -46,7 +46,7 @@ class PatternCase(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundResult(Result):
-    """Formula and source of a lower bound on the cycles of an operation such as an all-reduce."""
+    """Formula and source of a lower bound on the cycles of a collective such as an all-reduce."""
 
     collective: Annotated[str, Doc("name of the collective")]
     formula: Annotated[str, Doc("formula, with B words on each of P PEs, d hops or levels, k cycles a level")]

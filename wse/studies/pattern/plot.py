@@ -17,7 +17,7 @@ PANEL_INCHES: Final = (5.2, 4.2)
 
 
 def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], machine: str) -> Figure:
-    """Plot the cycles of communication patterns with their lower bounds.
+    """Plot the cycle counts of communication patterns with their lower bounds.
 
     There is one row of panels per collective operation and one column per line length. Patterns
     with a fault are left out.
@@ -43,7 +43,7 @@ def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], mac
 
 
 def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
-    """Plot the cycles of each pattern, and their lower bound, against the number of words.
+    """Plot the cycle count of each pattern, and their lower bound, against the number of words.
 
     Each pattern is a line. The lower bound is dotted. If it differs between patterns, the lowest
     one is drawn.

@@ -23,7 +23,7 @@ BEST = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class PatternResult(Result):
-    """The result of ``wse pattern``: the cycles of communication patterns on lines of PEs."""
+    """The result of ``wse pattern``: the cycle counts of communication patterns on lines of PEs."""
 
     wafer: Annotated[str, Doc("the wafer's name")]
     software: Annotated[str, Doc("name of the software profile")]

@@ -102,7 +102,7 @@ def pattern_setup(request: PatternRequest) -> PatternSetup:
 
 
 def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) -> PatternResult:
-    """Compare the cycles of communication patterns for all line lengths and word counts.
+    """Compare the cycle counts of communication patterns for all line lengths and word counts.
 
     A pattern with a fault, such as a deadlock, does not raise an error. The fault is stored in the
     result.
@@ -224,7 +224,7 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
         wafer: Wafer type, which limits colours and switch positions.
 
     Returns:
-        The first fault as text; empty if there is none.
+        A message about the first fault; empty if there is none.
     """
     usable = wafer.colours - wafer.reserved_colours
     if plan.colours > schedule.colours:  # 1
@@ -263,7 +263,7 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles of a pattern by its formula, or None if it has no formula.
+    """Return the cycle count of a pattern by its formula, or None if it has no formula.
 
     The formula is either published or defined in the pattern's file.
 
@@ -271,7 +271,7 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
         pattern: Name and function of the pattern.
         length: Number of PEs on the line.
         words: Words per PE.
-        wafer: The wafer, which determines the cycles of hops.
+        wafer: The wafer, which determines the cycles per hop.
     """
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)

@@ -17,7 +17,7 @@ Cause = TypeVar("Cause", bound=str)
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 """Legend of the evidence-grade column."""
 DRAFTS: Final = {"no": " without drafts", "yes": " with drafts"}
-"""Text after a published speed, depending on whether the service drafts tokens."""
+"""Remark after a published speed, by whether the service uses speculative decoding."""
 NO_STATEMENT: Final = ", drafts not stated"
 
 
@@ -29,8 +29,8 @@ class AnswerRow(NamedTuple):
         value: The number with its unit.
         note: Explanation of the number.
         grade_key: Key of the number in the evidence grades of the result; empty if it has no grade.
-        interval: 90 % interval of the number, such as ``(90 %: 560 to 790 µs)``; empty if unknown. It
-            is shown before the note.
+        interval: 90 % interval of the number, such as ``(90 %: 560 to 790 µs)``; empty if unknown.
+            It is shown before the note.
     """
 
     name: str
@@ -160,7 +160,7 @@ def serving_rows(
     ranges = ranges or {}
 
     def interval(figure: str, text: Callable[[float], str]) -> str:
-        """Return the 90 % interval of a figure as text, or "" if it is unknown."""
+        """Format the 90 % interval of a figure, or return "" if it is unknown."""
         return interval_text(ranges.get(f"serving.{figure}"), text)
 
     at = f"at concurrency {serving.users:,}"
@@ -211,7 +211,7 @@ def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], to
     """Return a sentence that names the largest part of a total; empty if the total is 0.
 
     Args:
-        parts: Time or cycles of each cause, in any unit.
+        parts: Time or cycles due to each cause, in any unit.
         meanings: Description of each cause.
         total_name: Description of the total, such as "a token's cycles".
     """

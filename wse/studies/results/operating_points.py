@@ -33,7 +33,7 @@ class OperatingPointResult(Result):
     """Latency, throughput, cost and energy for one number of concurrent users."""
 
     users: Annotated[int, Doc("users: requests in flight, on all replicas together")]
-    replicas: Annotated[int, Doc("number of equal machines that share the users")]
+    replicas: Annotated[int, Doc("number of identical machines that share the users")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "tokens/s")] = None

@@ -24,7 +24,7 @@ CyclesBy = Mapping[Cause, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
-    """Cycles and duration of prefill, in which the prompts of all users are read."""
+    """Cycles and duration of prefill, in which the prompts of all users are processed."""
 
     cycles: Annotated[float, Doc("cycles of all chunks of all prompts, one at a time", "cycles")]
     s: Annotated[float, Doc("time of these cycles", "s")]
@@ -49,7 +49,7 @@ class DecodeResult(Result):
 
 
 def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttft_s: float) -> PrefillResult:
-    """Return the cycles, time and rate of prefill, in which the prompts of all users are read.
+    """Return the cycles, time and rate of prefill, in which the prompts of all users are processed.
 
     Args:
         totals: Cycles summed over all chunks of all prompts.

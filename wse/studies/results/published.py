@@ -28,14 +28,15 @@ GPUS_FILE: Final = "gpu_speeds.csv"
 LONGEST_PATH: Final = 60
 """Maximum length of the path of a web address in a table. The JSON contains the whole address."""
 DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
-"""Text on whether a service drafts tokens, keyed by the word used in the file."""
+"""Whether a service uses speculative decoding, as displayed, keyed by the word in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
-    """A published speed of the model, or of a model with the same layers, with its conditions.
+    """A published speed of the model, or of a model with the same layers.
 
-    The conditions, such as the machine and the number of users, are those that the source states.
+    The fields also record the conditions under which the source measured or offers this speed, such
+    as the machine and the number of users. Fields that the source does not specify are None.
     """
 
     model: Annotated[str, Doc("the model as its source names it")]

@@ -20,14 +20,15 @@ from wse_mappings.rounding import ceil_div
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheCapacity:
-    """Room for KV caches and states on the pipeline stage that limits the number of users.
+    """Capacity for KV caches and states on the pipeline stage that limits the number of users.
 
-    The tokens of a cache are distributed over the stage's PE rows. Storage is allocated in blocks
+    The tokens of a cache are distributed across the stage's PE rows. Storage is allocated in blocks
     of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
 
     Attributes:
         room_bytes: Bytes on a PE for caches and states.
-        kv_bytes: Bytes on a PE of the caches of ``users_of_pass`` users with ``blocks`` blocks each.
+        kv_bytes: Bytes on a PE of the caches of ``users_of_pass`` users with ``blocks`` blocks
+            each.
         state_bytes: Bytes on a PE of the states of these users.
         users_of_pass: Number of users whose tokens are decoded in one pass.
         blocks: Number of blocks of a cache for the context of the Program.
@@ -51,7 +52,7 @@ class CacheCapacity:
 
     @property
     def state_tokens(self) -> int:
-        """Number of tokens whose cache needs as much room as the state of a user."""
+        """Number of tokens whose cache needs as much space as the state of a user."""
         return ceil_div(self.state_bytes * self.blocks * self.block_tokens, self.kv_bytes)
 
     def users(self, context: int) -> int:
@@ -62,7 +63,7 @@ class CacheCapacity:
 
 
 def cache_capacity(program: Program, context: int) -> CacheCapacity:
-    """Return the room for KV caches and states alongside the weights and buffers of a pass.
+    """Return the capacity for KV caches and states alongside the weights and buffers of a pass.
 
     Args:
         program: The compiled model. A stage without a cache or state does not limit the number of
@@ -144,7 +145,7 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
 
 
 def capacity_text(sram: SramResult, batch: int) -> str:
-    """Return text with the KV-cache capacity in tokens, of all users together.
+    """Return a phrase with the KV-cache capacity in tokens, of all users together.
 
     Args:
         sram: SRAM use, with the capacity per user.

@@ -87,7 +87,7 @@ def run(
         prompt: Text to continue. Several texts are answered together, one per user.
         prompt_ids (1,2,3): Token ids to continue, used unchanged; no tokenizer is needed. Several
             lists are answered together, one per user.
-        prompts: File of texts to continue together: one per line, or a JSON list in a .json file.
+        prompts: File of prompts to continue together: one per line, or a JSON list in a .json file.
         new_tokens: Stop after this number of tokens, or earlier at an end token. Default: 256, or
             as many as fit.
         weights (random:SEED): Use random weights with this seed, the same on every mesh; no files
@@ -124,7 +124,7 @@ def run(
             PEs by +.
         checkpoint: Save the state of the run in FILE periodically; if FILE exists, resume from it.
         checkpoint_every: Time between two writes of checkpoint, such as 5s. A number is in s; a
-            text has a unit.
+            string has a unit.
         profile: Also measure how long the emulation itself takes, by type of step, op and kernel.
         profile_output: With profile: file for the flame graph, in the format of speedscope.
         engine (local|ray): Work in processes of this machine, or on a Ray cluster (pip install

@@ -25,7 +25,7 @@ from wse.studies.run.prepare_draft import PreparedDraft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Tokens proposed as the continuation of a text, which the model verifies in one pass.
+    """Tokens proposed as the continuation of a sequence, which the model verifies in one pass.
 
     Attributes:
         tokens: Token ids. Empty if there is nothing to propose.
@@ -46,7 +46,7 @@ NO_DRAFT: Final = Draft(tokens=(), cycles=0.0)
 
 
 class Drafter(Protocol):
-    """Source of drafts (tokens proposed as the continuation of a text) for one text.
+    """Source of draft tokens (proposed continuations) for one sequence.
 
     Attributes:
         name: Name of the draft model, or ``ngram`` for a look-up.
@@ -65,10 +65,10 @@ class Drafter(Protocol):
         """
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Return a draft of ``tokens`` tokens that may continue a text, or an empty draft.
+        """Return a draft of ``tokens`` tokens that may continue a sequence, or an empty draft.
 
-        Each text must continue the text of the previous call. Draft tokens rejected since then are
-        not part of the text.
+        Each sequence must continue that of the previous call. Draft tokens rejected since then are
+        not part of it.
 
         Args:
             text_ids: Token ids of the prompt and the text generated so far.
@@ -158,8 +158,8 @@ class DraftModel:
         4. Run the last draft token while the model verifies the draft. If the whole draft is
            accepted, this token is needed in the cache.
 
-        The cycles of the draft include the exchange of tokens with the verifying model, unless the
-        draft model runs on the host.
+        The cycle count of the draft includes the exchange of tokens with the verifying model,
+        unless the draft model runs on the host.
 
         Args:
             text_ids: Token ids of the prompt and the text generated so far.

@@ -1,4 +1,4 @@
-"""Execution of a compiled run: reads prompts, generates, times and traces tokens; its result."""
+"""Execution of a compiled run: process prompts, generate tokens, and time and trace them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def execute(
         record: Ascending indices of the ops whose outputs are stored in the trace.
         record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
         wavelets: True to simulate the last pass word by word, and to write all moves to the trace.
-        files: Further files, and what to do if the trace can no longer be written.
+        files: Additional files, and what to do if the trace can no longer be written.
         make_backend: Function that creates the backend that executes the Program.
         draft: The draft model and its Program. None if drafts are looked up in the text or not
             used.

@@ -63,7 +63,7 @@ class PromptOptions:
     prompts: Annotated[
         str | Path | None,
         Option(
-            doc="File of texts to continue together: one per line, or a JSON list in a .json file.",
+            doc="File of prompts to continue together: one per line, or a JSON list in a .json file.",
             panel="Prompt",
             metavar="FILE",
         ),

@@ -1,6 +1,6 @@
 """Prompts of a run as token ids, from token ids, text, a chat message or a file.
 
-A file contains one prompt per user: one per line, or a JSON list of texts if its name ends in
+A file contains one prompt per user: one per line, or a JSON list of strings if its name ends in
 ``.json``.
 """
 
@@ -22,7 +22,7 @@ from wse.studies.run.request import RunRequest
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
 
 Prompt = str | tuple[int, ...] | None
-"""A text, token ids, or None for the model's default prompt (see `prompt_ids`)."""
+"""A string, token ids, or None for the model's default prompt (see `prompt_ids`)."""
 
 
 def prompts_of(request: RunRequest) -> list[Prompt]:
@@ -52,7 +52,7 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
 
 
 def _texts(prompt: str | Sequence[str] | None) -> list[str]:
-    """Convert the option ``--prompt`` to a list with one text per user."""
+    """Convert the option ``--prompt`` to a list with one prompt per user."""
     if prompt is None:
         return []
     return [prompt] if isinstance(prompt, str) else list(prompt)
@@ -69,19 +69,19 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -
     """Return the token ids of one user's prompt.
 
     Token ids are used unchanged, and text is tokenized. Without a prompt, a bundled model continues
-    a fixed text. Other models start with their begin token. A model with neither a begin token nor
-    weights starts with id 0.
+    a fixed string. Other models start with their begin token. A model with neither a begin token
+    nor weights starts with id 0.
 
     Args:
-        prompt: Token ids, a text, or None for the default prompt.
+        prompt: Token ids, a string, or None for the default prompt.
         request: The request, with its chat options.
         loaded_model: The model with its tokenizer.
 
     Raises:
         BadInput: An id is outside the vocabulary, or the prompt is empty or cannot be used in a
             chat. Or no prompt is specified and the model has no begin token.
-        BadModel: The prompt is a text but the model has no tokenizer, or it is a chat but the model
-            has no chat template.
+        BadModel: The prompt is a string but the model has no tokenizer, or it is a chat but the
+            model has no chat template.
     """
     spec = loaded_model.spec
     if request.inputs.system is not None and not request.inputs.chat:
@@ -122,7 +122,7 @@ def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
 
 
 def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | None) -> tuple[int, ...]:
-    """Return the token ids of a text, including special tokens such as the begin token.
+    """Return the token ids of a string, including special tokens such as the begin token.
 
     With ``chat``, the text becomes the user's message in the model's chat template. The template
     writes all special tokens itself, so the tokenizer adds none.
@@ -190,12 +190,12 @@ MAX_PROMPTS: Final = 4096
 def read_prompts(path: Path) -> tuple[str, ...]:
     """Read the prompts from a UTF-8 file, in order.
 
-    A file with the suffix ``.json`` contains a JSON list of texts. Any other file contains one
+    A file with the suffix ``.json`` contains a JSON list of strings. Any other file contains one
     prompt per line.
 
     Raises:
         BadInput: The file is missing, not a regular file, unreadable, too large, not UTF-8, or not
-            a JSON list of texts. Or it contains no prompts, too many prompts, or an empty prompt.
+            a JSON list of strings. Or it contains no prompts, too many prompts, or an empty prompt.
     """
     text = _text(path)
     prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
@@ -222,7 +222,7 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text at line feeds, each optionally preceded by a carriage return.
+    """Split a string at line feeds, each optionally preceded by a carriage return.
 
     The last line may lack its line feed.
     """

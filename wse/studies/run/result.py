@@ -109,7 +109,7 @@ class RunResult(Result):
         """Return tables of answers, placement, SRAM, speed, traffic and the emulation itself.
 
         Args:
-            detail: Ignored; runs have no further details.
+            detail: Ignored; runs have no more details.
             width: Width of the terminal in characters. Narrow terminals get fewer columns.
         """
         tables = [*_answer_tables(self), placement_table(self.model, self.wafer, self.system, self.note)]

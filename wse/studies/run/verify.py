@@ -62,7 +62,7 @@ class VerifiedResult(Result):
 
     A verification pass runs the model over a user's next token and the draft tokens, or over the
     next token only if there are no drafts. If there are drafts, the result also contains the speed
-    without drafts, for which the same Program is timed token by token.
+    without speculative decoding, for which the same Program is timed token by token.
     """
 
     tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]
@@ -110,7 +110,7 @@ def verified_result(
     clock_hz: float,
     draft: DraftResult | None,
 ) -> VerifiedResult:
-    """Return the cycles of a run's verification passes, and the speed in tokens per second.
+    """Return the cycle count of a run's verification passes, and the speed in tokens per second.
 
     The speed includes the time of decode passes and of drafting.
 
@@ -119,7 +119,7 @@ def verified_result(
         prompt_tokens: Length of each user's prompt.
         generated_tokens: Number of tokens generated for each user after the first one.
         clock_hz: Clock frequency of the wafer.
-        draft: Number of accepted draft tokens, and cycles of drafting. None if the run has no
+        draft: Number of accepted draft tokens, and cycles spent on drafting. None if the run has no
             drafts.
     """
     totals = clock.verify

@@ -73,7 +73,7 @@ FIGURES: Final[Mapping[str, Figure]] = {figure.name: figure for figure in (*MACH
 
 
 def published_text(published: PublishedResult) -> str:
-    """Format a published figure as text, such as ``at least 1,000 tokens/s``."""
+    """Format a published figure, such as ``at least 1,000 tokens/s``."""
     return f"{WORDS[published.relation]}{FIGURES[published.figure].text(published.value)}"
 
 

@@ -43,7 +43,7 @@ class Draft(NamedTuple):
     Attributes:
         acceptance: How often drafts are accepted: a name, a list or a file, in the form of
             ``--draft``.
-        model: Name of the draft model; None for a draft head (one more layer of the model).
+        model: Name of the draft model; None for a draft head (an additional layer of the model).
         place: Where the draft runs; None for the default.
     """
 
@@ -69,7 +69,7 @@ class ServedUsers(NamedTuple):
         point: Latencies, speed and cost at this number of users.
         deployment: The machine, including the wafers and caches of a draft model.
         grade: Evidence grade of the weakest number on which the speed depends.
-        speculation: Draft tokens and the resulting speed-up; None without drafts.
+        speculation: Draft tokens and the resulting speed-up; None without speculative decoding.
     """
 
     point: OperatingPoint
@@ -93,8 +93,8 @@ class ModelLayout:
     """A model on a machine in one layout, which determines on which chips each layer runs.
 
     Attributes:
-        plain: The deployment without drafts (speculative decoding).
-        grade: Evidence grade of the speed without drafts.
+        plain: The deployment without speculative decoding.
+        grade: Evidence grade of the speed without speculative decoding.
         model: Name of the model.
         with_draft: Function that adds a draft model or draft head. It returns the name of the draft
             and the machine that serves the model with it. It raises BadInput or DoesNotFit if the

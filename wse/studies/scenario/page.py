@@ -40,7 +40,7 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
 
 
 def _source(published: PublishedResult) -> tuple[str, str]:
-    """Return two texts: a published figure's value, and its publisher, evidence and source."""
+    """Return two strings: a published figure's value, and its publisher, evidence and source."""
     date = "" if published.date is None else f", {printable(published.date)}"
     who = f"{published.by}{date}; {printable(published.evidence)}"
     text = f"{FIGURES[published.figure].title} {published_text(published)}"

@@ -167,7 +167,7 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
     """
 
     def is_fast(users: int) -> bool:
-        """Return whether that many KV caches fit and each user gets the required tokens/s."""
+        """Return whether all KV caches fit and each of ``users`` gets the required tokens/s."""
         served_users = laid_out.serve(draft, users)
         return served_users.fits and served_users.speed >= tokens_per_s
 

@@ -36,7 +36,7 @@ REFUSED: Final = {
 }
 """Sweep fields that a scenario does not accept, with the remedy for the error message."""
 COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "users"}
-"""Fields with their own column in results. Draft fields are part of the drafts' name instead."""
+"""Fields with their own column in results. Draft options are part of the draft's name instead."""
 
 
 class _Table(NamedTuple):
@@ -71,7 +71,7 @@ class Setting:
     def placement(self) -> EstimateRequest:
         """The estimate request without its number of users and its drafts.
 
-        Settings with equal placements share a compilation.
+        Settings with the same placement share a compilation.
         """
         return replace_options(self.request, users=None, draft=None, draft_model=None, draft_place=None)
 

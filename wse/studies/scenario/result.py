@@ -36,7 +36,8 @@ TIER_KEYS: Final = (
 class SpeculationResult(AcceptanceResult):
     """Effect of speculative decoding on a prediction: tokens per pass, and gain in speed.
 
-    In speculative decoding, a cheap source drafts tokens and the model verifies them in one pass.
+    In speculative decoding, a faster method, such as a small draft model, proposes tokens. The
+    model verifies all of them in one pass.
     """
 
     draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 if drafts gain nothing")]
@@ -48,7 +49,7 @@ class SpeculationResult(AcceptanceResult):
 class PredictionResult(OperatingPointResult):
     """Predicted speed and cost for a combination of settings.
 
-    The speeds include delays caused by reading the prompts of other users.
+    The speeds include delays caused by prefill of other users' prompts.
     """
 
     ttft_s: Annotated[float, Doc("time to first token as measured by a user on a new connection", "s")]
@@ -217,7 +218,7 @@ class ScenarioResult(Result):
         Args:
             detail: Whether to show all rows, and all predictions against all published figures.
                 Otherwise, long tables are shortened.
-            width: Has no effect on this result.
+            width: Ignored.
         """
         return scenario_tables(self, detail=detail)
 

@@ -61,7 +61,7 @@ def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column
     """
 
     def cell(combination: CombinationResult) -> str:
-        """Format the value of a combination, or return "" if it has no drafts."""
+        """Format the value of a combination, or return "" if it has no draft tokens."""
         drafts = None if combination.prediction is None else combination.prediction.speculation
         return "" if drafts is None else str(formatter(getattr(drafts, key)))
 
@@ -288,7 +288,7 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return the reasons that rule a combination out as one text.
+    """Return the reasons that rule out a combination, as one string.
 
     Details after the first semicolon of a reason, such as remedies, are omitted.
     """

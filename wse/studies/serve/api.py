@@ -118,7 +118,7 @@ def serve_sim(
         length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
             over mean. Default: that of workload, or 0.
         think_time: With users, time from the end of an answer to the user's next request. Default:
-            that of workload, or 0. A number is in s; a text has a unit.
+            that of workload, or 0. A number is in s; a string has a unit.
         batching (continuous|static): Users join and leave between two tokens (continuous), or wait
             for a batch and stay until it ends (static).
         dispatch (least-loaded|round-robin): With replicas, send each request to the replica with
@@ -126,7 +126,7 @@ def serve_sim(
         max_users: Maximum users served at a time, or batch slots of a static batch. Default: as
             many as fit.
         batch_wait: Time after which a static batch starts even if it is not full, such as 500ms.
-            Default: never. A number is in s; a text has a unit.
+            Default: never. A number is in s; a string has a unit.
         chunk: Prompt tokens that are read between two tokens of other users. Default: on wafers as
             many as fit into the idle time of stages, on GPUs 8,192.
         prefill (same|own): Read prompts on the machine that decodes (same), or on separate wafers
@@ -136,9 +136,9 @@ def serve_sim(
         prefill_gpu: GPU that reads prompts if wafers decode: a name of `wse gpus`, or a TOML file.
         prefill_stack: Serving stack of prefill_gpu. Default: vllm.
         kv_bandwidth (GB/s): Bandwidth of the link that moves KV caches to the machine that decodes.
-            Default: the machine's own link. A number is in GB/s; a text has a unit.
+            Default: the machine's own link. A number is in GB/s; a string has a unit.
         kv_latency: Latency of that link, such as 5us. Default: that of the machine's own link. A
-            number is in µs; a text has a unit.
+            number is in µs; a string has a unit.
         prefill_wafers: Wafers that read prompts, with prefill own. Default: as many as decode, or
             as the model needs.
         prefill_gpus: GPUs that read prompts, with prefill own. Default: as many as decode, or as
@@ -152,10 +152,10 @@ def serve_sim(
             coding-agent, whose sessions have a history each, one per user.
         fast_share: Fraction of requests in a fast tier, which are admitted and read before all
             others.
-        ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a text has
-            a unit.
+        ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a string
+            has a unit.
         tpot: Promised time per output token after the first, for goodput, such as 2ms. A number is
-            in s; a text has a unit.
+            in s; a string has a unit.
         seed: Seed of arrivals and lengths: the same seed gives the same result.
         timeline: File for a timeline that Perfetto opens.
         html: File for a page with tables and plots of the queue over time.

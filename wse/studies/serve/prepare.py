@@ -232,7 +232,7 @@ def _prefix_count(request: ServeRequest) -> int:
     """Return the number of different shared prefixes: by default one, or one for each session.
 
     Raises:
-        BadInput: The number matters, but neither it nor the number of users is specified.
+        BadInput: The number is needed, but neither it nor the number of users is specified.
     """
     traffic, users = request.traffic, request.base.serving.users
     if traffic.prefixes is not None:

@@ -164,7 +164,7 @@ class ServeResult(Result):
 
     inputs: Annotated[Mapping[str, Any], Doc("the options, with defaults set")]
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
-    replicas: Annotated[int, Doc("number of equal machines that share the requests")]
+    replicas: Annotated[int, Doc("number of identical machines that share the requests")]
     machine: Annotated[MachineResult, Doc("the machine that decodes, one replica")]
     prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, if it is separate")] = None
     kv_transfer: Annotated[KvTransferResult | None, Doc("transfer of KV caches to the machine that decodes")] = None

@@ -270,7 +270,7 @@ def serving_machine(prepared_serve: PreparedServe, placement: Placement) -> Serv
 def random_drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
     """Return the drafts of the simulation, whose tokens are accepted at random.
 
-    Drafts are tokens that a cheap source proposes and the model verifies in one pass.
+    Drafts are tokens that a faster method proposes and the model verifies in one pass.
 
     Returns:
         The drafts, or None if there are none or they would not increase the speed.

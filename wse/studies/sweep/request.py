@@ -78,7 +78,7 @@ def grid_of_source(source: Mapping[str, Any] | str | Path, sets: str | Sequence[
 
     Args:
         source: Values by field, or a TOML file with a grid, or a model.
-        sets: Further axes in the form of ``--set``.
+        sets: Additional axes in the form of ``--set``.
 
     Raises:
         BadInput: ``sets`` is given with values by field, or a field or value is invalid.

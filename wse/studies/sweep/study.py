@@ -64,7 +64,7 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """Return a text such as "3 without an answer" about failed settings; empty for 0.
+    """Return a phrase such as "3 without an answer" about failed settings; empty for 0.
 
     Args:
         failed: Number of settings that could not be estimated.

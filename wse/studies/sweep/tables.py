@@ -10,7 +10,7 @@ from wse.reports.terminal import count, plural, printable, range_text, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
 LENGTHS: Final = {"prompt": "prompt_len", "new": "new_tokens"}
-"""Columns with request lengths, keyed to their axes. If all are equal, they move to the note."""
+"""Axes of the columns with request lengths. Lengths that all rows share are in the note instead."""
 INTERVAL: Final = ("low", "high")
 """Columns with the ends of the interval of tok/s/user, which are printed as one column."""
 _MAX_PRICES: Final = 3
@@ -25,7 +25,7 @@ def rows_table(
         rows: The settings to print, with their values.
         shown_columns: Columns in addition to the axes.
         settings: Total number of settings of the sweep.
-        prices: Prices on which costs are based, as text.
+        prices: Prices on which costs are based, as strings.
     """
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))

@@ -36,15 +36,15 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work im
 from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
 
 RowT = TypeVar("RowT")
-"""A measurement, or what a fit makes of one."""
+"""A measurement, or an object that a fit derives from it."""
 
 SAMPLING_STEP: Final = 4
-"""Of MeshGEMV, MeshGEMM and shifts, only each 4th row is fitted, since rows are similar."""
+"""Only every 4th row of MeshGEMV, MeshGEMM and shifts is fitted, because rows are similar."""
 
 DECODE: Final = "decode"
 
 FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
-"""Groups of rows to which constants of time of a compute engine may be fitted."""
+"""Groups of rows to which the time constants of a compute engine may be fitted."""
 
 ROUNDING: Final = 1e-3
 """Largest relative difference of a figure from the same figure rounded in another table."""

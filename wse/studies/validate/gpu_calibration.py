@@ -3,7 +3,8 @@
 All other constants, with their sources, are in `wse/serving/gpus/stacks`. Some models and GPUs are
 excluded from a fit because their conditions are unclear. They are predicted nevertheless:
 
-- DeepSeek-R1 (TensorRT-LLM): the source does not distinguish runs with drafts from runs without.
+- DeepSeek-R1 (TensorRT-LLM): the source does not distinguish runs with speculative decoding from
+  runs without.
 - Qwen3-32B (TensorRT-LLM): the source does not state the KV-cache precision.
 - Mixtral (TensorRT-LLM of 2024): 16 users are served faster than the experts for 16 different
   prompts could be read at the stated bandwidth. The prompts were therefore equal and used the same

@@ -46,7 +46,7 @@ class ComparedRow:
 
     @property
     def plain_error_pct(self) -> float | None:
-        """Signed error of the prediction without drafts (speculative decoding), in percent.
+        """Signed error of the prediction without speculative decoding, in percent.
 
         None if there is no such prediction.
         """
@@ -105,9 +105,10 @@ class ComparedRow:
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Summarise prediction errors over all measurements and by group.
 
-    Groups are formed by kind, method, schedule, source and kernel. Two types of rows are counted but
-    excluded from the errors over all rows and by kind: rows that constants were fitted on, and rows
-    predicted by a method in `CALIBRATED`, which only restate a formula or constant of the models.
+    Groups are formed by kind, method, schedule, source and kernel. Two types of rows are counted
+    but excluded from the errors over all rows and by kind: rows that constants were fitted on, and
+    rows predicted by a method in `CALIBRATED`, which only restate a formula or constant of the
+    models.
     """
     all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}

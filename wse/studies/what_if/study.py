@@ -35,9 +35,9 @@ class EstimateOutcome:
 
     Attributes:
         numbers: Figures, keyed by `WhatIfRow` field name. None after an error or a bug.
-        inputs: The options with defaults filled in, and the batch of the selected layout.
-        price: Two texts: how the bounds of the price range affect the costs, and the price with its
-            source. None if costs are not estimated.
+        inputs: The options with defaults filled in, and the batch size of the selected layout.
+        price: A note on how the bounds of the price range affect the costs, and a description of
+            the price with its source. None if costs are not estimated.
         error: User-correctable error, such as a model that does not fit.
         bug: Traceback of a bug; empty if there was none.
     """

@@ -1,4 +1,4 @@
-"""Writing of exports, complete or not at all, and of wavelet logs in the simulator's text format.
+"""Write exports, either completely or not at all, and wavelet logs in the simulator's format.
 
 The grammar of the text format is in ``docs/formats.md``. It was derived from the parser of the
 viewer (github.com/davidz-cerebras/wse-viz, ``trace-parser.js`` and ``wavelet.js``).

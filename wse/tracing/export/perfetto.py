@@ -18,7 +18,7 @@ from wse.reports.result import Report
 from wse_traces.schema import HOST
 
 RUN: Final = HOST - 1
-"""Process of the timeline that stands for the run as a whole.
+"""Number of the timeline process that represents the run as a whole.
 
 Processes are numbered: a wafer has its index, and the host has ``HOST``, as in a trace.
 """

@@ -74,11 +74,11 @@ def export_request(
         trace: Path of the trace.
         to: Format, a key of ``SUFFIXES``.
         out: Output path. None derives the path from the trace name and the format.
-        tokens: Token range as text, such as "3-5"; only for timelines.
+        tokens: Token range as a string, such as "3-5"; only for timelines.
         what: Comma-separated names of tables or maps.
         planes: True to also export the tables with a row for each PE, which are large.
         wafer_index: Wafer whose wavelet log is exported. None means wafer 0.
-        cycles: Cycle range of the wavelet log as text, such as "0-999".
+        cycles: Cycle range of the wavelet log as a string, such as "0-999".
 
     Raises:
         BadInput: An option does not apply to the format, or has an invalid value.

@@ -258,10 +258,9 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 
 
 def _roots(parent: Array) -> Array:
-    """Number the trees of a forest from 1, and return for each item the number of its tree.
+    """Return the index, counted from 1, of the tree of a forest to which each item belongs.
 
-    Here, the items are departures from routers, and each tree contains the departures of one
-    wavelet.
+    The items are departures of wavelets from routers. All departures of one wavelet form a tree.
 
     Args:
         parent: int64 ``[n]``: index of the parent of each item, negative for roots.
@@ -283,7 +282,7 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
         trace: Trace with the log.
         wafer: Index of the wafer.
         cycles: Requested range of cycles, or None.
-        times: Cycles of all events on the wafer.
+        times: Times of all events on the wafer, in cycles.
         event_count: Number of events in the requested range.
     """
     option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"

@@ -13,7 +13,7 @@ from wse.tracing.query.request import pe_of
 from wse.tracing.query.view import trace_at
 
 SIZE: Final = (15.0, 8.0)
-"""Inches."""
+"""Width and height of the image in inches."""
 DPI: Final = 110
 FONT: Final = 7
 LETTER: Final = 0.56

@@ -161,7 +161,7 @@ def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
 
 
 def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
-    """Yield each user's timeline slices: one for reading the prompt and one per generated token.
+    """Yield each user's timeline slices: one for prefill and one per generated token.
 
     No slice starts before the first selected pass. Otherwise, the timeline of a few tokens would
     start with a long wait for the first of them.

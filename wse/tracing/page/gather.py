@@ -1,4 +1,4 @@
-"""The data of the page of ``wse view``: main results with grades, and everything shown of a trace."""
+"""Data of the page of ``wse view``: main results with their grades, and the shown trace data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compact form of arrays on the page: deflated differences in base64, equal arrays only once.
+"""Compact form of arrays on the page: deflated differences in base64, identical arrays only once.
 
 An array is stored as the differences along its first axis. If most rows of a plane equal the row
 before, as on most wafers, only the other rows are stored. ``starts`` then lists their indices, and
@@ -39,11 +39,11 @@ FEW: Final = 2
 class Packer:
     """Packer of arrays for an HTML page, with a limit on their total size.
 
-    Equal arrays are packed only once.
+    Identical arrays are packed only once.
 
     Attributes:
         blobs: Packed arrays in base64.
-        room_bytes: Number of characters left for further arrays.
+        room_bytes: Number of characters left for more arrays.
     """
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:

@@ -16,7 +16,7 @@ from wse_traces.reader.read import Columns, Trace
 MAX_STEPS: Final = 120_000
 """Maximum number of steps on the page.
 
-The first schedule is cut to this length. Each further schedule is left out if it does not fit.
+The first schedule is cut to this length. Each additional schedule is omitted if it does not fit.
 """
 MAX_TOKENS: Final = 10_000
 SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", "cycles", "cycles_by", "words", "hops")
@@ -37,8 +37,8 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         - ``tokens``: For each token, its text and times. ``schedule`` is an index in ``schedules``,
           or -1 if its steps are not on the page. ``phase`` and ``pass_cycles`` describe its pass;
           they are -1 and 0 if it has none. ``shifts`` is its range of rows in ``shifts``.
-        - ``schedules``: The schedules on the page, with ``by_kind``, the cycles of all their steps
-          by kind of op.
+        - ``schedules``: The schedules on the page, with ``by_kind``, the cycle count of all their
+          steps by kind of op.
         - ``median``: The median decoded token, with its ``by_kind``.
         - ``steps``: Columns of the steps of all schedules on the page.
         - ``shifts``: Columns of the cache shifts: words and hops that a step sends in a single
@@ -105,7 +105,7 @@ def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report
 def _shown_schedules(
     schedules: Columns, schedule_indices: list[int], first: list[int], rows: list[int], by_kind: Array
 ) -> list[Report]:
-    """Return a record for each schedule on the page, including the cycles of each op kind.
+    """Return a record for each schedule on the page, including the cycle count of each op kind.
 
     A schedule is a sequence of steps that several passes share.
 
@@ -114,7 +114,7 @@ def _shown_schedules(
         schedule_indices: Indices of the schedules on the page.
         first: For each schedule on the page, the index of its first step on the page.
         rows: For each schedule on the page, the number of its steps on the page.
-        by_kind: int ``[schedule, kind]``: cycles of each op kind, for all schedules.
+        by_kind: int ``[schedule, kind]``: cycle count of each op kind, for all schedules.
     """
     shown_columns = {name: schedules[name][schedule_indices] for name in ("phase", "kv_slots", "cycles")}
     columns = {
@@ -137,7 +137,7 @@ def _chosen_sequences(
 
     Args:
         token_schedules: int ``[token]``: schedule of each token's pass, or -1.
-        cycles: int ``[token]``: cycles of that pass for decoded tokens, else -1.
+        cycles: int ``[token]``: cycle count of that pass for decoded tokens, else -1.
         counts: int ``[schedule]``: number of steps.
         notes: List to which notes for the reader about omitted steps are added.
 

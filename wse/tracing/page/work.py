@@ -1,4 +1,4 @@
-"""Cycles of a run summed over its passes, by step and by kind of op, and its median decoded token."""
+"""Cycle counts of a run by step and by kind of op, and its median decoded token."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES, PHASES
 
 MAX_PLACES: Final = 12_000
-"""Maximum rows of the page's table of steps, costliest first. Sorting them takes milliseconds."""
+"""Maximum rows in the page's table of steps, costliest first. Sorting them takes milliseconds."""
 
 
 def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the cycles of a trace by step, op and stage, and the names that the page needs.
+    """Return the cycle counts of a run by step, op and stage, and the names that the page needs.
 
     Args:
         trace: An open trace.
@@ -162,9 +162,9 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
 
     Args:
         phase: int ``[token]``: phase of the pass that read or generated each token, or -1.
-        cycles: int ``[token]``: number of cycles of that pass.
+        cycles: int ``[token]``: number of cycles that the pass takes.
         schedule: int ``[token]``: schedule (sequence of steps) of that pass.
-        by_kind: int ``[schedule, kind]``: cycles of each op kind, from ``kind_cycles``.
+        by_kind: int ``[schedule, kind]``: cycle count of each op kind, from ``kind_cycles``.
         kv_slots: int ``[schedule]``: number of KV-cache slots in use.
 
     Returns:

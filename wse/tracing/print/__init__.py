@@ -1,1 +1,1 @@
-"""Print-outs of ``wse inspect``, with one file for each view."""
+"""Output of ``wse inspect``, with one file for each view."""

@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect A --diff B``: differing settings, then changes, the largest first."""
+"""Output of ``wse inspect A --diff B``: differing settings, then changes, largest first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CHANGES: Final = 12
 """Default number of changes of each kind in the table."""
 KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
 UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}
-"""Texts of the units. Cycles have none, because the heading names them."""
+"""Displayed names of the units. Cycles have none because the heading names them."""
 EXACT_BELOW: Final = 100_000_000
 
 
@@ -95,19 +95,19 @@ def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
 
 
 def _difference(change: Change) -> str:
-    """Return the signed difference between the two runs as text."""
+    """Format the signed difference between the two runs."""
     return f"{'-' if change.change < 0 else '+'}{_amount(abs(change.change))}"
 
 
 def _amount(number: float) -> str:
-    """Return a number as text, in abbreviated form if it has more than eight digits."""
+    """Format a number, in abbreviated form if it has more than eight digits."""
     return count(number) if number < EXACT_BELOW else short_number(number)
 
 
 def _relative(change: Change) -> str:
-    """Return the unit and the relative change as text, such as "words, +3.1 %".
+    """Format the unit and the relative change, such as "words, +3.1 %".
 
-    If only one run has the item, the text names that run instead of a change.
+    If only one run has the item, the result names that run instead of a change.
     """
     texts = [UNITS.get(change.unit, change.unit)]
     if change.only_in is not None:
@@ -165,7 +165,7 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
         """Return a function that formats the value that a setting has in one of the traces."""
 
         def cell(setting: Setting) -> str:
-            """Return the value of the setting as text, truncated to ``MAX_VALUE`` characters."""
+            """Format the value of the setting, truncated to ``MAX_VALUE`` characters."""
             value = getattr(setting, name)
             return "not set" if value is NOT_SET else printable(value)[:MAX_VALUE]
 
@@ -181,8 +181,8 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
     Args:
         console: Console to print to.
         changes: Changes of all kinds, with the largest of each kind first.
-        kinds: Kinds to print, with their headings. At most ``_DIFF_CHANGES`` changes of each kind are
-            printed.
+        kinds: Kinds to print, with their headings. At most ``_DIFF_CHANGES`` changes of each kind
+            are printed.
     """
     print_table(console, changes_table(changes, kinds, _DIFF_CHANGES))
     further_count = sum(max(0, sum(change.kind == kind for change in changes) - _DIFF_CHANGES) for kind in kinds)
@@ -191,6 +191,6 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
 
 
 def _names(names: Sequence[str]) -> str:
-    """Return the first ``MAX_NAMES`` names as text, followed by the number of remaining names."""
+    """Format the first ``MAX_NAMES`` names, followed by the number of remaining names."""
     first = ", ".join(printable(name) for name in names[:MAX_NAMES])
     return f"{first} and {count(len(names) - MAX_NAMES)} more" if len(names) > MAX_NAMES else first

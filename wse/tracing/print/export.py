@@ -1,4 +1,4 @@
-"""Print-out of ``wse export``: the files that were written, and the programs that open them."""
+"""Output of ``wse export``: the files that were written, and the programs that open them."""
 
 from __future__ import annotations
 

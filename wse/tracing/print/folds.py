@@ -1,4 +1,4 @@
-"""Texts for equal items that are listed together, such as equal ops of several layers."""
+"""Phrases for equivalent items that are listed together, such as ops of several layers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from wse.reports.terminal import count, printable
 from wse.tracing.query.costs.folds import Ranges
 
 MAX_STRETCHES: Final = 6
-"""Maximum number of ranges of layers in a text. If there are more, the middle ones are omitted."""
+"""Maximum number of layer ranges in a phrase. If there are more, the middle ones are omitted."""
 
 
 def op_text(op: str, layers: Ranges, ops: int) -> str:
-    """Format an op's name, the number of equal ops that are combined, and their layers.
+    """Format an op's name, the number of equivalent ops that are combined, and their layers.
 
     Args:
         op: Name of the op within its layer. Empty means no op.
@@ -27,7 +27,7 @@ def op_text(op: str, layers: Ranges, ops: int) -> str:
 
 
 def equal_layers_text(layers: Ranges, number: int) -> str:
-    """Return layer ranges as text, with the number of layers if there are several.
+    """Format layer ranges, with the number of layers if there are several.
 
     >>> equal_layers_text(((0, 8), (71, 79)), 18), equal_layers_text(((3, 3),), 1)
     ('layers 0–8, 71–79 ×18', 'layer 3')
@@ -36,7 +36,7 @@ def equal_layers_text(layers: Ranges, number: int) -> str:
 
 
 def layers_text(layers: Ranges) -> str:
-    """Return layer ranges, each specified by its first and last layer, as text.
+    """Format layer ranges, each specified by its first and last layer.
 
     >>> layers_text(((3, 3),)), layers_text(((0, 8), (71, 79))), layers_text(((1, 1), (4, 5)))
     ('layer 3', 'layers 0–8, 71–79', 'layers 1, 4–5')
@@ -50,7 +50,7 @@ def layers_text(layers: Ranges) -> str:
 
 
 def range_text(first: int, last: int) -> str:
-    """Return a range of numbers as text. A one-number range is written as that number.
+    """Format a range of numbers. A range of one number is written as that number.
 
     >>> range_text(3, 3), range_text(0, 79)
     ('3', '0–79')

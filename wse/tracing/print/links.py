@@ -1,4 +1,4 @@
-"""Print-outs of ``wse inspect --links`` and ``--cycles``: busiest links, and the log of wavelets."""
+"""Output of ``wse inspect --links`` and ``--cycles``: busiest links, and the log of wavelets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def print_links(console: Console, view: LinksView) -> None:
 
 
 def _table(links: Sequence[Link], width: int) -> Table:
-    """Return a table with a row for each link between PEs or each group of equal links.
+    """Return a table with a row for each link between PEs or each group of equivalent links.
 
     Args:
         links: Links, with the busiest first.
@@ -72,7 +72,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """Return a description of a link: place, words, layers, and number of equal links."""
+    """Describe a link: place, words, layers, and number of links with the same load."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, other_links = _layers(link), link.count - 1
     equal_text = f", as on {plural(other_links, 'other link')}" if other_links else ""
@@ -80,7 +80,7 @@ def link_line(link: Link) -> str:
 
 
 def _layers(link: Link) -> str:
-    """Return text with the layers that send the most words over a link, and their percentages.
+    """Return a phrase with the layers that send the most words over a link, and their percentages.
 
     Consecutive layers that send the same number of words are combined.
     """
@@ -96,7 +96,7 @@ def _layers(link: Link) -> str:
 
 
 def _layers_text(layers: _Layers, words: int) -> str:
-    """Return text such as "layers 0–3 25 % each": layers, and each layer's percentage of words.
+    """Return a phrase such as "layers 0–3 25 % each": layers, and each layer's percentage of words.
 
     Args:
         layers: Layers that send the same number of words over a link.
@@ -111,7 +111,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return text with the highest load of any layer on a link, and the layers with this load.
+    """Return a phrase with the highest load of any layer on a link, and the layers with this load.
 
     Args:
         links: Load of each layer, with the highest first. There must be at least one layer.
@@ -129,7 +129,7 @@ EXAMPLE_CYCLES: Final = 10
 def print_wavelets(console: Console, wavelets: Wavelets) -> None:
     """Print a summary of the pass whose wavelet moves were logged.
 
-    The summary contains the number of moves, the cycles, and the busiest link and PE.
+    The summary contains the number of moves, the number of cycles, and the busiest link and PE.
     """
     logged = len(wavelets.passes)
     total_text = f", the last of {count(logged)} that were logged" if logged > 1 else ""
@@ -167,11 +167,11 @@ def print_moves(console: Console, view: CyclesView) -> None:
 
 
 def _pass(wavelets: Wavelets) -> str:
-    """Return the index and the phase of the logged pass as text."""
+    """Format the index and the phase of the logged pass."""
     phase = f", {wavelets.phase}" if wavelets.phase else ""
     return f"pass {wavelets.pass_}{phase}"
 
 
 def _place(busiest: BusiestPlace) -> str:
-    """Return the wafer, row and column of a PE or link as text."""
+    """Format the wafer, row and column of a PE or link."""
     return f"wafer {busiest.wafer}, row {busiest.row}, col {busiest.col}"

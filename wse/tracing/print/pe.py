@@ -1,4 +1,4 @@
-"""Print-outs of ``wse inspect --pe``: a PE's SRAM map, colours, busy time, links, and a buffer."""
+"""Output of ``wse inspect --pe``: a PE's SRAM map, colours, busy time, links, and a buffer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wse.tracing.query.places.pe import Buffer, LinkWords, Pe, PeRoute, PeView
 from wse.tracing.query.places.stages import layers_text
 
 MAX_ELEMENTS: Final = 128
-"""Number of elements to print if the user requested no number."""
+"""Default number of elements to print."""
 ROW_BYTES: Final = (16, 8)
 """Possible numbers of bytes in a line of hexadecimal digits. The first that fits is used."""
 BYTE_WIDTH: Final = 4
@@ -151,7 +151,7 @@ def print_pe(console: Console, view: PeView) -> None:
 
 
 def _stage(pe: Pe) -> str:
-    """Return text about the stage that a PE belongs to: index, layers, and rectangle of PEs."""
+    """Return a phrase about the stage that a PE belongs to: index, layers, and rectangle of PEs."""
     if pe.stage is None:
         return "none: no region contains it"
     stage = pe.stage
@@ -161,7 +161,7 @@ def _stage(pe: Pe) -> str:
 
 
 def _busy(pe: Pe) -> str:
-    """Return text with the number of cycles in which a PE computes, or why it is unknown."""
+    """Return a phrase with the number of cycles in which a PE computes, or why it is unknown."""
     if pe.busy_cycles is None or pe.run_cycles is None:
         return "unknown: busy cycles are counted at the end of a run"
     percentage = "" if pe.busy_fraction is None else f", {percent(pe.busy_fraction)} of the run"
@@ -237,7 +237,7 @@ def _free(start: int, end: int) -> Buffer:
 
 
 def _needed_while(buffer: Buffer) -> str:
-    """Return the first and last op that need a buffer, as text.
+    """Format the names of the first and last op that need a buffer.
 
     If both ops belong to layers, the layers follow the op name: "qkv of layers 0 to 3".
     """

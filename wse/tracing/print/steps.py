@@ -1,4 +1,4 @@
-"""Print-outs of ``wse inspect --steps``, ``--by`` and ``--tree``: cycles by step, key or op."""
+"""Output of ``wse inspect --steps``, ``--by`` and ``--tree``: cycles by step, key or op."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def print_steps(console: Console, view: StepsView) -> None:
 
 
 def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
-    """Return a table with a row for each step or each group of equal steps.
+    """Return a table with a row for each step or each group of equivalent steps.
 
     Args:
         steps: Steps in display order.
@@ -64,7 +64,7 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _op(step: Step) -> str:
-    """Return the op of a step as text, with the layers of all steps that the row combines."""
+    """Format the op of a step, with the layers of all steps that the row combines."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
@@ -93,14 +93,14 @@ def _order_columns(order: str) -> list[Column]:
 
 OUTSIDE: Final = "outside of the layers"
 MAX_GROUPS: Final = 20
-"""Number of rows to print for each phase if the user requested no number."""
+"""Default number of rows to print for each phase."""
 
 
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
-    """Print a table for each phase of a run, with the cycles of each group of steps.
+    """Print a table for each phase of a run, with the cycle count of each group of steps.
 
-    Cycles of the prefill phase are totals over all prompt chunks. Cycles of other phases are means
-    per pass, unless the groups are tokens.
+    Cycle counts of the prefill phase are totals over all prompt chunks. Those of other phases are
+    means per pass, unless the groups are tokens.
 
     Args:
         console: Console to print to.
@@ -251,7 +251,7 @@ def _colour(line: _Line) -> str:
 
 
 def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterator[_Line]:
-    """Yield the rows of the tree: each layer, or group of equal layers, followed by its ops.
+    """Yield the rows of the tree: each layer, or group of equivalent layers, followed by its ops.
 
     Args:
         tree: Layers with their ops.

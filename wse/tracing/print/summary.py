@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect TRACE``: what was run and where its cycles went, on one screen."""
+"""Output of ``wse inspect TRACE``: what was run and where its cycles went, on one screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print-outs of ``wse inspect``: of tokens and tensors, and the function for each other view."""
+"""Output of ``wse inspect`` for tokens and tensors, and the print function of every other view."""
 
 from __future__ import annotations
 

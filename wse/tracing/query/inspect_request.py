@@ -93,7 +93,7 @@ def number_range(option: str, text: str, *, noun: str, example: str) -> tuple[in
         example: Example of a valid range, for error messages.
 
     Raises:
-        BadInput: The text is not of the form FROM-TO, or FROM is larger than TO.
+        BadInput: The string is not of the form FROM-TO, or FROM is larger than TO.
 
     >>> number_range("--cycles", "100-120", noun="cycle", example="0-9")
     (100, 120)

@@ -24,7 +24,7 @@ from wse_traces.reader.read import Trace
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
 OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")
-"""Views that combine equal layers or links, unless ``--each-layer`` is given."""
+"""Views that combine identical layers or links, unless ``--each-layer`` is given."""
 
 
 def inspect_trace(request: InspectRequest) -> View:

@@ -17,7 +17,7 @@ from wse_traces.reader.read import Array, Trace
 class TokenTime(Result):
     """Token of a run with its text, and the cycles and time since the previous token.
 
-    Prompt tokens have no cycles. Tokens of an estimate have neither ids nor texts.
+    Prompt tokens have no cycles. Tokens of an estimate have neither ids nor text.
     """
 
     token: Annotated[int, Doc("index of the token in the trace")]

@@ -53,7 +53,7 @@ def source_of(trace: Trace, view: str) -> dict[str, Any]:
 
 
 def outcome_of(ending: str | None) -> str:
-    """Return text saying how an incomplete run ended, or that it may still be in progress.
+    """Return a phrase that says how an incomplete run ended, or that it may still be in progress.
 
     Args:
         ending: Error that ended the run, or None or "" if none was recorded.

@@ -169,7 +169,7 @@ class _Passes:
         return indices
 
     def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:
-        """Add one user's tokens, which have neither ids nor texts, to the trace.
+        """Add one user's tokens, which have neither ids nor text, to the trace.
 
         Args:
             passes: int ``[token]``: pass that read or generated each token.

@@ -28,7 +28,7 @@ def trace_header(placeable: Placeable, program: Program, digest: str, seed: int,
         program: The compiled Program.
         digest: Hexadecimal digest of the Program.
         seed: Seed for random weights and sampling.
-        options: Further options of the command.
+        options: Additional options of the command.
     """
     rows, cols = placeable.fabric_shape[::-1] if program.is_transposed else placeable.fabric_shape
     return RunHeader(

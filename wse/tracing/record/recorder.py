@@ -156,8 +156,8 @@ class Recorder:
             phase_index: Phase whose steps are executed, an index into ``Program.phases``.
             cost: Cost of one pass.
             slots: Number of KV-cache slots in use in each stage.
-            key: Further value that distinguishes schedules of this phase. Passes share a schedule
-                only if their steps, slots and keys are equal.
+            key: Additional value that distinguishes schedules of this phase. Passes share a
+                schedule only if their steps, slots and keys are equal.
             varying_steps: Indices of the steps whose traffic differs from pass to pass. Their
                 traffic is set to 0 here and written by `write_shifts`.
         """
@@ -262,7 +262,7 @@ class Recorder:
     def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
         """Write the words that each layer sends over links as maps of the layer's PE rectangle.
 
-        Equal maps are written only once, and each layer refers to its map.
+        Identical maps are written only once, and each layer refers to its map.
         """
         patterns: dict[tuple[int, int, bytes], int] = {}  # keyed by digest, because the maps are as large as regions
         places: list[tuple[int, int, int, int, int]] = []

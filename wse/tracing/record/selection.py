@@ -68,7 +68,7 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
 
 
 def _text_of(names: list[str]) -> str:
-    """Return op names as text for an error message.
+    """Format op names for an error message.
 
     ``*`` replaces the layer number, and each resulting name is listed once.
     """
@@ -77,7 +77,7 @@ def _text_of(names: list[str]) -> str:
 
 PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
 MAX_BYTES: Final = 1 << 30
-"""Maximum bytes of buffer contents in a trace. It is what a reader loads at once."""
+"""Maximum total bytes of buffer contents in a trace, because a reader loads them all at once."""
 
 
 def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> tuple[PePlace, ...]:

@@ -19,7 +19,8 @@ class WaveletLog(NamedTuple):
     """Result of simulating a pass wavelet by wavelet (a wavelet is a 32-bit word in the fabric).
 
     Attributes:
-        cycles: Number of cycles of the pass, excluding transfers between wafers and to the host.
+        cycles: Number of cycles that the pass takes, excluding transfers between wafers and to the
+            host.
         wavelet_hops: Number of links that wavelets crossed, summed over wavelets.
         moves: Number of moves in the log.
     """

@@ -28,7 +28,8 @@ def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, 
         E, Ev: Number of elements of a key and of a value on this PE, over all heads.
         capacity: Number of slots in the cache.
         tokens: Unused here. Maximum number of tokens that a row appends, used by the cycle model.
-        stride: The row appends every ``stride``-th of the new tokens, from its first token on.
+        stride: The row appends every ``stride``-th of the new tokens, starting with its first
+            token.
     """
     block, row, _ = place
     for i in range(ctl[row, 3]):
@@ -109,7 +110,7 @@ def _rows_of_product(i, M, Hk, queries_per_kv):
         M, Hk, queries_per_kv: Numbers of tokens, KV heads, and query heads per KV head.
 
     Returns:
-        Index of the first row, index of the KV head, and distance from one row to the next.
+        Index of the first row, index of the KV head, and row stride.
     """
     if queries_per_kv > M:
         return i * queries_per_kv, i % Hk, 1

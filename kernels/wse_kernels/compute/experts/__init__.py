@@ -1,4 +1,4 @@
-"""Kernels that process tokens by the experts that were selected for them.
+"""Kernels that apply the selected experts to each token.
 
 A *pair* is a token and one of the experts selected for it. Every PE works through the list of the
 pairs of its column. The list is float32 and begins with the number of pairs. Three values follow

@@ -80,8 +80,8 @@ class _PairRows(NamedTuple):
 
     Attributes:
         out, x: Addresses of sums and activations for token 0 and pair 0.
-        out_by_token, out_by_pair: Distances from one token, or pair, to the next in the sums.
-        x_by_token, x_by_pair: Corresponding distances in the activations.
+        out_by_token, out_by_pair: Strides between tokens and between pairs in the sums.
+        x_by_token, x_by_pair: Strides between tokens and between pairs in the activations.
     """
 
     out: int

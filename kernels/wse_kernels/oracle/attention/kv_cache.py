@@ -21,7 +21,8 @@ def kv_append(pe, ctl, at: CacheAppend, E, Ev, capacity, tokens, stride):
         E, Ev: Number of elements of a key and of a value on this PE, over all heads.
         capacity: Number of slots in the cache.
         tokens: Unused here. Maximum number of tokens that a row appends, used by the cycle model.
-        stride: The row appends every ``stride``-th of the new tokens, from its first token on.
+        stride: The row appends every ``stride``-th of the new tokens, starting with its first
+            token.
     """
     first, count, slot = ctl[pe.row, 2:5]
     for i in range(count):

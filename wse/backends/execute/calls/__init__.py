@@ -1,1 +1,1 @@
-"""Calls of kernels: the steps of a phase, bound to kernels and to the words that leave a region."""
+"""Kernel calls: the steps of a phase, bound to compiled kernels and to transfers."""

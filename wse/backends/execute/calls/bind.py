@@ -35,13 +35,13 @@ MAX_BYTES_AHEAD: Final = 8192
 Larger operands are prefetched well enough by hardware, once they are read sequentially.
 """
 CACHED_PHASES: Final = 4
-"""Number of phases that stay bound. A chunk may have ten thousand calls.
+"""Maximum number of phases whose calls are cached. A prompt chunk may have ten thousand calls.
 
 Phases for which kernels were just compiled are run next, so they need not be bound again.
 """
 
 CALLS_BETWEEN_CHECKS: Final = 16
-"""Calls of kernels between two checks of whether other programs need the cores."""
+"""Number of kernel calls between two checks whether other programs need the cores."""
 
 ROUTER: Final = kernel_named("router_choose")
 """Kernel that writes the ids of the selected experts."""
@@ -151,12 +151,17 @@ class Binder:
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
         """Turn a phase into a list of function calls, without using the cache of `bind`.
 
-        In a loop, calls that read the outputs of ops or the selected experts follow the last
-        iteration. Calls that read the contents of PEs are part of the last iteration.
+        Besides the calls that execute steps, the list contains calls that read results:
+
+        - Outputs of ops and selected experts are read after a step. If the step is in a loop, they
+          are read once, after all iterations of the loop.
+        - The contents of PEs are also read after a step. In a loop, this happens within the last
+          iteration, before the next step may overwrite them.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of tokens of the longest KV cache
+                that are stored on the row of PEs with the most tokens.
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)

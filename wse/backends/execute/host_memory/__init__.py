@@ -1,1 +1,1 @@
-"""Memory of the host: the arena that holds the PEs' SRAM, and how much is needed and free."""
+"""Host memory: the arena that contains the PEs' SRAM, and how much memory is needed and free."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 LONGEST_RUN: Final = 3
-"""Maximum number of last tokens of the text that are looked up, as in the source."""
+"""Maximum number of trailing tokens to look up, as in the source."""
 
 
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
-    """Draft the tokens that followed an earlier occurrence of the last tokens of a text.
+    """Draft the tokens that followed an earlier occurrence of a sequence's last tokens.
 
     At most the last three tokens are looked up; a longer match is preferred. The result is empty if
     there is no match. An occurrence counts only if ``tokens`` tokens follow it, so a draft always

@@ -50,7 +50,7 @@ class Sampling:
 
 
 class Sampler:
-    """Sampler for the token ids of one text, reproducible from a seed.
+    """Sampler of token ids for one sequence, reproducible from a seed.
 
     An id is drawn as the arg max of the scores plus one Gumbel variate per id. Each id then has the
     probability softmax(scores) (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et

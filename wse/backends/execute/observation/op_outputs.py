@@ -176,8 +176,8 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
         spec: Description of the model.
         op: The op.
         stage: Stage that runs the op.
-        on_mesh: Whether the tokens of the phase are divided over the rows of PEs, so that the PEs
-            of a row store different elements of a hidden vector.
+        on_mesh: Whether the tokens of the phase are partitioned across the rows of PEs, so that the
+            PEs of a row store different elements of a hidden vector.
 
     Returns:
         ROWS if the PEs of a row store different features, COLUMNS if the PEs of a column do; and,

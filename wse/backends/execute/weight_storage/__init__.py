@@ -1,1 +1,1 @@
-"""Storing of weights: quantisation, random weights, and shards of tensors in the SRAM of PEs."""
+"""Storage of weights: quantisation, random weights, and shards of tensors in the SRAM of PEs."""

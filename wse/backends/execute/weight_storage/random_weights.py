@@ -10,8 +10,8 @@ The distributions are those used to initialise training:
   inputs (LeCun et al., Efficient BackProp, 1998, section 4.6).
 - For projections whose output is added to the residual stream, two per layer, this is divided by
   sqrt(2 x layers) (Radford et al., GPT-2, 2019, section 2.3).
-- Gains have a mean of 1, other vectors of 0. Their deviation is large enough to distinguish their
-  values.
+- Gains have a mean of 1, and other vectors have a mean of 0. Their standard deviation is large
+  enough to distinguish their values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Storing of weights on several threads: some threads read and round values while others store."""
+"""Multithreaded storage of weights: some threads read and round values while others store them."""
 
 from __future__ import annotations
 

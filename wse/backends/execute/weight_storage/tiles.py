@@ -136,7 +136,7 @@ def split_by_offset(part: TilePart) -> list[TilePart]:
 
     An offset is added to the tensor indices (usually columns) that the PEs of a mesh column store.
     With several offsets, a PE stores several copies of the indices, each with its own offset. The
-    resulting parts are read one after another.
+    resulting parts are read sequentially.
     """
     if part.offset is None:
         return [part]

@@ -1,1 +1,1 @@
-"""Cycles of communication patterns along one line of PEs, with contention between messages."""
+"""Timing of communication patterns along one line of PEs, with contention between messages."""

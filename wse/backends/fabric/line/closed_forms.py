@@ -32,11 +32,14 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """Rule by which a published formula combines its terms to the cycles of a pattern.
+    """Rule by which the terms of a published formula are combined into a cycle count.
 
-    With ADDITIVE, the cycles are max(contention, load) + distance + depth. With OVERLAPPED, they
-    are max(contention, load + distance) + depth. The load is the mean number of words per link; the
-    other terms are described in `model_cycles`.
+    - ADDITIVE: cycles = max(contention, load) + distance + depth
+    - OVERLAPPED: cycles = max(contention, load + distance) + depth
+
+    Contention is the number of words at the busiest PE, and load the mean number of words per link.
+    Distance is the length of the longest path, and depth the longest chain of operations that wait
+    for each other, both in cycles.
     """
 
     ADDITIVE = "additive"
@@ -184,7 +187,7 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the closed-form cycles of the reduce with a given name over a line of PEs.
+    """Return the closed-form cycle count of the reduce with a given name over a line of PEs.
 
     Args:
         name: Name of the reduce, such as ``chain``.
@@ -199,7 +202,7 @@ def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grou
 def reduce_form(
     reduce: LineReduce, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None = None
 ) -> float:
-    """Return the closed-form cycles of a reduce over a line of at least two PEs.
+    """Return the closed-form cycle count of a reduce over a line of at least two PEs.
 
     Args:
         reduce: Record of the reduce, with its terms and its published formula, if any.

@@ -19,7 +19,7 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """Return a time to which cycles of hops and of relays have been added.
+    """Return a time to which the cycles of some hops and relays have been added.
 
     Args:
         time: The time, broken down by cause.
@@ -42,7 +42,7 @@ def next_launch(time: EventTime, gap: int) -> EventTime:
 
 
 def add_delay(time: EventTime, cycles: float) -> EventTime:
-    """Return a copy of a time to which cycles of waiting for other streams have been added.
+    """Return a copy of a time to which cycles spent waiting for other streams have been added.
 
     These cycles count both as contention and as hops.
     """

@@ -117,7 +117,7 @@ class LineStreams:
     def contention_cycles(self, piece: int, path: StreamPath, first: float, last: float) -> float:
         """Return the cycles that contention adds to a stream, and delay its competitors.
 
-        Streams are computed one after another. A competitor that was computed earlier is delayed
+        Streams are computed sequentially. A competitor that was computed earlier is delayed
         only if its words are stored at their destination; otherwise later computations have already
         used its times.
 
@@ -162,7 +162,7 @@ class LineStreams:
         )
 
     def _later_delay(self, piece: int) -> float:
-        """Return by how many cycles streams that were computed later delay a stored stream.
+        """Return how many cycles a stored stream is delayed by streams that were computed later.
 
         This is the delay by all competitors minus the delay by the competitors that were computed
         before.

@@ -1,4 +1,4 @@
-"""Cycles of a pattern along one line of PEs: a max-plus recurrence over its messages.
+"""Cycle count of a pattern along one line of PEs: a max-plus recurrence over its messages.
 
 A message is a *stream* of words. Its first word leaves the sender's router at some time and crosses
 each hop in ``hop`` cycles. The other words follow at one per cycle, with pauses on machines whose

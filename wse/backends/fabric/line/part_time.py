@@ -1,4 +1,4 @@
-"""Cycles of a pattern whose words are divided into parts, such as a ring all-reduce.
+"""Cycle count of a pattern whose words are divided into parts, such as a ring all-reduce.
 
 Such a pattern consists of rounds in which no PE sends or receives twice. The messages of a round
 are computed together, as arrays over PEs, with the same costs as in
@@ -94,7 +94,7 @@ class _Messages(NamedTuple):
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
-    """Return the cycles of a pattern in which each message carries one part of a PE's words.
+    """Return how many cycles a pattern takes if each message carries one part of a PE's words.
 
     An example is a ring all-reduce.
 

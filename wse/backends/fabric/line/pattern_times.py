@@ -89,7 +89,7 @@ class PatternTimes:
     """Timing model for communication patterns with one set of costs, with a cache.
 
     Results are cached for each combination of simultaneous patterns, and for each section of a line
-    (a part that no message leaves or enters), because equal sections occur in many patterns.
+    (a part that no message leaves or enters), because identical sections occur in many patterns.
     """
 
     def __init__(self, costs: LineCosts) -> None:

@@ -33,7 +33,7 @@ class Resource(IntEnum):
 
 
 NOTHING: Final = (1 << 30, -1)
-"""Span of a piece that does not use a resource; overlaps with no other span."""
+"""Span of a piece that does not use a resource. It does not overlap any other span."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,8 @@
-"""Cycles of a pattern of sums in a loop whose rounds overlap, such as the row sums of dist-GEMM-T.
+"""Timing of a pattern of sums in a loop whose rounds overlap, such as the row sums of dist-GEMM-T.
 
 Each PE starts its next round when its part of the last one is done. In dist-GEMM-T, the root of the
 sum moves along the ring from round to round. PEs far from the root finish earlier than PEs near it,
-so rounds overlap. A further round adds only the time from one root's last sum to the next root's
+so rounds overlap. A subsequent round adds only the time from one root's last sum to the next root's
 last sum, which depends on the few PEs between the two roots. The time along the whole line is
 needed once.
 
@@ -10,10 +10,10 @@ needed once.
 2. If there are up to MAX_ROUNDS rounds, all are computed on four lines: the first two, the middle
    and the last. The rules are those of `wse.backends.fabric.line.line_time`, but PEs stay busy from
    one round to the next. The time from the end of the first round to the end of the last round, on
-   the slowest of these lines, is divided equally among the further rounds.
-3. If there are more rounds, two samples are computed on the middle line: one from the first round
-   on and one from the middle round on, because the root moves in opposite directions in the two
-   halves. The first rounds of a sample are not counted, until PEs are as busy as later on.
+   the slowest of these lines, is divided equally among the subsequent rounds.
+3. If there are more rounds, two samples are computed on the middle line: one starting at the first
+   round and one starting at the middle round, because the root moves in opposite directions in the
+   two halves. The first rounds of a sample are not counted, until PEs are as busy as later on.
 
 PEs pass on sums in one of two ways (``store_and_forward``). Fused: words stream through a PE.
 Stored and forwarded: a PE receives and adds a whole message before it sends its own, so each
@@ -34,7 +34,7 @@ from wse_mappings.schedule import I32, LineSchedule
 MAX_ROUNDS: Final = 64
 """Maximum number of rounds that are all computed.
 
-Of more rounds, a sample in either half is computed.
+If there are more, only a sample in each half is computed.
 """
 
 SETTLING_ROUNDS: Final = 8
@@ -46,8 +46,8 @@ class Rounds:
     """Cycle counts for a loop over a pattern whose rounds (iterations) overlap in time.
 
     Attributes:
-        first: Cycles of the first round.
-        period: Cycles that each further round adds.
+        first: Cycle count of the first round.
+        period: Cycles that each subsequent round adds.
     """
 
     first: Cycles
@@ -55,7 +55,7 @@ class Rounds:
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Return how many cycles the first and each further round of a repeated pattern take.
+    """Return how many cycles the first and each subsequent round of a repeated pattern take.
 
     The pattern computes sums. A round is one iteration of the loop that repeats it. The module
     docstring describes the three steps of the computation.

@@ -1,13 +1,13 @@
 """Sections of a line that no message leaves or enters, so that they can be timed independently.
 
 Examples are head groups that reduce side by side, and point-to-point streams far from each other.
-Equal sections need equal time and are computed once.
+Identical sections take the same time, which is computed once.
 
 1. A section ends between two neighbouring PEs if no message of any simultaneous pattern passes
    there. Patterns along different axes share the ramps of PEs with equal indices, so all are cut at
    the same positions.
-2. The messages of a section are stored relative to its first PE. Equal sections are therefore equal
-   values.
+2. The messages of a section are stored relative to its first PE. Identical sections are therefore
+   equal values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LineArrays(NamedTuple):
 
 
 class LineSection(NamedTuple):
-    """Messages on a section of a line, stored as bytes so that equal sections are equal dict keys.
+    """Messages on a section of a line, stored as bytes so that identical sections share a dict key.
 
     A section is a part of a line that no message leaves or enters.
 

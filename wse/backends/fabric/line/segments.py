@@ -31,18 +31,18 @@ class PathSegment(NamedTuple):
     """Send operation of one PE, with the path of its words to the next receiving PE.
 
     The words may first pass through a run of neighbouring PEs that relay them; this run is one
-    piece of the path. One or two further pieces follow: the last message of the run, the only
+    piece of the path. One or two direct pieces follow: the last message of the run, the only
     message, or the two directions of a multicast.
 
     Attributes:
         source: PE that sends.
         relays: Index of the piece for the run of relays; -1 if there is none.
-        relays_hop_cycles, relays_relay_cycles: Cycles of the hops and of the relays in this run.
-            The software of the relays is included.
+        relays_hop_cycles, relays_relay_cycles: Cycles spent on the hops and on the relays in this
+            run. The software of the relays is included.
         relays_age: Cycles that a word needs for this run if it never waits.
         relays_room: Number of words that fit on this run, in queues and on wires.
-        piece, end_piece: Index of the first further piece, and the index after the last.
-        hop_cycles, room: Cycles that the hops of the first further piece take, and number of words
+        piece, end_piece: Index of the first direct piece, and the index after the last.
+        hop_cycles, room: Cycles that the hops of the first direct piece take, and number of words
             that fit on that piece.
         target: PE that receives the words in its main thread; -1 if they are stored by another
             thread.
@@ -148,7 +148,7 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
     Returns:
         The pieces, and int64 ``[segments, 5]``, for each `PathSegment`: source, piece of the
-        relays, first further piece, one past the last further piece, target.
+        relays, first direct piece, one past the last direct piece, target.
     """
     flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
     second = np.zeros(len(source), bool)  # second direction of a multicast, which is not a send of its own

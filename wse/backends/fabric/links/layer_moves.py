@@ -1,4 +1,4 @@
-"""Transfers of a phase in classes of equal steps, with their words on links over all runs."""
+"""Transfers of a phase in classes of equivalent steps, with their words on links over all runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Uses = dict[Slots, tuple[int, list[int]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moves:
-    """The transfers of a phase, grouped into classes of equal steps, with their words on links.
+    """A phase's transfers, grouped into classes of equivalent steps, with their words on links.
 
     Attributes:
         regions: For each class, the rectangle of PEs that runs a step, on each wafer. It is stored
@@ -48,7 +48,7 @@ class Moves:
 
 
 def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> Moves:
-    """Group the transfers of a phase into classes of equal steps, and count their words on links.
+    """Group a phase's transfers into classes of equivalent steps, and count their words on links.
 
     The words are summed over all runs of the phase.
 

@@ -83,7 +83,7 @@ def one_by_one(rectangles: I64) -> I64:
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Merge equal rectangles of links at equal distances along a row into repeated rectangles.
+    """Merge identical rectangles of links at equal distances along a row into repeated rectangles.
 
     A repeated rectangle has a number of repetitions and the distance from one to the next.
 
@@ -165,8 +165,8 @@ def busiest_links(rectangles: I64) -> list[Link]:
     """Return the busiest link of each plane, in order of decreasing traffic.
 
     A plane is a set of links, such as all links in one direction. If several links of a plane have
-    the most words, the first one is returned. If planes have equal rectangles, only the first plane
-    is included.
+    the most words, the first one is returned. If planes have identical rectangles, only the first
+    plane is included.
     """
     if not len(rectangles):
         return []

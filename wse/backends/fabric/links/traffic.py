@@ -155,7 +155,7 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the links that equal steps of several stages use, given the links of one step.
+        """Return the links that a step uses in several stages, given its links in one stage.
 
         The steps differ only in their stage, so the rectangles are moved to the region of each
         stage, and their words are multiplied by the number of steps there.

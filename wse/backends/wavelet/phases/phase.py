@@ -5,11 +5,11 @@ awaited at one cost, which includes the path of a word to a neighbour, and they 
 Between two steps, all PEs wait for each other, except in the rounds of a loop whose pattern
 overlaps from round to round.
 
-The cycles of kernels follow from the formulas in their records (`Kernel`). Transfers are simulated
-as wavelets: patterns on lines and cache shifts on their region, transfers between stages on the
-rectangle that contains both regions. The latency and bandwidth of links between wafers and to the
-host are not simulated. The words of a crossing do travel over the mesh: to the east edge of the
-sending region, and from the west edge of the receiving region.
+The cycle counts of kernels follow from the formulas in their records (`Kernel`). Transfers are
+simulated as wavelets: patterns on lines and cache shifts on their region, transfers between stages
+on the rectangle that contains both regions. The latency and bandwidth of links between wafers and
+to the host are not simulated. The words of a crossing do travel over the mesh: to the east edge of
+the sending region, and from the west edge of the receiving region.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PhaseRun:
     Attributes:
         step_cycles: int64 ``[steps]``: cycles by which a step delays the end of the phase, over all
             iterations of its loop. The first step of an overlap group (steps that run concurrently)
-            has the cycles of the whole group.
+            has the cycle count of the whole group.
         hops: int64 ``[steps]``: number of links that the words of a step cross, summed over the
             words. The first step of an overlap group has the sum for the whole group.
         links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north,

@@ -2,7 +2,7 @@
 
 Only the links of the mesh are simulated. Words between regions are simulated on the smallest
 rectangle that contains both. Words that leave a wafer are simulated up to the east edge of their
-region, and words that enter a wafer from the west edge of their region on.
+region, and words that enter a wafer starting at the west edge of their region.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RegionTransfers:
         program: The Program.
         runs: Simulator of single steps.
         state: Times of PEs and words on links, which the methods update.
-        hop_cycles: Cycles of a hop between neighbouring routers.
+        hop_cycles: Cycles per hop between neighbouring routers.
     """
 
     def __init__(self, program: Program, runs: StepRuns, state: MeshState, hop_cycles: int) -> None:

@@ -7,7 +7,7 @@ steps, changes the state as follows:
    unless the step runs in the task of the step before. An overlap group is instead started and
    awaited at one cost.
 2. Kernels, and patterns whose messages stay on their PEs, occupy the PEs of their rows for the
-   cycles that they cost. The kernels of a group run one after another, and so do the patterns in
+   cycles that they cost. The kernels of a group run sequentially, and so do the patterns in
    the group's chain. A task is dispatched for each pattern of the chain, unless it runs in the task
    of the kernel before it, and for each kernel after such a pattern. The lines of a pattern in the
    chain are assumed to be different from those of the rest of the group; conflicts of the two on
@@ -16,10 +16,10 @@ steps, changes the state as follows:
    its own colours. A cache shift in a group is one of them.
 4. Other transfers are issued one by one. Cache shifts are simulated on their region, and words
    between regions on the smallest rectangle that contains both. Words to another wafer are
-   simulated up to the edge of their region, and from the edge of the other region on; the link in
-   between is left out. Words to the host are simulated up to the edge of their region.
-5. PEs are free when their last word has arrived or left. The cycles of the group are the time by
-   which it delays the cycle in which the last PE becomes free.
+   simulated up to the edge of their region, and again starting at the edge of the other region; the
+   link in between is omitted. Words to the host are simulated up to the edge of their region.
+5. PEs are free when their last word has arrived or left. The cycle count of the group is the time
+   by which it delays the cycle in which the last PE becomes free.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class PhaseWalk:
            PEs busy for the cycles that they cost.
         3. Simulate all other patterns along rows or columns together, word by word.
         4. Simulate each transfer that leaves the region or is not a pattern.
-        5. Record by how many cycles the end of the phase is delayed, and the hops of all words.
+        5. Record how many cycles later the phase ends, and the hops of all words.
 
         Args:
             steps: Indices of the step, or of all steps of the group.
@@ -161,7 +161,7 @@ class PhaseWalk:
     def _run_in_chain(self, step: int, transfer: Transfer, idle: I64) -> None:
         """Simulate a pattern in the chain of an overlap group.
 
-        The steps of a chain run one after another, while the other steps of the group run. The
+        The steps of a chain run sequentially, while the other steps of the group run. The
         pattern starts on each PE when the previous steps of the chain have ended there.
 
         Args:
@@ -208,7 +208,7 @@ class PhaseWalk:
         )
 
     def _shift_lines(self, transfer: Transfer, iteration: int) -> list[tuple[LineMessages, Transfer]]:
-        """Return the messages of a cache shift as a pattern along columns, together with its transfer.
+        """Return the messages of a cache shift as a pattern along columns, and its transfer.
 
         In a cache shift, each of the last rows of a region sends a KV-cache entry to the row above.
         The list is empty if no row sends an entry, and otherwise has one item.

@@ -242,7 +242,7 @@ class PhaseBuilder:
             tokens: Number of tokens that the phase processes.
             user: Index of the user; -1 for decode.
             cached: Number of tokens in the KV cache before the phase.
-            on_mesh: Whether the tokens are divided over the rows of the mesh.
+            on_mesh: Whether the tokens are partitioned across the rows of the mesh.
         """
         self.rewrite_steps()
         self.close()

@@ -40,11 +40,12 @@ class Context:
     Attributes:
         spec, wafer, options, choice: Inputs of the compilation.
         costs: Costs of operations on a PE.
-        cuts, cuts_of_parts: How model dimensions are divided over the PEs of each stage.
+        cuts, cuts_of_parts: Partitioning of the model dimensions across the PEs of each stage.
         plans: Layers and region of each stage.
         builder: Builder that collects the steps.
         buffers, patterns: Buffers and patterns of all phases.
-        on_mesh: Whether the tokens are divided over rows. Otherwise every PE processes all tokens.
+        on_mesh: Whether the tokens are partitioned across rows. Otherwise every PE processes all
+            tokens.
         name: Name of the phase.
         chunk: Number of tokens that the phase processes.
         user: Index of the user; -1 for decode.
@@ -52,7 +53,7 @@ class Context:
         last: Whether the phase also computes the next token.
         parts: Parts of a layer whose ops are being lowered.
         tokens: Number of tokens that a PE processes: the chunk, or the maximum per row if the
-            tokens are divided over rows. In decode, one token per user.
+            tokens are partitioned across rows. In decode, one token per user.
         stream: Address of the residual stream.
     """
 
@@ -96,7 +97,7 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """Division of the model's dimensions over the PEs of the current stage's region.
+        """Partitioning of the model's dimensions across the PEs of the current stage's region.
 
         If a layer is split between regions, this is the division for the parts being lowered.
         """
@@ -115,9 +116,9 @@ class Context:
 
     @property
     def rotated_size(self) -> int:
-        """Number of rotated features (rotary embedding) of each head that a column of PEs stores.
+        """Number of rotary dimensions per attention head that a column of PEs stores.
 
-        They are stored before the other features of the head.
+        The rotary dimensions of a head are stored before its other features.
         """
         return self.cut.heads.rotated
 
@@ -228,11 +229,11 @@ class Context:
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """Return a trained vector, such as a gain, divided over PEs like the hidden vectors.
+        """Return a trained vector, such as a gain, partitioned across PEs like the hidden vectors.
 
-        In prefill by MeshGEMM, hidden vectors are divided over columns. If PEs store only the
-        decode tiles, in which such vectors are divided over rows, the PEs on the diagonal first
-        send the vector along their columns.
+        In prefill by MeshGEMM, hidden vectors are partitioned across columns. If PEs store only the
+        decode tiles, in which such vectors are partitioned across rows, the PEs on the diagonal
+        first send the vector along their columns.
 
         Args:
             name: Name of the vector.

@@ -1,4 +1,4 @@
-"""Contraction: decide how the dimensions that products contract over are divided over PEs.
+"""Contraction: decide how the dimensions that products contract over are partitioned across PEs.
 
 Quantised weights have one scale per group of neighbouring inputs. A PE stores the scales of every
 group that its block of inputs touches, and the PE that touches the most groups determines the size
@@ -141,7 +141,7 @@ class WeightTypes:
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, segment_count))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
-        """Return the function that chooses how a dimension is divided over rows or columns.
+        """Return the function that chooses how a dimension is partitioned across rows or columns.
 
         Its argument is the number of rows or columns. Its result consists of the quantisation group
         size to which blocks are aligned (0 for equal blocks) and the resulting `Cut`. Results are

@@ -1,4 +1,4 @@
-"""Layer dimensions that are divided over PEs, and the weight matrices that have these dimensions.
+"""Layer dimensions that are partitioned across PEs, and the weight matrices that have them.
 
 A dimension is either the hidden features or the features of a feed-forward block. A matrix
 contracts over a dimension if the dimension is its input.
@@ -25,7 +25,7 @@ _HIDDEN_OUT: Final = ("o", "down")
 
 
 class Dimension(NamedTuple):
-    """A dimension that is divided over PEs, and the weight matrices that have this dimension.
+    """A dimension that is partitioned across PEs, and the weight matrices that have this dimension.
 
     Attributes:
         extent: Number of elements.
@@ -74,7 +74,7 @@ class Dimension(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A division of a dimension (such as the hidden features) into blocks over rows or columns.
+    """A division of a dimension (such as the hidden features) into blocks, one per row or column.
 
     Attributes:
         width: Elements of the largest block.

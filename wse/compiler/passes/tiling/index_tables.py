@@ -50,7 +50,7 @@ def frequency_table(cut: RegionCut, count: int, name: str) -> Tile:
     A rotary pair consists of two features that the rotary embedding rotates together.
 
     Args:
-        cut: How model dimensions are divided over the PEs of the region.
+        cut: Partitioning of the model dimensions across the PEs of the region.
         count: Number of frequencies of the model. Pairs beyond the last frequency get 0 and are
             therefore not rotated.
         name: Name of the tile.

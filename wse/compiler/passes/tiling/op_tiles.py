@@ -1,7 +1,7 @@
-"""Tiles of an op in the layouts of all phases, as stored; tiles of routers and experts.
+"""Tiles of an op as stored, in the layouts of all phases; and tiles of routers and experts.
 
-The outputs of a router are divided over columns. The experts are assigned to columns, each of which
-may store only some features of an expert (`wse_mappings.cuts.expert_groups`).
+The outputs of a router are partitioned across columns. The experts are assigned to columns, each of
+which may store only some features of an expert (`wse_mappings.cuts.expert_groups`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
 
     Args:
         op: Op of kind ``router``.
-        cut: How model dimensions are divided over the PEs of the region.
+        cut: Partitioning of the model dimensions across the PEs of the region.
         outputs: int32 ``[cols, n]``: outputs of the router on each column.
         scored_on_columns: Whether each column computes the scores of only its own outputs. A column
             then stores the score corrections of these outputs; otherwise every PE stores the
@@ -56,7 +56,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
     Args:
         op: Op of kind ``experts`` or ``experts_down``.
-        cut: How model dimensions are divided over the PEs of the region.
+        cut: Partitioning of the model dimensions across the PEs of the region.
         hidden_size: Number of hidden features of the model.
     """
     hidden, groups = (cut.hidden, COLUMNS), cut.experts
@@ -92,7 +92,7 @@ def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: i
     Args:
         name: Name of the tensor with all experts.
         groups: Assignment of experts to columns.
-        cut: How model dimensions are divided over the PEs of the region.
+        cut: Partitioning of the model dimensions across the PEs of the region.
         hidden_size: Number of hidden features of the model.
         vector: Whether the part contains the biases of the projections instead of their matrices.
     """
@@ -161,7 +161,7 @@ def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: R
         spec: Model.
         tiling: Choices that determine the tiles, in addition to ``cut``.
         op: The op.
-        cut: How model dimensions are divided over the PEs of the stage.
+        cut: Partitioning of the model dimensions across the PEs of the stage.
     """
     if op.kind in _OF_EXPERTS:
         return cache.of(_expert_tiles, 6)(spec, tiling, op, cut)

@@ -1,4 +1,4 @@
-"""Divisions of a model over the rows and columns of a region (`RegionCut`)."""
+"""Partitioning of a model across the rows and columns of a region (`RegionCut`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wse_mappings.cuts.split import blocks, middle_segment, padded_blocks
 class RegionShape(NamedTuple):
     """Size of a region (a rectangle of PEs that stores layers) and its expert placement.
 
-    These properties determine how a model is divided over the region.
+    These properties determine how a model is partitioned across the region.
 
     Attributes:
         rows: Number of rows.
@@ -62,7 +62,7 @@ class RegionShape(NamedTuple):
 def region_cut(
     spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape, parts: Parts = BLOCK
 ) -> RegionCut:
-    """Return how the dimensions of a model are divided over the PEs of a region.
+    """Return how the dimensions of a model are partitioned across the PEs of a region.
 
     A region is a rectangle of PEs that stores consecutive layers or parts of layers.
 
@@ -79,7 +79,7 @@ def region_cut(
 
 
 def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return how a model is divided over a region on one wafer that stores whole layers.
+    """Return how a model is partitioned across a region on one wafer that stores whole layers.
 
     This function is separate from `_cut_across_wafers` because it has a larger cache.
     """
@@ -87,7 +87,7 @@ def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, re
 
 
 def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Return how a model is divided over a region on several wafers that stores whole layers.
+    """Return how a model is partitioned across a region on several wafers that stores whole layers.
 
     Each result needs megabytes of memory. The cache of this function therefore stores fewer results
     than the cache for regions on one wafer.
@@ -96,7 +96,7 @@ def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, r
 
 
 def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
-    """Compute how a model is divided over a region of PEs that stores whole feed-forward blocks.
+    """Compute how a model is partitioned across a region that stores whole feed-forward blocks.
 
     Args:
         spec: Model.
@@ -213,7 +213,7 @@ def _shifted_index(first: int, index: I32) -> I32:
 def _latent_cut(
     spec: ModelSpec, weight_types: WeightTypes, hidden: I32, cols: int, attention_cols: int
 ) -> LatentCut | None:
-    """Return how latent attention is divided over the PEs of a region.
+    """Return how latent attention is partitioned across the PEs of a region.
 
     It uses ``attention_cols`` columns in the middle of the region. The result is None if the model
     does not use latent attention.
@@ -235,7 +235,7 @@ def _latent_cut(
 
 
 def _linear_cut(spec: ModelSpec, region: RegionShape) -> LinearCut | None:
-    """Return how linear attention is divided over the attention columns of a region.
+    """Return how linear attention is partitioned across the attention columns of a region.
 
     The result is None if no layer of the model has linear attention.
     """

@@ -1,4 +1,4 @@
-"""Weight tiles from parts of tensors, which are divided over the PEs of a region along its axes.
+"""Weight tiles from parts of tensors, which are partitioned along the axes of a region of PEs.
 
 Matrices are ``[inputs, outputs]``. Inputs and outputs are each divided along one axis of the
 region. An axis is ROWS or COLUMNS, as in `wse.program.steps`. Indices ``[cols, n]`` differ from
@@ -30,8 +30,8 @@ def part_of(
 
     Args:
         tensor: Name of the tensor.
-        outer_cut: How the inputs are divided over PEs; None for a vector.
-        inner_cut: How the outputs, or the elements of a vector, are divided over PEs.
+        outer_cut: How the inputs are partitioned across PEs; None for a vector.
+        inner_cut: How the outputs, or the elements of a vector, are partitioned across PEs.
         transposed: Whether the tensor is ``[outputs, inputs]``.
         offset: int32 ``[cols, n]``, if a PE stores n blocks with the same division, such as one per
             expert: number to add to the indices of ``inner_cut`` for each block on each column. A
@@ -79,8 +79,8 @@ def matrix_tile(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: 
 
     Args:
         tensors: Names of the tensors.
-        inputs: How the inputs are divided over PEs.
-        outputs: For each tensor, how its outputs are divided over PEs.
+        inputs: How the inputs are partitioned across PEs.
+        outputs: For each tensor, how its outputs are partitioned across PEs.
         transposed: Whether the tensors are ``[outputs, inputs]``.
     """
     pairs = zip(tensors, outputs, strict=True)

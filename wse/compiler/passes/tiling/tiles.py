@@ -69,7 +69,7 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
     These tiles are a second copy of the weights (``mesh-gemm-own-weights``). MeshGEMM starts with
     tiles that are rotated by a different number of places in each row and column, and the copy is
-    stored in this arrangement. Outputs and gains are divided over columns.
+    stored in this arrangement. Outputs and gains are partitioned across columns.
     """
     parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
     return [
@@ -78,7 +78,7 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of a latent-attention op: the parts of its matrices that PEs store."""
+    """Return the weight tiles of a latent-attention op: the parts of matrices that PEs store."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)

@@ -2,7 +2,7 @@
 
 Trained vectors are divided like the values they apply to. A vector over outputs, which are divided
 over columns, is the same in all rows and is used in every phase. A vector over hidden features is
-divided over rows for decode, and over columns for MeshGEMM.
+partitioned across rows for decode, and across columns for MeshGEMM.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the tiles of an op's trained vectors that are divided over columns in every phase.
+    """Return the tiles of an op's trained vectors that are split across columns in every phase.
 
     Such vectors are biases, head-norm gains and attention sinks. Vectors over hidden features are
     excluded.
 
     Args:
         op: The op.
-        cut: How model dimensions are divided over the PEs of the region.
+        cut: Partitioning of the model dimensions across the PEs of the region.
         spec: Model.
     """
     return [
@@ -44,7 +44,7 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
 
     Args:
         op: The op.
-        cut: How model dimensions are divided over the PEs of the region.
+        cut: Partitioning of the model dimensions across the PEs of the region.
         axis: Axis along which the features vary: COLUMNS for decode, ROWS for MeshGEMM.
     """
     return [vector_tile(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
@@ -55,11 +55,11 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
     The rewrite `norm_scales`, which applies a LayerNorm after the op instead of before it, needs
     these products. Products with the gain come first, then products with the bias. They are float32
-    and divided over columns.
+    and partitioned across columns.
 
     Args:
         op: The op.
-        cut: How model dimensions are divided over the PEs of the region.
+        cut: Partitioning of the model dimensions across the PEs of the region.
         spec: Model.
 
     Returns:

@@ -33,9 +33,9 @@ def forecast_terms(rows: float, cols: float, even_rows: float, even_cols: float,
     1. launches, which are the same for every layout
     2. hops and relays, proportional to the rows
     3. hops and relays, proportional to the columns
-    4. work on values that are divided over rows only
-    5. work on values that are divided over columns only
-    6. multiply-adds, which are divided over all PEs of a region
+    4. work on values that are partitioned across rows only
+    5. work on values that are partitioned across columns only
+    6. multiply-adds, which are distributed across all PEs of a region
     7. transfers between stages, proportional to their number
 
     Args:
@@ -76,7 +76,7 @@ class Forecast:
 
         Args:
             layout_terms: float64 ``[terms]``: the layout's values of the linear model's terms.
-            value: Measured value of the property, such as the cycles of the layout.
+            value: Measured value of the property, such as the cycle count of the layout.
         """
         self._terms = np.vstack([self._terms, layout_terms / value])
         mean_terms = self._terms.mean(axis=0)  # scale of each term
@@ -206,7 +206,7 @@ class Candidates:
         """Return the bytes on the fullest PE of a layout, including padding; None if unknown.
 
         The bytes are unknown if the layout uses only part of each wafer, if the request specifies
-        the shape of regions, or if ops or experts are divided over several wafers.
+        the shape of regions, or if ops or experts are partitioned across several wafers.
         """
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:

@@ -60,7 +60,7 @@ class Exploration:
 
     @property
     def _fastest_cycles(self) -> float:
-        """Dominant cycles of the fastest trial; infinity if no trial was timed.
+        """Lowest dominant cycle count of all trials; infinity if no trial was timed.
 
         The dominant cycles are those of the longer part of a request, prompts or generated tokens.
         """
@@ -109,8 +109,8 @@ class Exploration:
         """Try the layout with the lowest cycle forecast; return whether one was tried.
 
         Only layouts that are forecast to fit are considered. None is tried if the lowest forecast,
-        reduced by the median error of past forecasts, is not below the cycles of the fastest trial,
-        or if the last `PATIENCE` timed trials brought no improvement.
+        reduced by the median error of past forecasts, is not below the cycle count of the fastest
+        trial, or if the last `PATIENCE` timed trials brought no improvement.
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles

@@ -175,7 +175,7 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
 
     Args:
         rewrites: Rewrites of the requested schedule that are tried individually.
-        options: What the user requested.
+        options: The requested options.
     """
     return tuple(
         known_rewrite

@@ -151,9 +151,9 @@ class LayoutFamily:
         Args:
             number: Index of the layout.
             needed_bytes: Bytes per PE that the layout needs for weights, KV cache and activations.
-            cycles: Cycles of the longer part of a request (prompts or generated tokens), multiplied
-                by the number of passes (batches of users) that run at the same time; None if the
-                layout was not timed.
+            cycles: Cycle count of the longer part of a request (prompts or generated tokens),
+                multiplied by the number of passes (batches of users) that run at the same time;
+                None if the layout was not timed.
         """
         terms = self.candidates.terms[number]
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]

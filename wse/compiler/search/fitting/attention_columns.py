@@ -1,12 +1,12 @@
 """Choice of the attention columns: fewer than the region has if this saves cycles.
 
 A sum along rows takes longer if more columns have part of the summands. In a mixture of experts,
-attention has few bytes, so columns have few features or only padding. With fewer columns, each has
-about as much to do, and the sums finish earlier. The columns in the middle are used because results
-that are added to the residual stream are close to all columns there.
+the attention weights are small, so a column has few features or only padding. With fewer columns,
+each does about the same work, and the sums finish earlier. The columns in the middle are used
+because results that are added to the residual stream are close to all columns there.
 
-Heads and features are divided over columns in whole pieces, so several column counts lead to the
-same division on the fullest column. Only the smallest of these is tried.
+Heads and features are partitioned across columns in whole pieces, so several column counts lead to
+the same division on the fullest column. Only the smallest of these is tried.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
 
     Args:
         spec: Model.
-        region_cols: Columns of the region.
+        region_cols: Number of columns of the region.
         with_hidden: True if two column counts also differ when their blocks of hidden features have
-            different sizes. This only matters for latent attention, which divides hidden features
-            over the attention columns.
+            different sizes. This only matters for latent attention, which partitions hidden
+            features across the attention columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller
@@ -115,7 +115,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 
     @cache
     def cycles(cols: int) -> float:
-        """Return the cycles of the timed phases when attention uses ``cols`` columns."""
+        """Return the cycle count of the timed phases when attention uses ``cols`` columns."""
         return sum(layers_cycles(setup, trial, choice, cols, *phase) for phase in phases)
 
     region_cols = setup.widest_region(layout, trial.prefill)
@@ -161,7 +161,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
         return choice
 
     def cycles(cols: int) -> float:
-        """Return the cycles of a verification pass when attention uses ``cols`` columns."""
+        """Return the cycle count of a verification pass when attention uses ``cols`` columns."""
         return layers_cycles(setup, trial, choice, cols, VERIFY, 1)
 
     best, fewest_cycles = choice.attention_cols, cycles(choice.attention_cols)
@@ -177,7 +177,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
-    """Return the approximate cycles of all layers in a phase; infinity if colours run out.
+    """Return the approximate cycle count of all layers in a phase; infinity if colours run out.
 
     Colours run out if the patterns of the layers need more routes than the routers can store.
 

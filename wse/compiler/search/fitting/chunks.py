@@ -47,7 +47,7 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        options: What the user requested.
+        options: The requested options.
         choices: Settings for compiling the layout, which differ in their memory use.
         guess: Index of the settings to try first.
     """
@@ -68,7 +68,7 @@ def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        request: What the user requested. Its prompts are shortened to one chunk.
+        request: The user's request. Its prompts are shortened to one chunk.
         choice: The settings, such as the chunk size.
     """
     prompt = min(choice.prefill_chunk, max(request.prompt_tokens))

@@ -125,7 +125,7 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the cycles of a stage that depend on which all-reduces use fitted trees.
+        """Compute those cycles of a stage that depend on which all-reduces use fitted trees.
 
         They are the cycles for changing routes at run time, minus the cycles that fitted trees
         (with the fastest number of PE groups) save; keyed by phase name. The only caller,

@@ -25,7 +25,7 @@ than the fastest of all numbers up to 16, and 0.1 % on average.
 def cheapest_groups(
     setup: TrialSetup, pes: int, words: Mapping[int, int], pes_around: tuple[int, int] = (0, 0)
 ) -> Saving:
-    """Return the number of groups that minimises the cycles of an all-reduce along a line.
+    """Return the number of groups that minimises the cycle count of an all-reduce along a line.
 
     1. Time the number of groups with the fewest relays.
     2. Compute a lower bound on the cycles for smaller numbers (`min_cycles`).
@@ -48,7 +48,7 @@ def cheapest_groups(
         to_all = to_all.with_options(segments=((pes_before, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        """Return the cycles of the all-reduce with the given number of groups, keyed by stage."""
+        """Return the cycle count of the all-reduce with ``groups`` groups, keyed by stage."""
         tree = with_groups(to_all, groups).schedule(setup.options.cache)
         cycles_of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: cycles_of_words[number] for stage, number in words.items()}
@@ -72,7 +72,7 @@ def cheapest_groups(
 
 
 def min_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
-    """Return a lower bound on the cycles of an all-reduce, based on the path of its last word.
+    """Return a lower bound on the cycle count of an all-reduce, based on the path of its last word.
 
     The last word travels along the whole line. It waits at each relay and for the preceding words.
     Where a PE receives from two sides, it also waits for the words from the other side.

@@ -20,17 +20,17 @@ from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 
 MIN_SAVED_FRACTION: Final = 0.01
-"""Minimum fraction of a token's cycles that doubling the codes must save.
+"""Minimum fraction of a token's cycles that doubling the number of unpacked codes must save.
 
-Their scratch memory is no longer available for KV caches.
+The reason is that the scratch memory of the codes is no longer available for KV caches.
 """
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """Choose how many quantised weights a PE unpacks at a time so that this fits and saves cycles.
+    """Choose how many quantised weights to unpack at a time: the fastest number that fits in SRAM.
 
-    1. Time a token on the most common layer of each kind, and double the number while this saves
-       enough cycles.
+    1. Time a token on the most common layer of each kind. Double the number as long as this saves
+       at least the fraction ``MIN_SAVED_FRACTION`` of the cycles.
     2. Use the largest number up to this limit that fits with the chunks in ``choice``.
 
     Args:

@@ -24,7 +24,7 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
 
     The bound includes code, weights, index tables and part of the activations.
 
-    1. Count experts that are divided over several wafers, which are the fastest to count.
+    1. Count experts that are distributed across several wafers, which are the fastest to count.
     2. Count the weight tiles.
     3. Count index tables and, for a dense feed-forward block, the gate and up projections of one
        token, which are the widest activations.

@@ -44,7 +44,7 @@ def _build_reduced_model(
 ) -> ReducedModel:
     """Build the reduced model for a choice.
 
-    1. Divide the layers over stages as in the whole model.
+    1. Distribute the layers across stages as in the whole model.
     2. Group the stages into classes. Stages of a class have the same numbers of rows, columns and
        layers of each kind, and the same tables. Either all or none of them follow a stage on
        another wafer. They differ only in their position and in the order of their layers. Each

@@ -1,1 +1,1 @@
-"""Formulas for the cycles of kernels with several vector operations: attention and products."""
+"""Cycle-count formulas for kernels with several vector operations: attention and products."""

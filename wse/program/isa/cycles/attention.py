@@ -1,7 +1,7 @@
-"""Cycles of the attention kernels, each also for a call that vectorises over heads.
+"""Cycle counts of the attention kernels, each also for a call that vectorises over heads.
 
-H is the number of query heads, Hk of KV heads, M of tokens, T of cache slots of the PE, and F of
-features of each head on the PE.
+There are M tokens, H query heads and Hk KV heads. A PE has T cache slots and F features of each
+head.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def attention_scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F:
     Args:
         c: Costs of operations on the PE.
         M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
-        F, T: Number of features per head on the PE, and of cache slots.
+        F, T: Number of features per head on the PE, and number of cache slots.
         add: 1 to add to existing scores, 0 to clear them first.
     """
     heads = M * Hk * queries_per_kv
@@ -36,7 +36,7 @@ def attention_scores_cycles_over_heads(
     Args:
         c: Costs of operations on the PE.
         M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
-        F, T: Number of features per head on the PE, and of cache slots.
+        F, T: Number of features per head on the PE, and number of cache slots.
         add: 1 to add to existing scores, 0 to clear them first.
     """
     zero = 0.0 if add else c.vector(M * Hk * queries_per_kv * T, c.acc)
@@ -51,7 +51,7 @@ def attention_values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F:
     Args:
         c: Costs of operations on the PE.
         M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
-        F, T: Number of features per head on the PE, and of cache slots.
+        F, T: Number of features per head on the PE, and number of cache slots.
     """
     heads = M * Hk * queries_per_kv
     return c.vector(heads * F, c.acc) + heads * (c.loop + c.rows(T, F, c.mac))
@@ -65,7 +65,7 @@ def attention_values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_
     Args:
         c: Costs of operations on the PE.
         M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
-        F, T: Number of features per head on the PE, and of cache slots.
+        F, T: Number of features per head on the PE, and number of cache slots.
     """
     zero = c.vector(M * Hk * queries_per_kv * F, c.acc)
     return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
@@ -80,7 +80,7 @@ def attention_online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F:
     Args:
         c: Costs of operations on the PE.
         M, Hk, queries_per_kv: Number of tokens, KV heads, and query heads per KV head.
-        F, T: Number of features per head on the PE, and of cached tokens.
+        F, T: Number of features per head on the PE, and number of cached tokens.
     """
     heads = M * Hk * queries_per_kv
     weights = c.vector(T, c.f32) + c.vector(T, c.max_f32) + (T + 1) * c.function

@@ -1,6 +1,6 @@
-"""Cycles of the kernels for products with experts, over all (token, expert) pairs of a PE.
+"""Cycle counts of the kernels for products with experts, over all (token, expert) pairs of a PE.
 
-P is the number of pairs, M of tokens, K of inputs and N of outputs of an expert.
+There are P pairs and M tokens, and an expert has K inputs and N outputs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def expert_in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) 
 
     Args:
         c: Costs of operations on the PE.
-        product: Cycles of the product for one pair.
+        product: Cycle count of the product for one pair.
         P: Maximum number of pairs.
         N: Number of outputs.
         weighted: 1 to multiply the outputs by the pair's router weight, else 0.
@@ -68,7 +68,7 @@ def expert_out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int
 
     Args:
         c: Costs of operations on the PE.
-        product: Cycles of the product for one pair.
+        product: Cycle count of the product for one pair.
         P: Maximum number of pairs.
         M: Number of tokens.
         K: Number of inputs.

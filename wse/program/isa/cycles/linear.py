@@ -1,13 +1,13 @@
-"""Cycles of products of tiles, and of unpacking quantised weights and converting their scales.
+"""Cycle count of products of tiles, and of unpacking quantised weights and converting their scales.
 
-M is the number of tokens, K of inputs, and N of outputs.
+M is the number of tokens, K is the number of inputs, and N is the number of outputs.
 
 Codes of quantised weights are unpacked by 16-bit operations, a few rows at a time, into a scratch
 buffer of the kernel.
 
 A product is vectorised over its tokens. A product of one token is vectorised over its output
 features. Both are as in the released GEMM and GEMV kernels. The GEMV is a single mapped operation
-over its K vectors, without a loop of its own. A few tokens are multiplied one after another if that
+over its K vectors, without a loop of its own. A few tokens are multiplied sequentially if that
 needs fewer cycles.
 """
 

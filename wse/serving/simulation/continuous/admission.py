@@ -19,7 +19,7 @@ class Admission:
     """The waiting requests, one queue per service tier, and the free batch slots and cache space.
 
     Attributes:
-        room: Space for KV caches.
+        room: KV-cache capacity.
         free_slots: Number of free batch slots.
         tiers: Service tier of each request.
         released_s: Time at which a request last left.

@@ -77,7 +77,7 @@ class DecodeRounds:
         return times.pass_s(self.users.mean_context) / gaps.pass_s(self.users.mean_context)
 
     def join(self, request: int, delay_s: float) -> None:
-        """Add the user of a request, whose answer is decoded from the next pass on.
+        """Add the user of a request, whose answer is decoded starting with the next pass.
 
         Args:
             request: Index of the request.

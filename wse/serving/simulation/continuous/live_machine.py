@@ -60,8 +60,8 @@ class LiveMachine:
         """Prepare a machine at time 0, without requests.
 
         Args:
-            workload: Requests with typical lengths, of which the first is a template.
-            costs, policy, prefill, drafts: As for `ContinuousMachine`.
+            workload: Requests with typical lengths. The first one serves as a template.
+            costs, policy, prefill, drafts: See `ContinuousMachine`.
         """
         self._template = workload.part(np.zeros(1, np.int64))
         self._due: list[DueTokens] = []
@@ -87,7 +87,7 @@ class LiveMachine:
 
     @property
     def kv_fraction(self) -> float:
-        """Fraction of the room for KV caches that is reserved."""
+        """Fraction of the KV-cache capacity that is reserved."""
         return 1.0 - self.machine.admission.room.free / self.machine.costs.kv_capacity_tokens
 
     def start_s(self, request: int) -> float:
@@ -98,9 +98,10 @@ class LiveMachine:
         """Add a request, and return its index.
 
         Args:
-            arrival_s: Time of its arrival, not before earlier arrivals.
-            prompt_tokens, new_tokens: Lengths of the prompt and of the longest answer, which must
-                fit in the KV cache.
+            arrival_s: Arrival time in seconds. Requests must be added in the order of arrival.
+            prompt_tokens: Length of the prompt.
+            new_tokens: Maximum length of the answer. Prompt and answer together must fit in the KV
+                cache.
         """
         self.run_until(arrival_s)
         request = len(self.machine.prompts)
@@ -180,7 +181,7 @@ class LiveMachine:
     def next_tokens(self, request: int, unfinished_passes: int, at_s: float) -> None:
         """Store when the tokens of a decode pass are due.
 
-        With drafts, the tokens of an answer are distributed evenly over its passes.
+        With speculative decoding, the tokens of an answer are distributed evenly across its passes.
         """
         new_tokens = self._new_tokens.get(request)
         if new_tokens is not None:

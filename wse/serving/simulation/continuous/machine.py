@@ -49,7 +49,7 @@ class ContinuousMachine:
 
     Attributes:
         record: Recorder of the simulation, whose clock is the current time.
-        horizon_s: Time until which no further request arrives from outside.
+        horizon_s: Time until which no more requests arrive from outside.
         admission: Requests that wait for admission, free batch slots and room for KV caches.
         prefill: State of a separate machine that reads prompts; None if there is none.
         answers: Number of decode passes and initial context of each answer.

@@ -128,7 +128,8 @@ def bubbles(lab: Laboratory) -> Finding:
     With one stream (a batch in the pipeline), a stage works for at most the time of the slowest
     stage per token, and is idle for the rest of the token's time. The idle time is also simulated
     with the number of streams whose KV caches fit, and compared with the closed form (S - 1)/(M + S
-    - 1), the fraction of time that S equal stages are idle when M streams enter an empty pipeline
+    - 1), the fraction of time that S identical stages are idle when M streams enter an empty
+      pipeline
     and run until it is empty again.
     """
     result = lab.estimate(SERVED)

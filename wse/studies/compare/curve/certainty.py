@@ -20,7 +20,7 @@ EQUAL: Final = 0.005
 """Relative difference below which two numbers are considered equal."""
 
 Crossover = Literal["always", "never", "above", "alone", "other"]
-"""Speeds at which wafers have the cheaper token.
+"""At which speeds tokens are cheaper on wafers than on GPUs.
 
 ``always`` and ``never`` mean at every speed and at no speed. With ``above``, GPUs are cheaper at
 low speeds, and wafers above a speed that GPUs reach as well. With ``alone``, wafers are cheaper
@@ -51,13 +51,14 @@ def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> 
     """Return the fractions of the samples in which the statements of the verdict hold.
 
     1. The fastest wafers and GPUs for one user are compared.
-    2. The wafers and GPUs with the cheapest token are compared, with the users that saturate them.
-    3. The speeds at which wafers have the cheaper token are determined in each sample.
+    2. The wafers and GPUs with the lowest cost per token are compared, each with the users that
+       saturate them.
+    3. The speeds at which tokens are cheaper on wafers are determined in each sample.
 
     Args:
         samples: The machines in each sample.
-        best_machines: Machines with the cheapest token at some speed, at least one of wafers and
-            of GPUs. Only these are compared in step 3.
+        best_machines: Machines with the lowest cost per token at some speed, at least one of wafers
+            and of GPUs. Only these are compared in step 3.
     """
     # 1. One user.
     fastest_machines = [fastest_of(samples, kind) for kind in (WAFER, GPU)]
@@ -92,7 +93,7 @@ def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> 
 
 
 def crossover_of(intervals: Sequence[Interval], fastest_gpu_speed: float) -> Crossover:
-    """Return at which speeds wafers have the cheaper token.
+    """Return at which speeds tokens are cheaper on wafers.
 
     Args:
         intervals: Ranges of speed in which wafers are cheaper, slowest first.
@@ -114,7 +115,7 @@ def fastest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Mach
 
 
 def cheapest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
-    """Return the wafers, or the GPUs, with the cheapest token at their maximum useful users."""
+    """Return the wafers, or the GPUs, with the lowest cost per token at maximum useful users."""
     return min((machine for machine in machines if machine.kind == kind), key=full_cost)
 
 

@@ -1,7 +1,7 @@
 """Crossovers: speeds per user at which the cheaper of two groups of machines changes.
 
 At a given speed, each machine serves the maximum number of users that all get this speed. The
-cheapest token of a group comes from its cheapest machine. The prices of two groups are compared on
+lowest cost of a group is that of its cheapest machine. The prices of two groups are compared on
 a fine grid of speeds. If the cheaper group changes between two grid speeds, bisection finds the
 speed at which it changes.
 """

@@ -116,7 +116,7 @@ def _public(point: PublicPoint, key: str) -> dict[str, Any]:
 
 
 def _sources(public: Sequence[PublicPoint]) -> list[tuple[str, str]]:
-    """Return two texts for each published speed: service and speed, and web addresses."""
+    """Return two strings for each published speed: service and speed, and web addresses."""
     return [
         (
             f"{printable(point.system)}, {point.tokens_per_s_per_user:,g} tokens/s",

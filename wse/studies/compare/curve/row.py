@@ -89,7 +89,7 @@ def group_of(row: CurveRow) -> str:
 
 
 def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:
-    """Return the rows that have the cheapest token at their speed or above, fastest first.
+    """Return the rows with the lowest cost per token at their speed or above, fastest first.
 
     A row is left out if another row is at least as fast and at most as expensive.
     """

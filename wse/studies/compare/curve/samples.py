@@ -41,7 +41,7 @@ class SlowedDeployment:
 
     Attributes:
         deployment: The deployment with the stated times.
-        stated_state: Its `steady_state`, as a function that stores results.
+        stated_state: The `steady_state` method of ``deployment``, with a cache.
         time_ratio: Ratio of the times to the stated ones.
         economics: Power and price of a chip.
     """
@@ -103,7 +103,7 @@ def _sampled(
 
     Args:
         deployment: The deployment with the stated times.
-        stated_state: Its `steady_state`, as a function that stores results.
+        stated_state: The `steady_state` method of ``deployment``, with a cache.
         ratios: float64, ``[4]`` on wafers (`retiming.TIMES`) and ``[]`` on GPUs: sampled times,
             divided by the stated ones.
         economics: Power and price in the sample.
@@ -122,7 +122,7 @@ def _sampled_economics(
 
     Args:
         economics: Price and power with their ranges.
-        names: Names of the price and the power. Equal names yield equal samples.
+        names: Names of the price and the power. Identical names yield identical samples.
         samples: Number of samples.
     """
     if economics is None:

@@ -106,7 +106,7 @@ def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
     The message mentions only the first machine and its reason.
 
     Args:
-        reasons_by_machine: Why each machine is impossible, keyed by its description.
+        reasons_by_machine: Why each machine cannot be used, keyed by its description.
     """
     name, reason = next(iter(reasons_by_machine.items()))
     return DoesNotFit(f"{name}: {reason}")

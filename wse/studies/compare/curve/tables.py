@@ -104,16 +104,17 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
     def times(key: str) -> Column:
-        """Return a column of ratios: a price or speed of the fast service, divided by that of the plain one.
+        """Return a column of ratios between the prices or speeds of the fast and the plain service.
 
-        A fast service gives each user 2.5 times the tokens/s of a plain service (`wse.serving.tiers`).
+        A fast service gives each user 2.5 times the tokens/s of a plain service
+        (`wse.serving.tiers`).
 
         Args:
             key: Name of the field of `CurveRow`, such as ``usd_per_million_tokens``.
         """
 
         def cell(row: CurveRow) -> str:
-            """Return the ratio as text; empty for rows that are not in the fast tier."""
+            """Format the ratio; empty for rows that are not in the fast tier."""
             if row.tier != FAST or row.machine not in plain:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"

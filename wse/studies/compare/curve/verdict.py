@@ -30,14 +30,15 @@ CROSSOVERS: Final[dict[Crossover, str]] = {
     "alone": "only where GPUs are too slow",
     "other": "in other ranges of speed",
 }
-"""Description of the speeds at which wafers have the cheaper token."""
+"""Description of the speeds at which tokens are cheaper on wafers."""
 
 
 def curve_verdict(samples: SampledMachines, certainty: CurveCertainty) -> tuple[str, ...]:
     """Return four sentences that compare wafers with GPUs.
 
-    They state which machine is faster for a single user, which machine has the cheapest token, at
-    which speeds per user tokens are cheaper on wafers, and how certain these statements are.
+    They state which machine is faster for a single user, which machine has the lowest cost per
+    token, at which speeds per user tokens are cheaper on wafers, and how certain these statements
+    are.
 
     Args:
         samples: Wafer and GPU machines, at least one of each, and the same machines in each sample.
@@ -67,7 +68,7 @@ def _speed(fastest_machines: Sequence[Machine], samples: SampledMachines) -> str
 
 
 def _interval(machine: Machine, samples: SampledMachines, users: int, figure: str) -> str:
-    """Return the 90 % interval of a machine's speed as text; empty if it has no width.
+    """Format the 90 % interval of a machine's speed; empty if it has no width.
 
     Args:
         machine: Machine with the stated constants.
@@ -80,7 +81,7 @@ def _interval(machine: Machine, samples: SampledMachines, users: int, figure: st
 
 
 def _cheapest(cheapest_machines: Sequence[Machine], samples: SampledMachines) -> str:
-    """Return a sentence about the cheapest token on wafers and on GPUs, at any speed."""
+    """Return a sentence about the lowest cost per token on wafers and on GPUs, at any speed."""
     winner, loser = cheapest_machines
     point = winner.point(winner.useful_users)
     return (
@@ -98,7 +99,7 @@ def _price(machine: Machine, samples: SampledMachines) -> str:
 
 
 def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
-    """Return a sentence about the speeds per user at which wafers have the cheaper token."""
+    """Return a sentence about the speeds per user at which tokens are cheaper on wafers."""
     wafers, gpus = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
     fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
     wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed

@@ -52,7 +52,7 @@ def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
 
 
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
-    """Return the mappings (rules for distributing layers over PEs) to try on a number of wafers.
+    """Return the mappings (rules for distributing layers across PEs) to try on a number of wafers.
 
     These are the requested mappings. By default, they are the ``candidates`` of the comparison,
     except those that make no difference, such as a mapping that separates experts for a model
@@ -99,7 +99,7 @@ def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[i
 def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: Iterable[int]) -> list[Combination]:
     """Return the cases to compare: combinations of mapping, objective and number of wafers.
 
-    A mapping is a rule for distributing layers over PEs. An objective is what its layout is
+    A mapping is a rule for distributing layers across PEs. An objective is what its layout is
     optimised for, such as ``latency``. The cases are sorted by mapping, then by objective, then by
     number of wafers.
 

@@ -38,7 +38,7 @@ class Combination(NamedTuple):
     """One of the cases that a comparison compiles: a mapping, a number of wafers and an objective.
 
     Attributes:
-        mapping: Name of the mapping, which is the rule for distributing layers over PEs.
+        mapping: Name of the mapping, which is the rule for distributing layers across PEs.
         wafers: Number of wafers.
         objective: What the layout is optimised for: ``latency``, ``throughput`` or ``cost``.
     """
@@ -92,7 +92,7 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
 
 
 def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
-    """Create the row of a combination of mapping, wafer count and objective that is impossible.
+    """Create the row of an impossible combination of mapping, wafer count and objective.
 
     Args:
         combination: The combination.

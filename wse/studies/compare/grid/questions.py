@@ -66,8 +66,8 @@ def answer(
 def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Compare the smallest number of wafers on which the model fits with other wafer counts.
 
-    The other counts come from ``--wafers``. By default, they are multiples of the smallest number.
-    The verdict is derived in the same way as for a comparison without a question.
+    The other counts come from ``--wafers``. If it is omitted, they are multiples of the smallest
+    number. The verdict is derived in the same way as for a comparison without a question.
     """
     first = prepared_on_fewest_wafers(replace(request, wafers=None))
     default_counts = wafer_counts(first.options.wafers, first.spec.layer_count)
@@ -221,11 +221,11 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
 
 
 def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return a sentence that compares one user's speed with weights in SRAM and streamed weights.
+    """Return a sentence that compares a single user's speed with resident and streamed weights.
 
     Args:
-        user: Row with the fastest single user when weights stay in SRAM.
-        rates: The comparison at each streaming rate.
+        user: Row in which a single user is fastest, of those whose weights stay in SRAM.
+        rates: Results with streamed weights, for each streaming rate.
     """
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
@@ -242,8 +242,8 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
     ends with the number of users whose KV caches would fill all SRAM.
 
     Args:
-        best_for_all: Row with the highest throughput when weights stay in SRAM.
-        rates: The comparison at each streaming rate.
+        best_for_all: Row with the highest throughput, of those whose weights stay in SRAM.
+        rates: Results with streamed weights, for each streaming rate.
     """
     parts = []
     for streams in rates:
@@ -287,12 +287,12 @@ def _link(row: ComparisonRow) -> str:
 
 
 def _range(values: Sequence[float], form: str) -> str:
-    """Return text such as "1.2 to 1.9" with the minimum and maximum of some numbers.
+    """Format the range of some numbers, such as "1.2 to 1.9".
 
-    Only one number is shown if minimum and maximum look the same as text.
+    Only one number is shown if minimum and maximum are equal after rounding.
 
     Args:
-        values: Numbers whose range is shown.
+        values: The numbers.
         form: Format of a number, such as ``{:.2f}``.
     """
     low, high = form.format(min(values)), form.format(max(values))

@@ -24,7 +24,7 @@ _ORDERS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
     SPEED: ("faster for one user", lambda value: -value),
     COST: ("cheaper per token", lambda value: value),
 }
-"""Figures by which rows are ordered: what the first row is, and the sort key."""
+"""For each figure by which rows are ordered: the advantage of the first row, and the sort key."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,8 +89,8 @@ def streamed_row(
 ) -> ComparisonRow:
     """Return a comparison row for weights that are streamed to the wafers in every pass.
 
-    The speeds are upper bounds. The weights are divided over the wafers, which receive them in
-    parallel.
+    The speeds are upper bounds. The weights are partitioned across the wafers, which receive them
+    in parallel.
 
     Args:
         prepared_estimate: The request, which determines the cache size per user and wafer costs.
@@ -125,7 +125,7 @@ def streamed_row(
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
-    """Return text that names what limits the speed: streaming the weights, or the pass itself."""
+    """Return a phrase that names what limits the speed: streaming of weights, or the pass."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"

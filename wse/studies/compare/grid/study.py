@@ -47,7 +47,7 @@ def compare(
 ) -> CompareResult:
     """Compare a model on several numbers of wafers, with several mappings and wafer links.
 
-    A mapping is a rule by which layers are distributed over PEs. The result has a row for each
+    A mapping is a rule by which layers are distributed across PEs. The result has a row for each
     combination and a verdict derived from the rows. A combination that is impossible has a row with
     the ``reason``. Rows with the same layout as another row are left out.
 
@@ -102,7 +102,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
         pool: Processes that compile and time the combinations.
 
     Raises:
-        BadInput: As for `compare`.
+        BadInput: For the same reasons as `compare`.
         DoesNotFit: No combination is possible.
         WseBug: A combination ended in a bug in wse.
     """

@@ -180,10 +180,10 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    """Return text that states how one user's speed changes with more wafers over other links.
+    """Return a phrase that states how one user's speed changes with more wafers over other links.
 
-    The text is a range, such as " over links of 150 GB/s and 5 µs; over other links 12.5 % slower to
-    3.1 % faster". It is empty if there are no other links.
+    The text is a range, such as " over links of 150 GB/s and 5 µs; over other links 12.5 % slower
+    to 3.1 % faster". It is empty if there are no other links.
 
     Args:
         base: Row with fewer wafers.
@@ -270,5 +270,5 @@ def _signed_percent(fraction: float) -> str:
 
 
 def _capital(text: str) -> str:
-    """Return a text with its first letter capitalised."""
+    """Return a sentence with its first letter capitalised."""
     return text[:1].upper() + text[1:]

@@ -83,7 +83,8 @@ def _sentences(
 def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: CheaperResult | None) -> Iterator[str]:
     """Yield sentences that compare the best wafers with the best GPUs.
 
-    If the wafers or GPUs do not meet the limits, a sentence states by how much they miss them.
+    If the wafers or the GPUs do not meet the limits, a sentence states by how much they miss them,
+    and the comparison is left out.
     """
     names: dict[str, str] = {WAFER: "wafers", GPU: "GPUs"}
     for row in (wafers, gpus):
@@ -125,9 +126,10 @@ def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:
-    """Describe a machine that misses the goal, and state by how much it misses.
+    """Describe a machine that does not meet the goal, and state by how much it misses.
 
-    The text states the latencies that exceed their limits or, if none does, how many users fit.
+    The description lists the latencies that exceed their limits or, if none does, the number of
+    users that fit.
     """
     latencies = (("TTFT", row.ttft_s, goal.ttft_s), ("TPOT", row.tpot_s, goal.tpot_s))
     misses = [
@@ -142,14 +144,14 @@ def _near(row: PlannedRow, goal: Goal) -> str:
 
 
 def _ratio(times: float) -> str:
-    """Format a ratio, with two decimals below 100."""
+    """Format a ratio with two decimals if it is below 100, else rounded to an integer."""
     return f"{times:,.0f}" if times >= 100 else f"{times:.2f}"
 
 
 def _limits(goal: Goal) -> str:
     """Format the latency limits, for example " within TTFT 200 ms and TPOT 20 ms".
 
-    The text starts with a space. It is empty if there are no limits.
+    The phrase starts with a space. It is empty if there are no limits.
     """
     limits = [("TTFT", goal.ttft_s), ("TPOT", goal.tpot_s)]
     texts = [f"{name} {seconds(limit)}" for name, limit in limits if limit is not None]
@@ -157,9 +159,10 @@ def _limits(goal: Goal) -> str:
 
 
 def _users(goal: Goal) -> str:
-    """Return text for the users of a goal, such as "64 users".
+    """Return a phrase for the number of users to serve, such as "64 users".
 
-    Without a number of users, it is "one user" if the objective is latency, and "users" otherwise.
+    If the goal specifies no number, the phrase is "one user" if the objective is latency, and
+    "users" otherwise.
     """
     if goal.users is not None:
         return plural(goal.users, "user")

@@ -1,4 +1,4 @@
-"""BoundRow: cycles of a generated token, or of a group of its steps, with lower bounds."""
+"""BoundRow: cycles per generated token, or per token in a group of steps, with lower bounds."""
 
 from __future__ import annotations
 

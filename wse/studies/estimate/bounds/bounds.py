@@ -53,7 +53,7 @@ class BoundsResult(Result):
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
-    """Compute the cycles of decoded tokens and their lower bounds.
+    """Compute the cycles spent on decoded tokens, and their lower bounds.
 
     1. Sum the cycles and bounds of each step over all tokens.
     2. Group the steps by op kind, by layer kind and by stage.
@@ -61,7 +61,7 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
     Args:
         fabric: Timing model of the compiled Program.
         spec: Model.
-        token_classes: Groups of decoded tokens with equal cost, each with its token count.
+        token_classes: Groups of decoded tokens with the same cost, each with its token count.
         grades: Evidence grades of the timing model's constants.
     """
     program, phase = fabric.program, fabric.program.decode
@@ -106,7 +106,7 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
     """Create the row for a group of steps, with cycles and bounds per token.
 
     Args:
-        cycles: Cycles of each step by cause, summed over all tokens: [steps, causes].
+        cycles: Cycle count of each step by cause, summed over all tokens: [steps, causes].
         bounds: Lower bounds of each step, summed over all tokens: [steps, bounds].
         tokens: Number of tokens.
         grades: Evidence grades, which state how reliable each constant is.

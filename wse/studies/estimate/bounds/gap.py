@@ -113,7 +113,7 @@ def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
     """Return how many of an op kind's cycles with one cause exceed the lower bound.
 
     The bound is the kind of bound, such as hops, that is largest for the whole token. It explains
-    cycles of one cause only; for other causes, all cycles are returned.
+    cycles due to one cause only; for other causes, all cycles are returned.
 
     Args:
         token: Row for the whole token.
@@ -130,7 +130,7 @@ def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
 
     Args:
         token: Row for the whole token, which states the bound.
-        gap: Excess cycles of each cause. Each cause becomes a row of the table.
+        gap: Excess cycles due to each cause. Each cause becomes a row of the table.
     """
     columns = (
         Column(key="cause", title="cause"),

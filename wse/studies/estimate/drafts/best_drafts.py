@@ -1,4 +1,4 @@
-"""Search for the drafts that give each user the most tokens per second, on wafers and on GPUs."""
+"""Search for the number of draft tokens, or the draft tree, with the most tokens/s per user."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Choose = Callable[[DraftMachine], DraftSteps]
 
 
 class Drafter(Protocol):
-    """Wafers or GPUs that serve a model with drafts, for which the best drafts are searched.
+    """Wafers or GPUs whose speculative decoding is to be configured.
 
-    In speculative decoding, drafts are tokens that a cheap source proposes and the model verifies
-    in one pass.
+    In speculative decoding, a faster method, such as a small draft model, proposes tokens. The
+    model verifies all of them in one pass.
     """
 
     @property
     def plain(self) -> Deployment:
-        """The deployment without drafts."""
+        """The deployment without speculative decoding."""
 
     def machine(self, users: float) -> DraftMachine:
         """Return the drafting and verification times with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the deployment of the model on these machines when it decodes with drafts.
+        """Return the deployment of the model on these machines with speculative decoding.
 
         Args:
             choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
@@ -61,7 +61,7 @@ class UsersOfDrafts:
 
     @cached_property
     def plain(self) -> OperatingPoint:
-        """Operating point without drafts."""
+        """Operating point without speculative decoding."""
         return operating_point(self.drafter.plain, self.users, self.replicas)
 
     @cached_property
@@ -70,7 +70,7 @@ class UsersOfDrafts:
         return self.drafter.machine(ceil_div(self.users, self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
-        """Return the speed and cost per token with certain drafts (tokens that are verified later).
+        """Return the speed and cost per token with a given number or tree of draft tokens.
 
         Args:
             choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
@@ -80,10 +80,10 @@ class UsersOfDrafts:
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
     def speed_up(self, choose: Choose) -> float:
-        """Return the speed-up from drafts: tokens/s per user with drafts, relative to no drafts.
+        """Return the factor by which speculative decoding increases tokens/s per user.
 
-        If the machine is saturated with drafts, users wait longer for their first token. The
-        speed-up is then at most the gain in throughput.
+        If the machine is saturated with speculative decoding, users wait longer for their first
+        token. The speed-up is then at most the gain in throughput.
 
         Args:
             choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
@@ -121,9 +121,9 @@ class UsersOfDrafts:
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
     """Return a function that computes how fast a machine is with a certain number of draft tokens.
 
-    Draft tokens are proposed one after another by a cheap source, and verified in one pass of the
-    model. The returned function maps the pass times of a machine to the times of a verification
-    pass and its draft passes.
+    The draft tokens are proposed sequentially and then verified in one pass of the model. The
+    returned function maps the pass times of a machine to the times of a verification pass and its
+    draft passes.
 
     Args:
         curve: Mean number of tokens that a verification pass yields, for each number of draft

@@ -19,7 +19,7 @@ from wse.studies.options.drafts.draft import HEAD
 def machine_of(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of drafting and verification passes, which determine the best drafts.
+    """Return the times of drafting and verification passes, which determine the best draft length.
 
     Args:
         prepared_placement: The request.
@@ -37,10 +37,10 @@ def head_machine(
 ) -> DraftMachine:
     """Return the times of drafting and of verification with a draft head, for one user.
 
-    A draft head is one more layer of the model. A pass without drafts is timed on the model
-    compiled without its head, and passes over several tokens on the model compiled with its head.
-    With a batch of 1, passes over several tokens are assumed to be no faster than a pass without
-    drafts.
+    A draft head is an additional layer of the model. A pass without speculative decoding is timed
+    on the model compiled without its head, and passes over several tokens on the model compiled
+    with its head. With a batch of 1, passes over several tokens are assumed to be no faster than a
+    pass without drafts.
 
     Args:
         prepared_placement: The request.
@@ -148,7 +148,7 @@ def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
     in both numbers.
 
     Args:
-        head: The model compiled with its draft head, which is one more layer.
+        head: The model compiled with its draft head, which is an additional layer.
 
     Returns:
         1. Seconds of all steps except those of the head's layer.

@@ -2,7 +2,7 @@
 
 The following is assumed, with grade I because nothing is published about drafts on wafers:
 
-1. Without a draft model, the draft is a head: one more layer of the model, with the model's
+1. Without a draft model, the draft is a head: an additional layer of the model, with the model's
    embedding and output table, as in MTP and EAGLE. Model and head are compiled together. In a pass
    of that Program, the steps of the head's layer and the steps outside all layers belong to the
    draft. All steps except those of the head's layer belong to the model.
@@ -39,15 +39,15 @@ COST_GRADE: Final[Grade] = "I"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferDrafter:
-    """Wafers that serve a model with drafts (tokens that are proposed cheaply and then verified).
+    """Wafers that serve a model with speculative decoding.
 
     This class implements `wse.studies.estimate.drafts.best_drafts.Drafter`.
 
     Attributes:
-        plain: Deployment without drafts.
-        base: Deployment from which the deployment with drafts is derived. With a draft head, it
-            includes the work and the caches of the head. With a draft model, it may have room for
-            fewer users than ``plain``.
+        plain: Deployment without speculative decoding.
+        base: Deployment from which the deployment with speculative decoding is derived. With a
+            draft head, it includes the work and the caches of the head. With a draft model, it may
+            have room for fewer users than ``plain``.
         draft_wafers: Number of wafers that only the draft model uses.
         passes: Timing of the passes that verify drafts.
         times: Times of drafting and of verification passes for one user.
@@ -76,7 +76,7 @@ class WaferDrafter:
         return self.times
 
     def deployment(self, choose: Choose) -> WaferDeployment:
-        """Return the deployment of the model on its wafers when it decodes with drafts.
+        """Return the deployment of the model on its wafers with speculative decoding.
 
         The number of wafers includes those that only the draft model uses.
 
@@ -99,14 +99,15 @@ def wafer_drafter(
 ) -> WaferDrafter:
     """Return the deployment and timing of a model on wafers with a given draft head or draft model.
 
-    A draft head is one more layer: prompts go through it too, and its KV cache leaves less room for
-    users. With a draft model, the caches of the draft model must fit for all users as well.
+    A draft head is an additional layer: prompts go through it too, and its KV cache leaves less
+    room for users. With a draft model, the caches of the draft model must fit for all users as
+    well.
 
     Args:
         prepared_estimate: The request.
         compilation: The compiled model.
         draft: The draft head or draft model, compiled for its place.
-        plain: Deployment without drafts.
+        plain: Deployment without speculative decoding.
     """
     base = plain
     if draft.compilation is not None and draft.name == HEAD:

@@ -81,8 +81,8 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 
     Raises:
         BadInput: The draft model cannot be used.
-        DoesNotFit: The draft does not fit in its place. The message suggests options that are known
-            to make it fit.
+        DoesNotFit: The draft model does not fit in its place. The message suggests options that are
+            known to make it fit.
     """
     request = prepared_estimate.request
     if request.drafts.draft_model is None:

@@ -36,20 +36,22 @@ def draft_plan(
     plain: WaferDeployment | None,
     serving: ServingResult | None,
 ) -> DraftPlanResult | None:
-    """Find the speculative-decoding drafts that give a request's users the highest speed.
+    """Find the configuration of speculative decoding with which users get the most tokens/s.
 
     Args:
         prepared_estimate: The request.
         compilation: The compiled model.
-        plain: Deployment on wafers without drafts; None if nothing is decoded.
-        serving: Speed and cost without drafts; None if nothing is decoded.
+        plain: Deployment on wafers without speculative decoding; None if nothing is decoded.
+        serving: Speed and cost without speculative decoding; None if nothing is decoded.
 
     Returns:
-        The best drafts. None if the request has no ``--draft`` option or decodes nothing.
+        The best number of draft tokens and the best draft tree. None if the request has no
+        ``--draft`` option or decodes nothing.
 
     Raises:
         BadInput: The draft model cannot be used, or has a different vocabulary.
-        DoesNotFit: The draft does not fit in its place, or leaves no room for the users' KV caches.
+        DoesNotFit: The draft model or head does not fit where it is to run, or leaves no room for
+            the users' KV caches.
     """
     if prepared_estimate.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
         return None
@@ -64,7 +66,7 @@ def draft_plan(
 
 
 def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
-    """Raise DoesNotFit if the users' KV caches do not fit alongside the draft."""
+    """Raise DoesNotFit if the users' KV caches do not fit alongside the draft model or head."""
     room = serving.replicas * drafter.max_concurrency
     if serving.users > room:
         tokens = serving.prompt_tokens + serving.new_tokens
@@ -110,16 +112,16 @@ def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> Ac
 
 
 def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlaceResult, model: str) -> DraftPlanResult:
-    """Find the number of draft tokens and the draft tree that speed users up the most.
+    """Find the number of draft tokens and the draft tree with the highest speed-up for users.
 
     Args:
         acceptance: Probabilities that draft tokens are accepted.
         users: The users, and the wafers or GPUs that serve them.
-        place: The draft and the place where it runs.
+        place: The draft model or head, and the place where it runs.
         model: Name of the model that verifies the draft tokens.
 
     Returns:
-        The best number of sequential draft tokens, the speed-up for each number from 1 to one more
+        The best number of sequential draft tokens, the speed-up for each number up to one more
         than the best, and the best draft tree.
     """
     curve, machine = acceptance.curve, users.machine
@@ -163,7 +165,8 @@ def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
 
     Args:
         tree: The tree.
-        gain: Speed-up: tokens/s per user with this tree, divided by tokens/s without drafts.
+        gain: Speed-up: tokens/s per user with this tree, divided by tokens/s without speculative
+            decoding.
     """
     return DraftTreeResult(
         nodes=len(tree.parents),

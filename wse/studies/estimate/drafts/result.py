@@ -1,4 +1,4 @@
-"""DraftPlanResult: the best drafts of an estimate with their evidence, and its table."""
+"""DraftPlanResult: the best number and tree of draft tokens, with evidence and a table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from wse.serving.drafts.speculation import ANY_KIND, DraftKind
 from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 
 _SATURATED: Final = "; at most the gain in throughput if users only wait longer for their first token"
-"""Remark on the speed-up on machines that are saturated with drafts."""
+"""Remark on the speed-up on machines that are saturated with speculative decoding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLengthResult(Result):
     """Times of passes and speed-up with a certain number of draft tokens per verification pass.
 
-    A cheap source drafts the tokens, and the model verifies them in one pass.
+    A draft model, a draft head or a look-up proposes the tokens. The model verifies them in one
+    pass.
     """
 
     draft_tokens: Annotated[int, Doc("draft tokens per verification pass")]
@@ -90,9 +91,9 @@ class DraftPlaceResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts that give users of a machine the highest speed, with the resulting speed and cost.
+    """The fastest configuration of speculative decoding, with the resulting speed and cost.
 
-    Drafts are tokens that a cheap source proposes and the model verifies in one pass.
+    A draft model, a draft head or a look-up proposes tokens, which the model verifies in one pass.
     """
 
     grade: Annotated[Grade, Doc("grade of the weakest number on which the speed-up depends")]
@@ -129,7 +130,7 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
 _PLACES: Final = {SAME: "beside the model", WAFER: "on wafers of its own", HOST: "on the host"}
 
 NOTABLE: Final = 1.02
-"""Minimum slowdown to report for tokens without drafts when SRAM is reserved for a draft head."""
+"""Minimum slowdown of plain decoding, due to SRAM reserved for a draft head, to report."""
 
 
 def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
@@ -180,7 +181,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
 
 
 def draft_sentence(plan: DraftPlanResult | None) -> str:
-    """Return a sentence with the speed per user with drafts; empty if no drafts were requested."""
+    """Return a sentence with the speed per user with drafts, or "" if none were requested."""
     if plan is None:
         return ""
     if not plan.draft_tokens:

@@ -28,7 +28,7 @@ OUTSIDE: Final = -1
 class VerifyPass:
     """Times of a verification pass, which runs the model over several new tokens of one user.
 
-    All times are in seconds. A draft head is one more layer of the model, which proposes tokens.
+    All times are in seconds. A draft head is an additional layer of the model that proposes tokens.
 
     Attributes:
         model_s: Time of the pass through all stages, without the layer of a draft head.
@@ -150,7 +150,7 @@ def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) ->
     Args:
         program: Compiled Program.
         phase: Phase of the Program.
-        cost: Cycles of each step of the phase.
+        cost: Cycle count of each step of the phase.
         layer: Index of the layer, or `OUTSIDE` for the steps outside all layers.
     """
     layer_of_step = np.array(program.op_layers)[phase.steps.op]

@@ -96,7 +96,7 @@ def check_users(server: GpuServer, users: int, tokens: int, option: str, replica
         users: Requested number of users.
         tokens: Prompt tokens and new tokens of each user.
         option: Option with which the users were requested.
-        replicas: Number of equal machines that share the users.
+        replicas: Number of identical machines that share the users.
 
     Raises:
         BadInput: There are too many users. The message states the maximum, and the options that

@@ -1,4 +1,4 @@
-"""GPUs that decode with verification passes over drafts.
+"""Speculative decoding on GPUs.
 
 A pass verifies the drafts of all its users, which are also generated in one batch. A draft is
 launched in one step with the pass that verifies it. Without a draft model, the draft is a head: a
@@ -24,11 +24,11 @@ from wse.studies.options.drafts.draft import HEAD, SAME
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedGpus(GpuDeployment):
-    """Deployment of a model on GPUs with drafts (tokens that are proposed and then verified).
+    """Deployment of a model on GPUs with speculative decoding.
 
-    A decode round is the mean time in which each request gets one token. With drafts, it is the
-    duration of a verification pass and its draft passes, divided by the number of tokens that the
-    verification pass yields.
+    A decode round is the mean time in which each request gets one token. With speculative decoding,
+    it is the duration of a verification pass and its draft passes, divided by the number of tokens
+    that the verification pass yields.
 
     Attributes:
         steps_of: Function that returns the times of a verification pass and its draft passes for a
@@ -50,7 +50,7 @@ class DraftedGpus(GpuDeployment):
         return self.prompt_rounds(decoding, prompts).round_s * steps.tokens_per_pass
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the time per output token of each request in seconds while no prompts are read.
+        """Return the seconds per output token of each request while no prompts are processed.
 
         Args:
             decoding: Mean number of requests that decode concurrently.
@@ -58,15 +58,15 @@ class DraftedGpus(GpuDeployment):
         return self.steps_of(decoding).token_s
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the number and duration of the rounds in which prompts are read.
+        """Return the number and duration of the rounds in which prompts are processed.
 
-        A round is the time in which each decoding request gets one token. With drafts, a
-        verification pass yields several tokens, so it counts as several rounds. Reading a prompt
-        lengthens a pass by the same time as without drafts.
+        A round is the time in which each decoding request gets one token. With speculative
+        decoding, a verification pass yields several tokens, so it counts as several rounds. Reading
+        a prompt lengthens a pass by the same time as without speculative decoding.
 
         Args:
             decoding: Mean number of requests that decode concurrently.
-            prompts: Number of prompts that are read in the same rounds.
+            prompts: Number of prompts that are processed in the same rounds.
         """
         plain, steps = self.without_drafts.prompt_rounds(decoding, prompts), self.steps_of(max(1.0, decoding))
         pass_s = plain.round_s
@@ -80,13 +80,13 @@ class DraftedGpus(GpuDeployment):
 
     @cached_property
     def without_drafts(self) -> GpuDeployment:
-        """The same GPUs without drafts."""
+        """The same GPUs without speculative decoding."""
         return GpuDeployment(server=self.server, shape=self.shape, economics=self.economics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDrafter:
-    """GPUs that serve a model with drafts (cheaply proposed tokens that the model verifies).
+    """GPUs that serve a model with speculative decoding.
 
     This class implements `wse.studies.estimate.drafts.best_drafts.Drafter`.
     """
@@ -95,7 +95,7 @@ class GpuDrafter:
 
     @property
     def plain(self) -> GpuDeployment:
-        """Deployment without drafts, with memory reserved for the draft's weights and caches."""
+        """Deployment without drafting, with memory reserved for the draft's weights and caches."""
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
@@ -118,7 +118,7 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the deployment of the model on its GPUs when it decodes with drafts.
+        """Return the deployment of the model on its GPUs with speculative decoding.
 
         Args:
             choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times

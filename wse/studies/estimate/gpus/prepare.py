@@ -37,20 +37,20 @@ class PreparedGpuEstimate:
     Attributes:
         server: The model on its GPUs, with its draft.
         draft_model: Name of the draft model; None for a head or no draft.
-        draft_acceptance: Text of the option ``--draft``; None without drafts.
+        draft_acceptance: Text of the option ``--draft``; None without speculative decoding.
         acceptance: Acceptance that ``draft_acceptance`` describes.
         stack: Name or file of the serving stack.
         gpu: Name or file of the GPU.
         parallelism: ``tensor``, ``experts`` or ``data``.
         users: Concurrent users on all replicas together.
-        replicas: Number of equal machines that share the users.
+        replicas: Number of identical machines that share the users.
         prompt_tokens: Length of each prompt in tokens.
         new_tokens: Generated tokens of each request.
         verify_tokens: Tokens of the requested verification pass; 0 for none.
         economics: Power and price; None if the power or price of the GPU is unknown.
         model: Name or path of the model.
         objective: ``latency``, ``throughput`` or ``cost``.
-        price: Prices that were given, as text, or None.
+        price: Prices that were given, as a string, or None.
         note: Sentence about an element type that was chosen by default, or None.
     """
 
@@ -81,7 +81,7 @@ class PreparedGpuEstimate:
 
     @property
     def users_of_one(self) -> int:
-        """Number of users on the fullest replica, which is one of several equal machines."""
+        """Number of users on the fullest replica, which is one of several identical machines."""
         return math.ceil(self.users / self.replicas)
 
     @property
@@ -178,7 +178,7 @@ def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuS
     Args:
         request: The request.
         spec: The model.
-        parallelism: How the model is divided over the GPUs.
+        parallelism: How the model is partitioned across the GPUs.
 
     Raises:
         BadInput: A name is unknown, or experts are to be divided and the model has none.
@@ -204,10 +204,10 @@ def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuS
 def _draft(
     request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
 ) -> GpuServer | None:
-    """Return the timing model of the draft head or draft model on GPUs; None without drafts.
+    """Return the timing model of the draft head or draft model on GPUs; None if there is none.
 
-    The draft is a draft head (one more layer of the model), or a draft model with the number format
-    of its published weights. A draft model is split over all GPUs or stored on one of them,
+    The draft is a draft head (an additional layer of the model), or a draft model with the number
+    format of its published weights. A draft model is split over all GPUs or stored on one of them,
     whichever drafts a token faster.
 
     Args:

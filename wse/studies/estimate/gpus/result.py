@@ -44,7 +44,7 @@ class GpuMachineResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSystemResult(Result):
-    """The GPUs that serve a model, how it is divided over them, and their serving software."""
+    """The GPUs that serve a model, how they share it, and their serving software."""
 
     gpus: Annotated[int, Doc("number of GPUs")]
     stack: Annotated[str, Doc("the serving stack")]
@@ -69,7 +69,7 @@ class GpuMemoryResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPrefillResult(Result):
-    """Time and speed at which a user's prompt is read."""
+    """Time and speed at which a user's prompt is processed."""
 
     s: Annotated[float, Doc("time to read a prompt without other users", "s")]
     tokens_per_s: Annotated[float, Doc("tokens of a prompt, divided by TTFT", "tokens/s")]
@@ -91,7 +91,7 @@ class GpuTpotParts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuLatencyResult(Result):
-    """Latencies of a user while the GPUs also read the prompts of newly arriving users."""
+    """Latencies of a user while the GPUs also process the prompts of newly arriving users."""
 
     ttft_s: Annotated[
         float, Doc("expected time to first token: the rest of the running pass, then reading the prompt", "s")
@@ -106,7 +106,7 @@ class GpuLatencyResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDecodeResult(Result):
-    """Output tokens per second, per user and for all users, on GPUs that also read new prompts."""
+    """Output tokens/s, per user and for all users, on GPUs that also process new prompts."""
 
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users get", "tokens/s")]

@@ -112,7 +112,8 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
     """Return the best number of draft tokens for each user count in the estimate.
 
     Returns:
-        One record per number of users; None if the request has no drafts or decodes nothing.
+        One record per number of users; None if the request has no speculative decoding or decodes
+        nothing.
     """
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
@@ -125,9 +126,9 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
 
 
 def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
-    """Find the drafts that give users the highest speed.
+    """Find the number of draft tokens, or the draft tree, with the highest speed for users.
 
-    The result is None if no drafts are requested or nothing is decoded.
+    The result is None if no speculative decoding is requested or nothing is decoded.
     """
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
@@ -150,8 +151,9 @@ def _published(
 
     Args:
         prepared_estimate: The request.
-        tokens_per_s_per_user: Estimated speed without drafts, to compare with published speeds.
-        drafts: Estimated speed with drafts; None without drafts.
+        tokens_per_s_per_user: Estimated speed without speculative decoding, to compare with
+            published speeds.
+        drafts: Estimated speed with speculative decoding; None without speculative decoding.
 
     Returns:
         The published speeds, or None if there are none.

@@ -45,7 +45,7 @@ class LayoutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
-    """The layouts that a search tried, with the cycles of each.
+    """The layouts that a search tried, with the cycle count of each.
 
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
     """

@@ -1,7 +1,7 @@
 """Searches for layouts that serve a number of users, and the table of all layouts they tried.
 
 The layout with the shortest request time often uses only part of each wafer. Layouts on whole
-wafers may be slower for one user, but they can hold more caches, read prompts faster, and serve
+wafers may be slower for one user, but they can hold more caches, process prompts faster, and serve
 more users concurrently.
 """
 

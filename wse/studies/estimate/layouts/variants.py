@@ -49,7 +49,8 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
 def variant_choices(choice: Choice) -> dict[str, Choice]:
     """Return changed compiler choices that need more cycles but leave more room for KV caches.
 
-    1. Distribute attention over all columns of PEs, so that each column stores fewer cache entries.
+    1. Distribute attention across all columns of PEs, so that each column stores fewer cache
+       entries.
     2. Unpack as few codes of quantised weights at a time as possible, which needs less scratch
        memory.
     3. Do both.

@@ -1,4 +1,4 @@
-"""Timing a compiled Program again with other constants of its wafer and software."""
+"""Timing of a compiled Program with different constants of its wafer and software."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Retiming:
     """Timing model that times a compiled Program repeatedly with different constants.
 
     It is faster than an estimate, for two reasons. First, work that does not depend on the
-    constants, such as finding equal steps, is done once for all timings. Second, only one decode
-    pass, halfway through the answer, and two chunks of a prompt are timed. Because of these
+    constants, such as finding equivalent steps, is done once for all timings. Second, only one
+    decode pass, halfway through the answer, and two chunks of a prompt are timed. Because of these
     simplifications, the times are used only in ratios: the time with changed constants, divided by
     the time with the stated constants.
 
@@ -80,7 +80,7 @@ class Retiming:
         return np.array(cycles) / costs.wafer.clock_hz
 
     def _delay_cycles(self, reader: RouteReader, last_route: PassRoute, costs: Costs) -> float:
-        """Return the cycles of the time to first token in which the busiest server does not work.
+        """Return how many cycles of the time to first token the busiest server is idle.
 
         A server is a PE region, a link or a host connection. The busiest server is idle while the
         last prompt chunk is on other servers, and during the round trip to the host. Half of the
@@ -88,7 +88,8 @@ class Retiming:
 
         Args:
             reader: List of the servers.
-            last_route: Servers that the last prompt chunk visits, with the cycles of each visit.
+            last_route: Servers that the last prompt chunk visits, with the cycle count of each
+                visit.
             costs: Wafer and software profile.
         """
         host_links = (visit for visit in last_route if reader.servers[visit.server].kind == HOST_LINK)

@@ -1,4 +1,4 @@
-"""Headline figures of a deployment for samples of all that is uncertain about them."""
+"""Headline figures of a deployment, for random samples of all uncertain inputs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def speeds_of(times: F64, deployment: WaferDeployment, users: int, replicas: int
             the stated constants.
         deployment: The deployment with the stated constants.
         users: Concurrent requests on all replicas.
-        replicas: Number of equal deployments.
+        replicas: Number of identical deployments.
 
     Returns:
         Arrays ``[samples]`` of seconds and tokens per second, keyed by field of an operating point.
@@ -117,7 +117,7 @@ def sampled_figures(
         uncertainty: The constants and model errors that make the times uncertain.
         deployment: The deployment with the stated constants, including its power and price.
         users: Concurrent requests on all replicas.
-        replicas: Number of equal deployments.
+        replicas: Number of identical deployments.
         samples: Number of samples.
         seed: Seed of the random numbers.
 
@@ -151,7 +151,7 @@ def cost_and_energy(
         tokens_per_s: float64 ``[samples]``, output tokens per second of all machines.
         chips: Number of wafers or GPUs.
         economics: Price and power of one wafer or GPU; None if they are unknown.
-        names: Names of the price and of the power. Equal names yield equal samples.
+        names: Names of the price and of the power. Identical names yield identical samples.
         samples: Number of samples.
         seed: Seed of the random numbers.
 

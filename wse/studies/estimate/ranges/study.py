@@ -1,4 +1,4 @@
-"""Ranges of an estimate: intervals of its headline figures, and what they come from."""
+"""Ranges of an estimate: intervals of its headline figures, and what contributes to them."""
 
 from __future__ import annotations
 

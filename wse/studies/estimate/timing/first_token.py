@@ -27,7 +27,7 @@ CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 @dataclass(frozen=True, kw_only=True)
 class ChunksResult(Result):
-    """Times to read the prompts of a batch of users, chunk by chunk.
+    """Times to process the prompts of a batch of users, chunk by chunk.
 
     The chunks of tokens are pipelined: while a stage reads a chunk, the previous stage reads the
     next chunk.
@@ -42,15 +42,15 @@ class ChunksResult(Result):
     def ttft_s(self, wafer: WaferSpec) -> float:
         """Return the time to first token of the last user of the batch, in seconds.
 
-        It is the time to read all chunks, plus half of a round trip to the host, in which the first
-        token is sent to the host. For very long prompts of several users, only a lower bound of the
-        time to read the chunks is known, which is used instead.
+        It is the time to process all chunks, plus half of a round trip to the host, in which the
+        first token is sent to the host. For very long prompts of several users, only a lower bound
+        of the time to process the chunks is known, which is used instead.
         """
         return self.pipelined_s + wafer.host_round_trip_s / 2
 
 
 class PromptRoutes:
-    """Collector of prompt chunks. After the last chunk, it computes the time to read all chunks.
+    """Collector of prompt chunks. After the last chunk, it computes the time to process all chunks.
 
     For each chunk, it stores which regions, links and hosts the chunk occupies, and for how long.
     """
@@ -69,7 +69,7 @@ class PromptRoutes:
 
         Args:
             phase: Prefill phase of the chunk.
-            cost: Cycles of that phase.
+            cost: Cycle count of that phase.
         """
         self._routes.append(self._reader.route(phase, cost))
 
@@ -79,11 +79,11 @@ class PromptRoutes:
 
 
 def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
-    """Return how long it takes to read all prompts, chunk by chunk.
+    """Return how long it takes to process all prompts, chunk by chunk.
 
     Args:
         fabric: Timing model of the compiled Program.
-        costs: Cycles of each chunk, in order.
+        costs: Cycle count of each chunk, in order.
     """
     routes = PromptRoutes(fabric)
     for phase, cost in zip(fabric.program.prefill, costs, strict=True):
@@ -95,7 +95,7 @@ def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer:
     """Return how long it takes to read prompt chunks, both one at a time and pipelined.
 
     Args:
-        routes: For each chunk, the servers that it visits, with the cycles of each visit.
+        routes: For each chunk, the servers that it visits, with the cycle count of each visit.
         servers: PE regions, links and host connections, each of which handles one chunk at a time.
         wafer: The wafer, which determines the clock rate.
     """

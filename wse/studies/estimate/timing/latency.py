@@ -67,7 +67,7 @@ def latency_result(
     time of one chunk of the prompts, because the stages work on other chunks meanwhile.
 
     Args:
-        clock: Cycles of prompts and decoded tokens.
+        clock: Cycle count of prompts and decoded tokens.
         program: The compiled model.
         wafer: Wafer type, which determines the clock rate and the round trip to the host.
         network: Network and service between a remote user and the host.

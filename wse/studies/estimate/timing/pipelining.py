@@ -119,7 +119,7 @@ def pipelining_result(
 
     Args:
         fabric: Timing model of the compiled Program.
-        prefill: Cycles of each prompt chunk.
+        prefill: Cycle count of each prompt chunk.
         decode: Cycles to decode one token per user of a batch.
         with_rows: Whether to also compute the speed for various batch counts and to simulate one of
             them. This takes time.
@@ -135,7 +135,7 @@ class _Pipelining:
 
         Args:
             fabric: Timing model of the compiled Program.
-            prefill: Cycles of each prompt chunk.
+            prefill: Cycle count of each prompt chunk.
             decode: Cycles to decode one token per user of a stream.
         """
         self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context

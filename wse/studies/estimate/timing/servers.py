@@ -50,7 +50,7 @@ class StageTimes:
     """The servers of a compiled Program, and the time that prompts and tokens spend on them.
 
     A server is a PE region, a link or a host connection. A route is a sequence of visits to
-    servers, with the cycles of each visit.
+    servers, with the cycle count of each visit.
 
     Attributes:
         servers: The servers. A visit in a route refers to a server by its index in this tuple.

@@ -9,7 +9,8 @@ busy is determined by the words on the busiest link or by the bytes on the inter
 whichever takes longer. The rest of its time is latency.
 
 Streams between different pairs of regions are assumed not to share links on the mesh. Streams that
-leave the same wafer share its link. The cycles of all visits add up to the cycles of the phase.
+leave the same wafer share its link. The cycle counts of all visits add up to the cycle count of the
+phase.
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ class _Segment(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Break down the cycles of prompt chunks and of a decode pass by PE region and link.
+    """Break down the cycle counts of prompt chunks and of a decode pass by PE region and link.
 
     Args:
         fabric: Timing model of the compiled Program.
-        prefill: Cycles of each chunk, from ``Fabric.prefill_cost``.
+        prefill: Cycle count of each chunk, from ``Fabric.prefill_cost``.
         decode: Cycles to decode one token per user, for any KV-cache length.
     """
     reader = RouteReader(fabric)
@@ -91,7 +92,7 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 
 class RouteReader:
-    """Converter from the cycles of a phase to a route: a sequence of visits to servers.
+    """Converter from the cycle counts of a phase to a route: a sequence of visits to servers.
 
     A server is a PE region, a link or a host connection. Regions have the lowest indices. Other
     servers get an index when they first occur in a route.
@@ -134,7 +135,7 @@ class RouteReader:
         return reader
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Return the servers that a phase visits, in order, with the cycles of each visit.
+        """Return the servers that a phase visits, in order, with the cycle count of each visit.
 
         Consecutive visits to the same server without latency between them are merged. If a stage
         does work right before it receives words from another server, this work is counted as if it
@@ -142,7 +143,7 @@ class RouteReader:
 
         Args:
             phase: Phase of the Program.
-            cost: Cycles of each step of the phase.
+            cost: Cycle count of each step of the phase.
         """
         if cost not in self._routes:  # chunks of one class share their cost
             self._routes[cost] = self._route(phase, cost)
@@ -221,7 +222,8 @@ class RouteReader:
             phase: Phase of the Program.
             step: Index of the step that sends the words.
             step_class: Class of the step, from ``Fabric.shape_classes``.
-            cycles: Cycles for which steps of a class keep their link busy. A new class is added.
+            cycles: For each class of steps, how many cycles a step keeps its link busy. The class
+                is added if it is missing.
         """
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer = self._program.stages[source].wafer
@@ -238,7 +240,7 @@ class RouteReader:
         return _Stream(number, cycles[step_class], from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
-        """Return the cycles for which a transfer keeps its link busy.
+        """Return how many cycles a transfer keeps its link busy.
 
         The time is determined by the words on the busiest link of the mesh or by the bytes on the
         link to another wafer or the host, whichever takes longer.

@@ -1,4 +1,4 @@
-"""Cycles of a compiled request for its prompts and its decoded tokens."""
+"""Cycle counts of a compiled request: its prompts and its decoded tokens."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Numbers of tokens that a run routed to each expert, per prompt chunk and per decoded token."""
+    """Number of tokens routed to each expert in a run, per prompt chunk and per decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]
 
 
 def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
-    """Count the cycles needed to read the prompts and decode all new tokens of a request.
+    """Count the cycles needed to process the prompts and decode all new tokens of a request.
 
     The first new token of each user is not decoded, because it follows from the prompt.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
-        routing: Experts that each token selects. If None, tokens are assumed to be distributed over
-            the experts as evenly as possible.
+        routing: Experts that each token selects. If None, tokens are assumed to be distributed
+            across the experts as evenly as possible.
     """
     clock = RunTotals(Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes))
     if routing is None:

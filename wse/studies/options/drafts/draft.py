@@ -8,7 +8,7 @@ from wse.errors import BadInput, UnknownName
 from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
-"""Name of the draft that proposes what followed the last tokens earlier in the text so far."""
+"""Name of prompt lookup, which proposes the tokens that followed an earlier match in the text."""
 
 HEAD: Final = "head"
 """Name of an estimate's default draft: a one-layer draft head on the model's PEs."""

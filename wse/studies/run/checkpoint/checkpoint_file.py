@@ -60,7 +60,7 @@ class Checkpoint:
         passes: Results of all passes so far.
         state: State of the backend after the last pass, such as SRAM contents and counters, keyed
             by array name.
-        prompt_logits: Logits after the prompts, available once all prompts have been read.
+        prompt_logits: Logits after the prompts, available once all prompts have been processed.
     """
 
     passes: tuple[PassRecord, ...]
@@ -225,7 +225,7 @@ class CheckpointFile:
         """Return how many token ids the result of a pass must contain.
 
         A verification pass yields one id per token, and any other pass yields one id per user.
-        While prompts are being read, only users whose prompt is finished count.
+        While prompts are being processed, only users whose prompt is finished count.
 
         Args:
             number: Index of the pass in the run.

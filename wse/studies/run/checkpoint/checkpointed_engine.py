@@ -80,7 +80,7 @@ class CheckpointedEngine:
     def logits(self) -> npt.NDArray[np.float32]:
         """Logits after the last token of each prompt, float32 ``[users, vocabulary]``.
 
-        They do not change while further tokens are generated.
+        They do not change while more tokens are generated.
         """
         return self._prompt_logits
 
@@ -118,7 +118,7 @@ class CheckpointedEngine:
         return self._engine.precompile(report)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Read all prompts chunk by chunk, skipping the chunks contained in the checkpoint.
+        """Process all prompts chunk by chunk, skipping the chunks contained in the checkpoint.
 
         Up to ``passes_at_once`` chunks are in flight concurrently. A checkpoint can be written only
         when none is in flight.
@@ -263,8 +263,8 @@ class CheckpointedEngine:
 def _drawn_users(program: Program, number: int) -> Sequence[int]:
     """Return the users for whom the host samples a token id in a pass.
 
-    While prompts are being read, this is the user whose prompt ends with the pass, if any. In all
-    later passes, it is every user.
+    While prompts are being processed, this is the user whose prompt ends with the pass, if any. In
+    all later passes, it is every user.
 
     Args:
         program: The compiled Program.

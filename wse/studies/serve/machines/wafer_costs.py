@@ -72,7 +72,7 @@ def _choice(compilation: Compilation) -> Choice:
     In the matrix products of a full chunk, each PE row of a pipeline stage processes the same
     number of tokens. The chunk size is therefore rounded down to a multiple of the row count. The
     compiler may have chosen a different size for a prompt that fits in one chunk. With thin GEMMs
-    (matrix products whose tokens are not distributed over PE rows), the chosen size is kept.
+    (matrix products whose tokens are not distributed across PE rows), the chosen size is kept.
     """
     choice, rows = compilation.choice, max(stage.rect.rows for stage in compilation.program.stages)
     if choice.prefill == THIN_GEMM:

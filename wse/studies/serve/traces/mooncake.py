@@ -1,7 +1,7 @@
 """Mooncake traces (Qin et al., FAST 2025; github.com/kvcache-ai/Mooncake, FAST25-release).
 
 Each line is a JSON object. Times are in milliseconds. ``hash_ids`` has one number per block of 512
-prompt tokens; equal numbers mean that the prompts are equal up to the end of the block. A block
+prompt tokens; equal numbers mean that the prompts are identical up to the end of the block. A block
 that the prompt does not fill, and the block with the last token of a prompt, cannot be reused:
 at least one token must be read to get the first token of the answer.
 """

@@ -14,7 +14,7 @@ from wse.studies.serve.traces.values import seconds_of, token_count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainCsv:
-    """A format of CSV files with one request per row. Further columns are ignored.
+    """A format of CSV files with one request per row. Other columns are ignored.
 
     Attributes:
         title: Name of the format.

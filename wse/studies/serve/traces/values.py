@@ -19,7 +19,7 @@ def token_count(line: TraceLine, name: str, value: Any, minimum: int = 1) -> int
     Args:
         line: Line of the value, for the message.
         name: Name of the field, for the message.
-        value: A text or a number.
+        value: A string or a number.
         minimum: Smallest allowed number.
 
     Raises:
@@ -42,7 +42,7 @@ def seconds_of(line: TraceLine, name: str, value: Any, unit_s: float = 1.0) -> f
     Args:
         line: Line of the value, for the message.
         name: Name of the field, for the message.
-        value: A text or a number.
+        value: A string or a number.
         unit_s: Unit of the value in seconds.
 
     Raises:

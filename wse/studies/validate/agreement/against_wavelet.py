@@ -1,6 +1,7 @@
 """Comparison of the fabric model with the wavelet reference, which simulates every cycle.
 
-Both time the same random configurations. The cycles may differ; the words per link must be equal.
+Both time the same random configurations. The cycle counts may differ, but the words per link must
+be the same.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
     Args:
         case: The pattern, its mesh and its message size.
-        wafer: Wafer type, which determines the cycles of links, ramps and routers.
+        wafer: Wafer type, which determines the cycles per link, ramp and router.
         software: Software costs of a PE, such as cycles for relaying a message or between two
             operations.
 
@@ -104,7 +105,7 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
     """Time a case with the fast timing model, and return one result per group of patterns.
 
-    The patterns of a group run concurrently, and the groups run one after another.
+    The patterns of a group run concurrently, and the groups run sequentially.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
@@ -198,7 +199,7 @@ def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> A
         on_progress: Called with (finished configurations, total, pattern name).
 
     Returns:
-        The cycles of both models for each configuration, and a summary of the errors.
+        The cycle counts by both models for each configuration, and a summary of the errors.
     """
     wafers = {name: load_wafer(name) for name in GENERATIONS}
     rows: list[AgreementRow] = []

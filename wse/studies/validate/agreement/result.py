@@ -19,7 +19,7 @@ PADDING: Final = 2
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
-    """Cycles of one configuration according to both timing models, with the relative error.
+    """Cycle counts of one configuration by both timing models, with the relative error.
 
     One model is the fast timing model, the other the cycle-by-cycle simulation.
     """
@@ -30,7 +30,7 @@ class AgreementRow(Result):
     rows: Annotated[int, Doc("Rows of PEs.")]
     cols: Annotated[int, Doc("Columns of PEs.")]
     words: Annotated[int, Doc("Words of a message; 0 for whole layers.", "words")]
-    detail: Annotated[str, Doc("Further settings of the configuration, such as a group size or a root.")]
+    detail: Annotated[str, Doc("Additional settings of the configuration, such as a group size or a root.")]
     fast_cycles: Annotated[float, Doc("Cycles that the fabric model gives.", "cycles")]
     wavelet_cycles: Annotated[int, Doc("Cycles that the reference gives.", "cycles")]
     contention_cycles: Annotated[

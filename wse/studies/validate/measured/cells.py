@@ -39,7 +39,8 @@ _SLIP: Final = re.compile(r"\s*([0-9][0-9_.,]*|0x\w*)\s*", re.IGNORECASE)
 def product_sizes(cell: str, place: str) -> dict[str, int]:
     """Parse the matrix sizes M, N and K from a cell such as ``768,64,768``, keyed by letter.
 
-    Individual sizes may be empty. A text with letters, such as ``4096 tokens``, contains no sizes.
+    Individual sizes may be empty. A string with letters, such as ``4096 tokens``, contains no
+    sizes.
 
     Args:
         cell: Text of the cell.
@@ -104,7 +105,7 @@ def read_value(cell: str, place: str) -> float | None:
 
 
 def _number(cell: str) -> float | None:
-    """Convert a text to a number, or return None if it is not a number or contains underscores."""
+    """Convert a string to a number; return None if it is not a number or contains underscores."""
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
@@ -147,7 +148,7 @@ NOT_UTF_8: Final = "\N{REPLACEMENT CHARACTER}"
 """Character in place of bytes that are not UTF-8."""
 
 _TEXTS: Final = ("metric", "unit", "settings")
-"""Columns with texts that contain numbers."""
+"""Text columns that contain numbers."""
 
 _DIGITS: Final = re.compile(r"(?<![\w.])[0-9][0-9,]{12,}")
 _LAYERS: Final = re.compile(r"\s*[0-9]+(\s*-\s*[0-9]+)?(\s*\(.*\))?\s*", re.DOTALL)
@@ -176,7 +177,7 @@ def check_cells(row: Mapping[str, str]) -> InferenceCells:
     """Check all cells of a row and convert the numbers.
 
     Args:
-        row: Texts of the row, keyed by column name.
+        row: Cells of the row, keyed by column name.
     """
     sizes: dict[str, int] = {}
     faults = [f"column {column} is empty; this table needs it" for column in REQUIRED if not row[column].strip()]
@@ -203,10 +204,10 @@ def check_cells(row: Mapping[str, str]) -> InferenceCells:
 
 
 def _text_faults(row: Mapping[str, str], value: float | None) -> list[str]:
-    """Return error messages for the cells of a row that contain a wrong text or a wrong number.
+    """Return error messages for the cells of a row that contain an invalid string or number.
 
     Args:
-        row: Texts of the row, keyed by column name.
+        row: Cells of the row, keyed by column name.
         value: The number in the column ``value``. It may be negative only if the metric is a
             change.
     """
@@ -237,7 +238,7 @@ def _text_faults(row: Mapping[str, str], value: float | None) -> list[str]:
 
 
 def _finite_number(cell: str) -> float | None:
-    """Convert a text to a finite number, or return None if it is not one."""
+    """Convert a string to a finite number, or return None if it is not one."""
     try:
         number = float(cell) if "_" not in cell else math.nan
     except ValueError:
@@ -251,7 +252,7 @@ class CsvRecord:
 
     Attributes:
         line: Line on which the record begins, counted from 1.
-        cells: Texts of the record. Empty if it cannot be parsed.
+        cells: Cells of the record. Empty if it cannot be parsed.
         lines: Number of lines that the record covers.
         problem: Error message of the CSV parser. Empty if the record can be parsed.
     """
@@ -263,7 +264,7 @@ class CsvRecord:
 
 
 class CsvRecords:
-    """Iterator over the records of a CSV text, in order."""
+    """Iterator over the records of CSV data, in order."""
 
     def __init__(self, text: str) -> None:
         self._lines = list(io.StringIO(text, newline=""))

@@ -55,9 +55,9 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
 """Columns of each table type."""
 
 TOLERANT: Final = ("inference",)
-"""Tables of which a wrong row is kept with its fault, instead of refusing the file.
+"""Tables in which an invalid row is kept, with its fault, instead of rejecting the file.
 
-Only the columns `REQUIRED` must be there. The cells of other missing columns count as empty, and
+Only the columns `REQUIRED` must be present. The cells of other missing columns count as empty, and
 unknown columns are ignored."""
 
 ELEMENT_BYTES: Final = {
@@ -75,7 +75,7 @@ class Measurement:
         file: Name of the file, as specified by the user.
         line: Line on which the row begins, counted from 1.
         table: Type of table, a key of `TABLES`, which determines the columns of the file.
-        input: Texts of the row, keyed by column name.
+        input: Cells of the row, keyed by column name.
         measured: The published value. None if the row contains a range or a formula instead of a
             single number.
         sizes: Sizes stated in the row, such as PE rows or matrix sizes, with the same keys as
@@ -126,9 +126,9 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """Measured item: the kernel, or else the model, or else the system and its phase.
+        """Name of the measured item: the phase for rows of the table `inference`, else the kernel.
 
-        For the table `inference`, this is the phase.
+        If no kernel is stated, it is the model or, without a model, the system and its phase.
         """
         if self.table == "inference":
             return self.text("phase")
@@ -175,8 +175,8 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
         file: Name of the file in measurements and error messages.
 
     Raises:
-        BadMeasurements: The text is empty or has an invalid cell. The message states the line, the
-            column and the value.
+        BadMeasurements: The string is empty or has an invalid cell. The message states the line,
+            the column and the value.
         UnknownName: A column is unknown. The message suggests the closest known column.
     """
     records = CsvRecords(text)
@@ -271,7 +271,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
         line: Line on which the row begins.
         table: Type of table, a key of `TABLES`.
         header: Names of the columns.
-        cells: Texts of the row.
+        cells: Cells of the row.
 
     Raises:
         BadMeasurements: A cell is invalid, or there are too few or too many cells.

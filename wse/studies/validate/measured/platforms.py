@@ -1,4 +1,4 @@
-"""The machine and the software profile that the texts of a measurement name."""
+"""The machine and the software profile that the cells of a measurement name."""
 
 from __future__ import annotations
 

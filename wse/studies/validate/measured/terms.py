@@ -29,7 +29,7 @@ The October 2024 release notes mention speculative decoding for the first time
 (news.ycombinator.com, item 41942822)."""
 
 NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"
-"""Whether a measurement states that speculative decoding was off or on, or states nothing."""
+"""Whether a measurement says that speculative decoding was off or on, or does not mention it."""
 
 _MONTH: Final = re.compile(r"\b(20[0-9]{2})(?:-(0[1-9]|1[0-2]))?(?:-[0-9]{2})?\b")
 _BITS: Final = re.compile(r"\b(4|8|16|32)[- ]?bits?\b")
@@ -62,7 +62,7 @@ def earliest_month(m: Measurement, name: str) -> str:
     """Return the earliest month in which a measurement could have been made, such as ``2025-12``.
 
     This is the later of the stated date and the model's release. A year without a month counts as
-    January. A text such as ``n.d. (after 2025-12-30)`` counts as a date.
+    January. A string such as ``n.d. (after 2025-12-30)`` counts as a date.
 
     Args:
         m: The measurement.
@@ -131,7 +131,7 @@ def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
 
 
 def _size(digits: str, kilo: str) -> int:
-    """Convert a text such as "8" or "1,024" to a number of tokens, at least 1.
+    """Convert a string such as "8" or "1,024" to a number of tokens, at least 1.
 
     Args:
         digits: The number, optionally with commas and a fraction.
@@ -141,7 +141,7 @@ def _size(digits: str, kilo: str) -> int:
 
 
 def count(cell: str) -> int | None:
-    """Parse the positive integer in a cell, or return None for any other text."""
+    """Parse the positive integer in a cell, or return None for any other string."""
     return int(cell) or None if _COUNT.fullmatch(cell.strip()) else None
 
 
@@ -232,7 +232,7 @@ def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: s
 
 
 def parallelism_of(m: Measurement) -> Parallelism | None:
-    """Return how a model is distributed over GPUs, or None if the number of GPUs is not stated.
+    """Return how a model is distributed across GPUs, or None if the number of GPUs is not stated.
 
     ``ADP`` in the text stands for data-parallel attention. ``EP`` stands for expert parallelism, in
     which each expert is stored entirely on one GPU.

@@ -1,4 +1,4 @@
-"""Numbers, units and model names in the texts of measurements."""
+"""Parse numbers, units and model names in the cells of measurements."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wse.models.catalogue import CONFIGURATIONS, origins
 from wse.models.configs.config import read_config
 
 LARGEST_NUMBER: Final = 10**12
-"""Largest number that is read from a text. No size or time of a run exceeds it."""
+"""Largest number that is read from a string. No size or time of a run exceeds it."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]+(\.[0-9]+)?|\.[0-9]+")
 
 
 def read_number(text: str | None) -> float | None:
-    """Convert a text to a number, or return None if it is not a number up to `LARGEST_NUMBER`.
+    """Convert a string to a number, or return None if it is not a number up to `LARGEST_NUMBER`.
 
     Commas may separate groups of three digits. A comma or full stop at the end is ignored.
 
@@ -33,7 +33,7 @@ def read_number(text: str | None) -> float | None:
 
 
 def read_whole(text: str | None) -> int | None:
-    """Convert a text to an integer, or return None if it is not one up to `LARGEST_NUMBER`.
+    """Convert a string to an integer, or return None if it is not one up to `LARGEST_NUMBER`.
 
     >>> read_whole("8192,"), read_whole("1.5")
     (8192, None)
@@ -118,10 +118,10 @@ class Shape:
 
 
 def shape_of(text: str) -> Shape | None:
-    """Return the layer sizes of the model named in a text.
+    """Return the layer sizes of the model named in a string.
 
-    The text is the name of the model, or ends with it. The result is None if the model is unknown,
-    has experts, or has feed-forward blocks without a gate.
+    The string is the name of the model, or ends with it. The result is None if the model is
+    unknown, has experts, or has feed-forward blocks without a gate.
 
     >>> shape_of("decode LLaMA3-8B")
     Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
@@ -131,10 +131,10 @@ def shape_of(text: str) -> Shape | None:
 
 
 def configuration_of(text: str) -> str | None:
-    """Return the name of the bundled configuration for the model named in a text.
+    """Return the name of the bundled configuration for the model named in a string.
 
-    The text is the name of the model, or ends with it. Case, spaces, punctuation, and words such as
-    ``instruct`` and ``chat`` are ignored. Models with identical layers share a configuration. If
+    The string is the name of the model, or ends with it. Case, spaces, punctuation, and words such
+    as ``instruct`` and ``chat`` are ignored. Models with identical layers share a configuration. If
     several names match, the longest name is used. The result is None if no name matches.
 
     >>> configuration_of("Llama-3.1-8B-Instruct")

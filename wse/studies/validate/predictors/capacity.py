@@ -44,7 +44,7 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
     """Compare the wafer counts that publications state with the minimum on which each model fits.
 
     Args:
-        rows: Measurements. Rows that do not describe services, or that state no wafer count, are
+        rows: Measurements. Rows that do not describe services, or do not state a wafer count, are
             skipped.
 
     Returns:

@@ -1,8 +1,8 @@
 """Predictor of serving benchmarks on GPUs, based on the pass model in `wse.serving.gpus`.
 
-A new user starts as soon as another one has finished (closed loop), so prompts are read while other
-users decode. In LLM-Inference-Bench, by contrast, all users start together, and all prompts are
-read first. Users whose KV caches do not fit wait until others have finished.
+A new user starts as soon as another one has finished (closed loop), so prompts are processed while
+other users decode. In LLM-Inference-Bench, by contrast, all users start together, and all prompts
+are read first. Users whose KV caches do not fit wait until others have finished.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ServingRow:
         weights: Name of the number format of the weights.
         gpu: Name of the GPU.
         stack: Name of the serving stack (software that serves models).
-        parallelism: How the model is distributed over GPUs.
+        parallelism: How the model is distributed across GPUs.
         users: Number of users in flight.
         prompt: Number of tokens per prompt.
         new: Number of tokens generated per user.
@@ -98,7 +98,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def serving_row(m: Measurement) -> ServingRow | Prediction | None:
-    """Parse the conditions of a serving benchmark on GPUs from the texts of its row.
+    """Parse the conditions of a serving benchmark on GPUs from the cells of its row.
 
     Returns:
         The conditions, or a Prediction with the reason if they are not all known. None if something
@@ -204,7 +204,7 @@ class _Load:
         mixed: Roofline of a pass that also reads a prompt, or several prompts if there is more than
             one per pass on average.
         mixed_share: Fraction of passes that are mixed. 0 if all users start together.
-        reading: Roofline of a pass that reads the prompts of all users.
+        reading: Roofline of a pass that processes the prompts of all users.
     """
 
     server: GpuServer
@@ -225,7 +225,7 @@ class _Load:
         return self.server.time_of(roofline, stack).total_s
 
     def read_s(self, stack: StackSpec, users: int) -> float:
-        """Return how long a pass that reads the prompts of ``users`` users takes, in seconds."""
+        """Return the seconds of a pass that processes the prompts of ``users`` users."""
         prompts = [Tokens(users=users, new=self.row.prompt, context=0)]
         return self.seconds(self.reading if users == self.users else self.server.roofline(prompts), stack)
 
@@ -241,7 +241,7 @@ class _Load:
         """Return the number of tokens generated per second for all users.
 
         The time of a request includes prefill and decoding. If all users start together, each user
-        waits until all prompts are read; otherwise, only until its own prompt is read.
+        waits until all prompts are processed; otherwise, only until its own prompt is processed.
 
         Args:
             stack: Constants of the serving stack.

@@ -122,7 +122,7 @@ class _Path:
     def message(self) -> float | None:
         """Return the cycles from the dispatch of a send to the end of the receive at the other PE.
 
-        Return None if the measurement states no path or no message size.
+        Return None if the measurement does not specify the path or the message size.
         """
         if self.row.words is None or not self.hops:
             return None
@@ -131,17 +131,17 @@ class _Path:
         return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, schedule)
 
     def message_with_counter_reads(self) -> float | None:
-        """Return the cycles of a message, including reads of the cycle counter before and after it.
+        """Return the result of `message` plus the cycles for reading the cycle counter twice.
 
-        Return None if the measurement states no path or no message size.
+        Return None if the measurement does not specify the path or the message size.
         """
         time = self.message()
         return None if time is None else time + COUNTER_READ_CYCLES
 
     def silicon_message(self) -> float | None:
-        """Return the cycles of a message on silicon, as measured by the counters of the two PEs.
+        """Return how many cycles a message takes on silicon, measured by the counters of both PEs.
 
-        Return None if the measurement states no path.
+        Return None if the measurement does not specify the path.
         """
         if not self.hops:
             return None

@@ -120,7 +120,7 @@ _N_ELEMENTS: Final = re.compile(r"cycles dsd ([0-9]{1,7})-element (int16|f16|f32
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the rate, set-up time or cycles of a vector operation on one PE.
+    """Predict the rate, set-up time or cycle count of a vector operation on one PE.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else

@@ -149,8 +149,9 @@ class ServiceEstimate:
     Attributes:
         values: Values of the metrics in `METRICS`, in the same order, without speculative decoding.
         fits: Whether the model fits in SRAM.
-        gain: Factor by which drafts increase tokens per second; 1 without drafts.
-        tokens_per_pass: Mean number of tokens that a verification pass yields; 1 without drafts.
+        gain: Factor by which drafts increase tokens per second; 1 without speculative decoding.
+        tokens_per_pass: Mean number of tokens that a verification pass yields; 1 without
+            speculative decoding.
         bound_ratio: Cycles per token divided by their lower bound; 1 if there is no bound.
     """
 

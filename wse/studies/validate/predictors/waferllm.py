@@ -1,6 +1,6 @@
 """Predictor of WaferLLM's published results for language models on one wafer.
 
-The published tokens per second are computed from the measured cycles of one layer, the number of
+The published tokens per second are computed from the measured cycles per layer, the number of
 layers, and an assumed clock of 1.1 GHz. For a whole request, the generated tokens are divided by
 the time of prefill and decode, each on the grid that suits it best. Source: He et al., OSDI 2025,
 arXiv 2502.04563.
@@ -31,8 +31,7 @@ CLOCK_HZ: Final = 1.1e9
 """Clock frequency that the source uses to convert cycles to seconds, for both generations."""
 
 TOKENS: Final = 4096
-"""Number of prompt tokens and cached tokens if a measurement states none, as in the source's
-tables."""
+"""Prompt and cached tokens of measurements that do not specify them, from the source's tables."""
 
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
 """Sides of the squares on which the source ran prefill and decode of whole requests (section

@@ -1,16 +1,16 @@
-"""Combination of equal rows. Most layers of a model cost the same and are reported together.
+"""Combination of equivalent rows. Most layers of a model cost the same and are reported together.
 
 Rows are equal if they belong to the same phase and the same op within its layer (``gate_up`` of
 ``layers.3.gate_up``), and if their cycles over the run are equal *for each cause*, to the cycle.
-Equal steps must also have the same kernel or pattern and the same number of executions.
+Equivalent steps must also have the same kernel or pattern and the same number of executions.
 
-There is no tolerance. Layers that were compiled for equal regions cost exactly the same, because
-each class of steps is timed only once. Any difference, however small, is due to another region,
-another neighbour or a window over the cache, and that is what a reader looks for. The length of the
-cache makes no difference: cycles are summed over all tokens, and all layers process the same
-tokens.
+There is no tolerance. Layers that were compiled for identical regions cost exactly the same,
+because each class of steps is timed only once. Any difference, however small, is due to another
+region, another neighbour or a window over the cache, and that is what a reader looks for. The
+length of the cache makes no difference: cycles are summed over all tokens, and all layers process
+the same tokens.
 
-Words and hops may differ between equal rows. They depend on which rows of PEs store the cache,
+Words and hops may differ between equivalent rows. They depend on which rows of PEs store the cache,
 which does not affect the cycles.
 """
 
@@ -99,12 +99,12 @@ class OpNumbers:
 
 
 def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Combine equal steps into one row, usually the same step in several layers.
+    """Combine equivalent steps into one row, usually the same step in several layers.
 
     Steps are equal if they have the same phase, op within the layer, kernel and number of
     executions, and the same cycles for each cause, such as hops. The function proceeds as follows:
 
-    1. Group the equal steps, and find the step of each group that starts first.
+    1. Group the equivalent steps, and find the step of each group that starts first.
     2. Order the groups by their costliest step, as the steps of ``sums`` are ordered.
     3. Sum executions, cycles, words and hops over each group. All other columns are taken from the
        group's first step.

@@ -67,7 +67,7 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View of the cycles of each phase, divided into groups such as ops, layers or causes.
+    """View that divides the cycles of each phase into groups such as ops, layers or causes.
 
     ``groups`` contains the groups of all phases, with the largest of each phase first.
     """
@@ -100,7 +100,7 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
-    """Return the cycles of each phase, divided into groups with the largest group first.
+    """Break down the cycle count of each phase into groups with the largest group first.
 
     Args:
         sums: Steps of a trace.
@@ -130,7 +130,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each op in each phase, combining equal ops of different layers."""
+    """Yield a group for each op in each phase, combining equivalent ops of different layers."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -204,18 +204,18 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
+    """Yield a group for each cause, with the op in which this cause accounts for the most cycles.
 
     To find that op, the cycles of corresponding ops of all layers are added up. The groups have no
-    words or hops, because words belong to whole steps, and the cycles of a step can have several
-    causes.
+    words or hops, because words belong to whole steps, and the cycles spent in a step can have
+    several causes.
     """
     ops = OpNumbers(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, with the op that has the most cycles of this cause.
+    """Yield a group for each cause, with the op in which this cause accounts for the most cycles.
 
     In contrast to `_causes`, each op of each layer is considered separately.
     """

@@ -1,7 +1,7 @@
 """Cycles by kind of op, such as ``norm``, for the page of a trace and ``wse inspect --by kind``.
 
-A kind consists of sets of equal ops of different layers, and the steps of such a set are summed by
-kernel or communication pattern.
+A kind consists of sets of equivalent ops of different layers, and the steps of such a set are
+summed by kernel or communication pattern.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles that a set of equal ops spends on one kernel or communication pattern.
+    """Total cycles that a set of equivalent ops spends on one kernel or communication pattern.
 
     Each step of an op runs either a kernel on the PEs or a communication pattern between them.
     """
@@ -54,8 +54,8 @@ class KernelCycles(PartCycles):
 class EqualOps(PartCycles):
     """Ops of several layers that are reported in one row, because their names and cycles are equal.
 
-    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if the cycles of each
-    cause are equal in both layers. The cycles in the row are the sum over all of these ops.
+    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if the cycle count of
+    each cause are equal in both layers. The cycles in the row are the sum over all of these ops.
     """
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
@@ -70,7 +70,7 @@ class EqualOps(PartCycles):
 class OpKind(PartCycles):
     """All ops of one kind, such as ``norm``, with their total cycles in one phase.
 
-    ``ops`` divides them into sets of equal ops, with the costliest first.
+    ``ops`` divides them into sets of equivalent ops, with the costliest first.
     """
 
     kind: Annotated[str, Doc("what the ops do; empty for steps without an op")]
@@ -82,7 +82,7 @@ class OpKind(PartCycles):
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
     """Return the op kinds of each phase that ran, sorted by decreasing cycles.
 
-    The keys are phase names. Kinds with neither cycles nor words are omitted. Equal ops are
+    The keys are phase names. Kinds with neither cycles nor words are omitted. Equivalent ops are
     combined (``wse.tracing.query.costs.folds``).
     """
     ops = OpNumbers(sums.trace)
@@ -92,11 +92,11 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the total cycles of each kind of op, such as ``norm``, in one phase.
+    """Return the total cycle count of each kind of op, such as ``norm``, in one phase.
 
     The kinds are sorted by decreasing cycles.
 
-    1. Group equal ops, omitting ops with neither cycles nor words.
+    1. Group equivalent ops, omitting ops with neither cycles nor words.
     2. Sum cycles and traffic over each group, and over the group's steps for each kernel or
        pattern.
     3. Combine the groups of the same kind.
@@ -151,7 +151,7 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the cycles of each set of equal ops, broken down by kernel or communication pattern.
+    """Break down the cycle count of each set of equivalent ops by kernel or communication pattern.
 
     Args:
         sums: Steps of a trace.

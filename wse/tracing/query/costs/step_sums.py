@@ -20,9 +20,9 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
     All cycle fractions in ``wse inspect`` and on the page of a trace use this definition.
 
     Args:
-        cycles: Cycles of some steps of the phase, either over the run or per pass on average.
-        phase_cycles: Cycles of all steps of the phase, including steps without an op, either over
-            the run or per pass on average.
+        cycles: Cycle count of some steps of the phase, either over the run or per pass on average.
+        phase_cycles: Cycle count of all steps of the phase, including steps without an op, either
+            over the run or per pass on average.
     """
     return cycles / phase_cycles if phase_cycles else 0.0
 

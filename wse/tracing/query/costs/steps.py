@@ -30,7 +30,7 @@ ORDERS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Result):
-    """Step in one phase, or several equal steps combined, summed over the run.
+    """Step in one phase, or several equivalent steps combined, summed over the run.
 
     A step is one kernel on a rectangle of PEs, or one transfer of words. If steps are combined, the
     rectangle and the stage belong to the step that started first.
@@ -89,8 +89,8 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
         sums: Steps of a trace.
         order: Key of ``ORDERS``. "start" is ascending, all other orders are descending.
         top: Maximum number of steps, or None for all.
-        each_layer: True to return every step. False to combine equal steps, usually the same step
-            of several layers, into one row (``wse.tracing.query.costs.folds``).
+        each_layer: True to return every step. False to combine equivalent steps, usually the same
+            step of several layers, into one row (``wse.tracing.query.costs.folds``).
     """
     columns, layers = _each_step(sums) if each_layer else fold_steps(sums)
     names, ops = sums.trace.texts("strings/names"), sums.trace.texts("graph/ops/name")
@@ -103,7 +103,7 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return the table of all steps, in which equal steps are not combined.
+    """Return the table of all steps, in which equivalent steps are not combined.
 
     Returns:
         The columns, keyed by name, such as ``cycles`` and ``count`` (always 1); and the layer of

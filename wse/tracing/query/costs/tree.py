@@ -18,7 +18,7 @@ from wse_traces.schema import PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class OpCycles(Result):
-    """Cycles of one op in each phase, averaged over the phase's passes.
+    """Cycle count of one op in each phase, averaged over the phase's passes.
 
     A prefill pass reads one chunk of a prompt. A decode pass generates one token for each user.
     """
@@ -64,7 +64,7 @@ class TreeView(View):
 
 
 class KindTotal(NamedTuple):
-    """Cycles of all ops of one kind in one phase, averaged over the phase's passes.
+    """Cycle count of all ops of one kind in one phase, averaged over the phase's passes.
 
     Attributes:
         kind: Name of the kind, such as "norm".

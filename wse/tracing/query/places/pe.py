@@ -203,7 +203,7 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
     The wafer is None if the text does not name one.
 
     Raises:
-        BadInput: The text has neither of these forms.
+        BadInput: The string has neither of these forms.
     """
     match = _PLACE.fullmatch(text.strip())
     if match is None:

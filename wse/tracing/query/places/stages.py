@@ -74,7 +74,7 @@ def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def layers_text(first: int, last: int) -> str:
-    """Return the layers of a stage as text. A negative first layer means that there are none.
+    """Format the layers of a stage. A negative first layer means that there are none.
 
     >>> layers_text(-1, -1), layers_text(2, 2), layers_text(0, 4)
     ('no layer', 'layer 2', 'layers 0 to 4')

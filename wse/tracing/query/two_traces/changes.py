@@ -56,10 +56,10 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Result):
-    """Quantity that differs between two runs, such as the cycles of an op, with both amounts.
+    """Quantity that differs between two runs, such as the cycle count of an op, with both amounts.
 
-    A change can represent several equal changes in different layers. The amounts are then the sums
-    over these changes.
+    A change can represent several identical changes in different layers. The amounts are then the
+    sums over these changes.
     """
 
     kind: Annotated[str, Doc("kind of amount, such as `cause` or `traffic`")]
@@ -139,7 +139,7 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
 
 
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
-    """Combine equal changes of several layers or ops.
+    """Combine identical changes of several layers or ops.
 
     Op changes are equal if the ops have the same name within their layers and the same amounts in
     both runs. Layer changes are equal if the amounts are the same in both runs. The result is
@@ -155,7 +155,7 @@ def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
 
 
 def _combine(equal: Sequence[Change]) -> Change:
-    """Combine equal changes of different layers into one change, adding up their amounts."""
+    """Combine identical changes of different layers into one change, adding up their amounts."""
     change = equal[0]
     if change.layer is None:
         return change
@@ -172,7 +172,7 @@ def _combine(equal: Sequence[Change]) -> Change:
 
 
 def _shared_name(change: Change) -> str:
-    """Return the name that equal changes have in common.
+    """Return the name that combined changes have in common.
 
     It is the op name without its layer, or "layer" if a whole layer changed.
     """

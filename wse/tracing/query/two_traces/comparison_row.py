@@ -24,9 +24,10 @@ class ComparisonRow(Result):
     For an impossible combination, only ``mapping``, ``wafers`` and ``reason`` are set.
 
     - ``tokens_per_s_per_user`` is the rate of a user whose batch is alone on the machine.
-    - ``tokens_per_s`` is the combined rate of all batches in flight. Joules and dollars per token
-      apply to this rate.
-    - Traffic per token is the traffic of one token of each user of a batch.
+    - ``tokens_per_s`` is the combined rate of all batches in flight. Energy and cost per token are
+      computed at this rate.
+    - Traffic per token is the traffic of one decode pass, which generates a token for each user of
+      the batch.
     """
 
     trace: Annotated[str | None, Doc("file, if the row is of a traced run")] = None
@@ -63,10 +64,10 @@ class ComparisonRow(Result):
     ttft_s: Annotated[float | None, Doc("time to first token if one prompt is alone on the machine", "s")] = None
     mesh_hops_per_token: Annotated[float | None, Doc("hops of 32-bit words over links between PEs")] = None
     wafer_link_bytes_per_token: Annotated[
-        float | None, Doc("bytes between wafers for one token of each user of a batch", "B")
+        float | None, Doc("bytes between wafers per decode pass (one token for each user of a batch)", "B")
     ] = None
     host_bytes_per_token: Annotated[
-        float | None, Doc("bytes from and to the host for one token of each user of a batch", "B")
+        float | None, Doc("bytes from and to the host per decode pass (one token for each user of a batch)", "B")
     ] = None
     crossing_fraction: Annotated[float | None, Doc("fraction of the time of a token spent between wafers")] = None
     prefill_crossing_fraction: Annotated[float | None, Doc("fraction of the time of a prompt spent between wafers")] = (
@@ -103,7 +104,7 @@ class ComparisonRow(Result):
 
     @property
     def layout(self) -> str:
-        """Requested mapping as text, with the objective for which its layout was chosen.
+        """Requested mapping, with the objective for which its layout was chosen.
 
         The objective is throughput or the speed for a number of users. The default objective, the
         latency of one user, is not mentioned.
@@ -112,9 +113,9 @@ class ComparisonRow(Result):
 
     @property
     def purpose(self) -> str:
-        """Objective for which the layout was chosen, as a text such as " for throughput".
+        """Objective for which the layout was chosen, as a phrase such as " for throughput".
 
-        The text is "" for the default objective, which is the latency of one user.
+        It is "" for the default objective, which is the latency of one user.
         """
         return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
 
@@ -238,6 +239,6 @@ def _users(streams: StreamLimits) -> str:
 
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:
-    """Return the cycles of one cause as a fraction of all cycles, or 0 if there are no cycles."""
+    """Return the fraction of all cycles that are due to one cause, or 0 if there are no cycles."""
     total = sum(by.values())
     return by[cause] / total if total else 0.0

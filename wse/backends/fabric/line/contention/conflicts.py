@@ -79,7 +79,7 @@ def find_conflicts(
     Args:
         pieces: Pieces of the plan for which conflicts are returned.
         other_pieces: Pieces of a plan that runs at the same time. With ``same_plan``, ``pieces``.
-        costs: Cycles of hops and relays, and how many words can wait there.
+        costs: Cycles per hop and per relay, and how many words can wait there.
         same_plan: Whether both plans are the same. In that case, only conflicts with earlier pieces
             count. Two pieces that the main thread of one PE processes never conflict, because the
             thread processes them sequentially.
@@ -134,7 +134,7 @@ def _single_message_conflicts(
         pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
         other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
         resource: int64 ``[n]``: type of link or ramp of each pair.
-        costs: Cycles of hops and relays, and how many words can wait there.
+        costs: Cycles per hop and per relay, and how many words can wait there.
 
     Returns:
         One item per pair.
@@ -161,7 +161,7 @@ def _multi_message_conflicts(
         pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
         other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
         resource: int64 ``[n]``: type of link or ramp of each pair.
-        costs: Cycles of hops and relays, and how many words can wait there.
+        costs: Cycles per hop and per relay, and how many words can wait there.
     """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
@@ -221,7 +221,7 @@ def _offsets(
         numbers: int64 ``[n]`` or one index: piece of each message.
         source, place: int64 ``[..., n]``: source of each message, and the PE.
         resource: Type of the link or ramp that the words use at the PE.
-        costs: Cycles of hops and relays, and how many words can wait there.
+        costs: Cycles per hop and per relay, and how many words can wait there.
 
     Returns:
         Number of cycles from the source until the words use the link or ramp, and number of words

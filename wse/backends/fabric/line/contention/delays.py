@@ -20,7 +20,7 @@ of the messages. The delay of a stream follows these rules:
    arrives later than that stream by some lag, and is delayed by up to half of the lag in addition.
 5. If several other streams are on one link, the words of all of them count as delay, except that
    the pauses of one of them can be used (`delay_cycles`). Streams are added in order of their
-   arrival, and each further one finds this stream lengthened by the delays so far. The set of
+   arrival, and each later one finds this stream lengthened by the delays so far. The set of
    competing streams is fixed beforehand: it excludes streams that arrive after this stream would
    end without delays.
 """
@@ -132,17 +132,17 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return the departure cycle of the first word that can meet a word of the contender.
+    """Return the cycle in which a stream sends the first word that may be delayed by a competitor.
 
-    In this cycle, the word leaves the source of the stream. It meets the words of the contender
-    later, at the first PE of the range that both streams use.
+    The word may be delayed at the first PE that both streams pass. The result is the earlier cycle
+    in which the word leaves the source of its own stream.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
-    """Return by how many cycles a stream is delayed, and how many streams share its busiest place.
+    """Return how many cycles a stream is delayed, and how many streams share its busiest place.
 
     Several competitors may use the same place of the line. The delay is computed for each place,
     and the maximum counts. At a place with one competitor, the stream can send in the cycles in
@@ -198,18 +198,18 @@ class _Place(NamedTuple):
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    If the stream consists of words of the contender (the other stream) that a relay has sent on
-    (``feeds``), it arrives later than the contender by some lag, and up to half of the lag is added
-    to its delay. The reason is that a delay of the contender causes gaps in the stream. The
-    contender's own later words fill the gaps, until the words in transit amount to half of the lag.
-    After the contender has ended, these words still arrive at half the rate.
+    If the stream consists of words of the other stream that a relay has sent on (``feeds``), it
+    arrives later than the other stream by some lag, and up to half of the lag is added to its
+    delay. The reason is that a delay of the other stream causes gaps in this stream. Later words of
+    the other stream fill the gaps, until the words in transit amount to half of the lag. After the
+    other stream has ended, these words still arrive at half the rate.
 
     Args:
         window: Time window of the stream at its source.
         contender: The other stream, with the places that both use.
 
     Returns:
-        The effect on the stream, and the effect on the contender.
+        The effect on the stream, and the effect on the other stream.
     """
     worst_case = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
     rate, other_rate, other_pace = window.rate, contender.window.rate, contender.window.pace

@@ -34,7 +34,7 @@ _LAYERS: Final = re.compile(r"\(?([0-9]+) layers", re.IGNORECASE)
 
 
 def predict_layer(m: Measurement) -> Prediction | None:
-    """Predict the cycles of attention, of feed-forward, or of the waits between them.
+    """Predict how many cycles are spent in attention or feed-forward, or waiting between them.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -74,7 +74,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_pa
 
 
 def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Prediction:
-    """Predict the cycles of attention, feed-forward or both, in one layer or in several layers."""
+    """Predict how many cycles attention, feed-forward or both take in one or several layers."""
     metric, texts = m.text("metric"), f"{m.text('metric')} {m.text('remark_trust')}"
     is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
     if _WITH_BOUNDARY.search(texts) and not is_timed_part:
@@ -92,7 +92,7 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
 
 
 def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
-    """Return the function that computes the cycles of the part of a layer named by a metric.
+    """Return the function that computes the cycle count of the part of a layer named by a metric.
 
     If the metric names no part, this is the whole layer.
 

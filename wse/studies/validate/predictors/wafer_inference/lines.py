@@ -1,4 +1,4 @@
-"""Readers of message sizes in measurements of multicasts, all-reduces, host messages etc."""
+"""Parse message sizes in measurements of multicasts, all-reduces and host messages."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def stored_words(m: Measurement) -> StoredWords | None:
 def ring_bytes(m: Measurement) -> float | None:
     """Return the size in bytes of a message from the host through a wafer and back.
 
-    Of a stated range of sizes, this is the largest one. None if the metric states no size.
+    If the metric states a range of sizes, this is the largest. None if it states no size.
     """
     sizes = _SIZE.findall(m.text("metric"))
     if not sizes or "ring" not in m.text("metric"):

@@ -154,7 +154,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
 def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory | str:
     """Return the SRAM use of the PE that a measurement describes.
 
-    If the measurement does not describe a known type of PE, return the reason as a text.
+    If the measurement does not describe a known type of PE, return the reason as a string.
     """
     metric = m.text("metric")
     is_shared_model = shares_blocks(m)

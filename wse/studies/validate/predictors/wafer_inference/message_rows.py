@@ -81,7 +81,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
         m: The measurement.
         layer: Timing model.
         is_cast: True if the operation casts elements, False if it receives words.
-        stated_words: Number of words or elements, as text from the metric.
+        stated_words: Number of words or elements, as a string from the metric.
     """
     words = read_whole(stated_words)
     if words is None:
@@ -94,7 +94,7 @@ def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_wo
 def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
     """Return how many cycles it takes until all PEs of a column have stored and reloaded words.
 
-    The PEs do this one after another.
+    The PEs do this sequentially.
     """
     costs = layer.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles

@@ -88,7 +88,7 @@ class _PhaseSum:
     negative_parts: frozenset[Part]
 
     def cycles(self, layer: LayerTime, shard: Shard) -> float:
-        """Return the cycles of the positive parts minus the cycles of the negative parts."""
+        """Return the cycle count of the positive parts minus that of the negative parts."""
         positive_cycles, negative_cycles = (
             _cycles_of(parts, layer, shard) for parts in (self.positive_parts, self.negative_parts)
         )
@@ -96,7 +96,7 @@ class _PhaseSum:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of one or several steps of a layer.
+    """Predict how many cycles are spent in one or several steps of a layer.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -148,7 +148,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
     """Return the steps of a layer in a sum such as "score + softmax", or why it cannot be parsed.
 
     Args:
-        text: The sum, without texts in parentheses.
+        text: The sum, without the parts in parentheses.
         last_step: Step to which an all-reduce belongs, if no step is named before it.
     """
     parts: set[Part] = set()
@@ -177,7 +177,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
 
 
 def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
-    """Return the total cycles of steps and parts of steps.
+    """Return the total cycle count of some steps and parts of steps.
 
     A part of a step is ignored if the whole step is in the set as well.
     """

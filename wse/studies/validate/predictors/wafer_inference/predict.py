@@ -48,7 +48,7 @@ _NOT_MODELLED: Final = tuple(
         (r"^hop:", "a message or an operation that is not described"),
     )
 )
-"""Patterns of "phase: metric" texts of measurements without a predictor, with the reasons."""
+"""Patterns of "phase: metric" strings of measurements without a predictor, with the reasons."""
 
 
 def predict(m: Measurement) -> Prediction | None:

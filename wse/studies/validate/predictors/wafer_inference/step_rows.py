@@ -64,7 +64,7 @@ _PER_SEQUENCE: Final = re.compile(r"\bper (batch element|sequence|user)\b", re.I
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict the cycles of decode steps.
+    """Predict the cycle count of decode steps.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -118,7 +118,7 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
     """Return the cycles per token of a run.
 
     Forced tokens are known in advance, so they are pipelined through the stages. Free tokens are
-    generated one after another. If logits are computed for every forced token, the output head is
+    generated sequentially. If logits are computed for every forced token, the output head is
     one of the pipeline stages.
     """
     metric = m.text("metric")
@@ -135,7 +135,7 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
 
 
 def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
-    """Return the additional cycles of a step in which all-reduces were padded with extra words.
+    """Return how many more cycles a step takes if its all-reduces are padded with extra words.
 
     The settings of the measurement state two numbers of extra words: the first for the all-reduce
     of the output projection along rows, the second for that of the attention output along columns.
@@ -154,7 +154,7 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
 
 
 def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int, free: int) -> Prediction:
-    """Predict the time of a request: known tokens are pipelined, then further tokens are generated.
+    """Predict the time of a request: known tokens are pipelined, then more tokens are generated.
 
     Args:
         m: The measurement.
@@ -174,7 +174,7 @@ def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_
 
 
 def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.Match[str] | None) -> Prediction:
-    """Predict the total cycles of several consecutive decode steps.
+    """Predict the total cycle count of several consecutive decode steps.
 
     Args:
         m: The measurement.

@@ -106,7 +106,7 @@ class DescribedRun:
 def described_run(m: Measurement) -> DescribedRun | str:
     """Return the run that a measurement describes.
 
-    If required information is missing, the result is a text that states what is missing.
+    If required information is missing, the result is a message that states what is missing.
     """
     model = dimensions_of(m.text("model"))
     if model is None:
@@ -180,7 +180,7 @@ def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: in
 def max_layers(m: Measurement) -> int | None:
     """Return the number of layers in the fullest block, or None if it is not stated.
 
-    Of a stated range, this is the upper end.
+    If a range is stated, its upper end is returned.
     """
     numbers = re.findall(r"[0-9]+", m.text("layers_per_stage").partition("(")[0])
     return max((read_whole(number) or 0 for number in numbers), default=0) or None
@@ -221,8 +221,8 @@ def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
 class Shard:
     """Sizes of the tensors on one PE of a block, a rectangle of PEs that decodes tokens.
 
-    The hidden vector is distributed over rows and copied along columns. Heads are distributed over
-    columns, and cached positions round-robin over rows.
+    The hidden vector is distributed across rows and copied along columns. Heads are distributed
+    across columns, and cached positions round-robin over rows.
 
     Attributes:
         model: Sizes of the model.
@@ -245,7 +245,7 @@ class Shard:
     def hidden(self) -> int:
         """Number of elements of the hidden vector on each PE.
 
-        The vector is distributed over the rows of the block.
+        The vector is distributed across the rows of the block.
         """
         return math.ceil(self.model.hidden / self.rows)
 
@@ -261,7 +261,7 @@ class Shard:
     def keys(self) -> int:
         """Number of elements of each cached key vector that a PE stores.
 
-        The keys of all heads are distributed over the columns of the block.
+        The keys of all heads are distributed across the columns of the block.
         """
         return math.ceil(self.model.kv_size / self.cols)
 

@@ -92,7 +92,7 @@ def chunk_tokens(m: Measurement) -> int | None:
 def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: int) -> KernelWork | None:
     """Return the vector operations of one call of a prefill kernel, or None if it is unknown.
 
-    Tokens are distributed over PE columns, and the values of a vector over PE rows.
+    Tokens are distributed across PE columns, and the values of a vector over PE rows.
 
     Args:
         metric: Metric in lower case, which begins with the name of the kernel.

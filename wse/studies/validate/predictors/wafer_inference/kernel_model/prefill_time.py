@@ -1,9 +1,9 @@
-"""Cycles of prefill: chunks of a prompt pass through the blocks of PEs, which store the layers.
+"""Cycle count of prefill: prompt chunks pass through the blocks of PEs that store the layers.
 
-Tokens are distributed over columns and the values of a vector over rows. A matrix product takes one
-step for each row of the block. In a step, a PE multiplies one tile of weights with its tokens, and
-then shifts weights and activations to its neighbours. A chunk attends to itself and to all earlier
-chunks. For each of them, first keys and then values are shifted by one PE per step.
+Tokens are distributed across columns and the values of a vector over rows. A matrix product takes
+one step for each row of the block. In a step, a PE multiplies one tile of weights with its tokens,
+and then shifts weights and activations to its neighbours. A chunk attends to itself and to all
+earlier chunks. For each of them, first keys and then values are shifted by one PE per step.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PrefillRun:
     def tokens(self) -> int:
         """Number of tokens of each chunk that one PE processes.
 
-        A chunk is distributed over the PE columns, and small chunks are padded.
+        A chunk is distributed across the PE columns, and small chunks are padded.
         """
         return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
 
@@ -87,9 +87,9 @@ class PrefillTime:
     def cycles(self, run: PrefillRun) -> float:
         """Return how many cycles the prefill of a prompt takes.
 
-        The prompt is read in chunks, which form a pipeline through the blocks of PEs. The result is
-        the time of the first chunk in all layers, plus one interval per further chunk. The interval
-        is the time that two neighbouring blocks need for that chunk.
+        The prompt is processed in chunks, which form a pipeline through the blocks of PEs. The
+        result is the time of the first chunk in all layers, plus one interval per subsequent chunk.
+        The interval is the time that two neighbouring blocks need for that chunk.
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
@@ -117,7 +117,7 @@ class PrefillTime:
         return (run.rows + 1) * (body + PRODUCTS * shift + weights)
 
     def local_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles of a layer's norms, rotary embeddings and SiLU.
+        """Return the cycles spent on a layer's norms, rotary embeddings and SiLU.
 
         The reduces of the norms are included.
         """

@@ -28,9 +28,9 @@ def in_unit(m: Measurement, cycles: float, clock_hz: float) -> float | None:
     None is also returned for a clock that is not a positive number.
 
     Args:
-        m: The measurement. If its unit or metric states a clock, that clock is used.
+        m: The measurement. If its unit or metric specifies a clock, that clock is used.
         cycles: The duration in cycles.
-        clock_hz: Clock to use if the measurement states none.
+        clock_hz: Clock to use if the measurement does not specify one.
     """
     unit = m.text("unit").strip().lower()
     match = _CLOCK.search(unit) or _CLOCK.search(m.text("metric"))

@@ -1,4 +1,4 @@
-"""Cycles of collectives along a line of PEs: grouped reduces, multicasts and all-reduces.
+"""Cycle counts of collectives along a line of PEs: grouped reduces, multicasts and all-reduces.
 
 The PEs' compute engines execute a reduce, first in groups of neighbouring PEs and then along the
 roots of the groups. The fabric model of a line times its messages. Routers copy the sum to all PEs.
@@ -29,10 +29,10 @@ OPERATION_GAP_CYCLES: Final = 2
 def all_reduce_cycles(
     wafer: WaferSpec, costs: ComputeEngineCosts, pes: int, words: int, group: int = GROUP_PES
 ) -> float:
-    """Return the cycles of an all-reduce along a line: a reduce, then a multicast of the sum.
+    """Return how many cycles an all-reduce along a line takes: a reduce and a multicast of the sum.
 
     Args:
-        wafer: Wafer type, which determines the cycles of hops and ramps.
+        wafer: Wafer type, which determines the cycles per hop and per ramp.
         costs: Costs of messages in the software of the wafer.
         pes: PEs on the line.
         words: 32-bit words on each PE.
@@ -45,7 +45,7 @@ def all_reduce_cycles(
 
 
 def multicast_cycles(costs: ComputeEngineCosts, receivers: int, words: float) -> float:
-    """Return the cycles of a multicast along a line of PEs, which the routers forward.
+    """Return how many cycles a multicast along a line takes if the routers forward the words.
 
     Args:
         costs: Costs of messages.
@@ -56,12 +56,12 @@ def multicast_cycles(costs: ComputeEngineCosts, receivers: int, words: float) ->
 
 
 def reduce_cycles(wafer: WaferSpec, costs: ComputeEngineCosts, pes: int, words: int, group: int = GROUP_PES) -> float:
-    """Return the cycles of a reduce that adds up the words of a line of PEs in its middle.
+    """Return how many cycles a reduce takes that adds up the words of a line on its middle PE.
 
     Each group of PEs first adds up its words. Then the sums of the groups are added up.
 
     Args:
-        wafer: Wafer type, which determines the cycles of hops and ramps.
+        wafer: Wafer type, which determines the cycles per hop and per ramp.
         costs: Costs of messages in the software of the wafer.
         pes: PEs on the line.
         words: 32-bit words on each PE.

@@ -1,4 +1,4 @@
-"""Cycles of a decode step: embedding, the steps of layers, transfers between rows, output."""
+"""Cycle count of a decode step: embedding, the steps of layers, transfers between rows, output."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LayerTime:
         return self.cycles(FEED_FORWARD, shard)
 
     def cycles(self, steps: Iterable[Step], shard: Shard) -> float:
-        """Return the total cycles of steps that run one after the other.
+        """Return the total cycle count of steps that run sequentially.
 
         Args:
             steps: Steps of a layer.
@@ -57,10 +57,10 @@ class LayerTime:
         return sum(self.step_cycles(step, shard) for step in steps)
 
     def step_cycles(self, step: Step, shard: Shard) -> float:
-        """Return the cycles of a step for all sequences of the batch.
+        """Return how many cycles a step takes for all sequences of the batch.
 
-        They are spent on vector operations, all-reduces and, if attention and feed-forward are in
-        different blocks of PEs, messages between blocks.
+        These are the cycles spent on vector operations, on all-reduces and, if attention and
+        feed-forward are in different blocks of PEs, on messages between blocks.
         """
         operations = sum(self.operations_cycles(operations, shard) for operations in step.operations)
         collectives = sum(self.collective_cycles(collective, shard) for collective in step.collectives)
@@ -68,14 +68,14 @@ class LayerTime:
         return operations + collectives + messages * self.costs.task_cycles
 
     def operations_cycles(self, operations: Operations, shard: Shard) -> float:
-        """Return the cycles of identical vector operations, for all sequences of the batch."""
+        """Return how many cycles several identical vector operations take for the whole batch."""
         count, length = operations.count(shard), operations.length(shard)
         if operations.spans_batch:
             return count * self.work_cycles(operations.work, shard.batch * length)
         return shard.batch * count * self.work_cycles(operations.work, length)
 
     def collective_cycles(self, collective: Collective, shard: Shard) -> float:
-        """Return the cycles of one all-reduce for all sequences of the batch.
+        """Return how many cycles an all-reduce takes for all sequences of the batch.
 
         The result is 0 if the all-reduce is only needed when a block (a rectangle of PEs) stores
         whole layers, and the blocks of this model do not.
@@ -88,11 +88,13 @@ class LayerTime:
         return all_reduce_cycles(self.wafer, self.costs, pes, words, group)
 
     def work_cycles(self, work: Work, length: float) -> float:
-        """Return the cycles of a vector operation, or of all operations of a function such as SiLU.
+        """Return how many cycles a vector operation, or a function such as SiLU, takes.
+
+        A function consists of several vector operations of the same length.
 
         Args:
             work: The operation or function.
-            length: Elements of each operation.
+            length: Number of elements per vector operation.
         """
         costs = self.costs
         plain = costs.operation_cycles + costs.element_cycles * length
@@ -154,7 +156,7 @@ class StepTime:
 
         1. If blocks contain whole layers, a stage is one or several blocks.
         2. If attention is divided into two stages, the stages of a block's layers are attention
-           before the scores, attention from the scores on, and feed-forward.
+           before the scores, attention starting with the scores, and feed-forward.
         3. If there are at least as many stages as blocks, a stage is one block, which contains
            only attention or only feed-forward.
         4. Otherwise, a stage is one or several pairs of blocks, one with attention and one with
@@ -197,7 +199,7 @@ class StepTime:
         return 2 * chain + multicast_cycles(costs, shard.cols, shard.batch * math.ceil(shard.hidden / 2))
 
     def head_cycles(self, shard: Shard) -> float:
-        """Return the cycles of the embedding look-up for all sequences.
+        """Return how many cycles the embedding look-up takes for all sequences of the batch.
 
         For each sequence, the token id is sent across the PEs of the embedding table, and then the
         token's vector is sent back out.
