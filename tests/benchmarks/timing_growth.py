@@ -97,7 +97,8 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     yield from ("", "- wavelet reference: hops of words over links per second")
     yield "- fabric model: links and ramps whose words are counted, per second"
     yield from ("", "The exponent in the last column shows how the rate scales with the number of PEs. With an")
-    yield "exponent of 0, a link takes the same time on every mesh; with a negative one, it takes more time on larger meshes."
+    yield "exponent of 0, a link takes the same time on every mesh; with a negative one, it takes more time on larger"
+    yield "meshes."
     yield from ("", "| model | mesh | rate | interquartile range | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))
