@@ -1,4 +1,6 @@
-"""One kernel on the SRAM of two PEs: a vector times a matrix in each, against numpy, and the cycles that it takes.
+"""Run a kernel on the SRAM of two PEs, compare the result with numpy, and print its cycle count.
+
+Each PE multiplies a vector by a matrix.
 
 Example:
     python docs/examples/kernel.py
@@ -18,14 +20,14 @@ from wse_kernels.library import compiled_kernel
 
 K, N = 16, 8
 KERNEL = kernel_named("gemv")
-ADDRESSES = {"x": 0, "w": K, "out": K + K * N}  # of float32 elements, from the first byte on
+ADDRESSES = {"x": 0, "w": K, "out": K + K * N}  # in float32 elements from the first byte
 NUMBERS = {"M": 1, "K": K, "N": N, "k_stride": N, "n_stride": 1, "out_stride": N}
 
 pes = Arena(1, 2, 0, 4 * (K + K * N + N))
 rng = np.random.default_rng(1)
 x, w = rng.normal(size=(1, 2, 1, K)).astype(np.float32), rng.normal(size=(1, 2, K, N)).astype(np.float32)
 
-view = pes.view("float32")  # [block, element, lane]: neighbours in a row are lanes of a block
+view = pes.view("float32")  # [block, element, lane]: neighbouring PEs of a row are the lanes of a block
 for name, values in (("x", x), ("w", w)):
     values = values.reshape(2, -1)
     view[0, ADDRESSES[name] : ADDRESSES[name] + values.shape[1], :2] = values.T
@@ -33,7 +35,7 @@ operands = np.zeros(max(KERNEL.index.values()) + 1, np.int64)
 operands[:3] = 0, pes.rows, pes.blocks_per_row
 for name, value in (ADDRESSES | NUMBERS).items():
     operands[KERNEL.index[name]] = value
-compiled_kernel("gemv").serial(view, view, view, operands)  # act, wgt and acc are float32 all three
+compiled_kernel("gemv").serial(view, view, view, operands)  # act, wgt and acc are all float32
 
 out = pes.read("float32", ADDRESSES["out"], N)
 error = np.abs(out - (x @ w)[:, :, 0]).max()

@@ -1,4 +1,4 @@
-"""The layouts that a mapping strategy tries for a model, and the layers of every region of one of them.
+"""Print the layouts that a mapping strategy tries for a model, and the layers of each region in one of them.
 
 Example:
     python docs/examples/mapping.py

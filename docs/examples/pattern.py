@@ -1,4 +1,4 @@
-"""Cycles of a pattern on a line of PEs: the fabric model, the closed form, and the lower bound of a reduce.
+"""Compare the cycle counts of two reduces from the fabric model with their closed forms and the lower bound.
 
 Example:
     python docs/examples/pattern.py

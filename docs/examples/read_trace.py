@@ -1,4 +1,4 @@
-"""A trace read from Python: the kinds of op that took the most cycles, over all passes of a run.
+"""Read a trace and print the kinds of op that took the most cycles over all passes of a run.
 
 Example:
     python docs/examples/read_trace.py wse-run.h5

@@ -187,9 +187,9 @@ def section(found: Sequence[Pair]) -> Iterator[str]:
     """Yield the lines of the section about BookSim2 in docs/performance.md."""
     yield from ("## Wavelet reference compared with BookSim2", "")
     yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
-    yield "and with BookSim2, a simulator of networks on chips. Rates are hops of words over links per second on one"
+    yield "and with BookSim2, a network-on-chip simulator. Rates are hops of words over links per second on one"
     yield "core. The ratio compares tools rather than algorithms: BookSim2 allocates virtual channels during the"
-    yield "simulation, while the reference has the easier problem of fixed colours."
+    yield "simulation, while the reference solves an easier problem, with fixed colours."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

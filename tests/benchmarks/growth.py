@@ -5,8 +5,8 @@
 Each series varies one number (PEs, layers, context, users or wafers) of a small model with random
 weights. In every round, each emulation of a series decodes one token, so that other programs on the
 machine affect all of them equally. For each round, a line is fitted to the logarithms of the times
-by least squares; its slope is the exponent. The page shows medians over the rounds and the range of
-the middle half.
+by least squares; its slope is the exponent. The page shows medians and interquartile ranges over the
+rounds.
 
 Other scripts, such as whole_wafer.py and booksim.py, write sections of the page with ``--section
 FILE``. ``--sections FILE...`` appends these sections to the page. With ``--keep``, the series are
@@ -53,10 +53,13 @@ SERIES: Final[dict[str, tuple[int, ...]]] = {
     "wafers": (1, 2, 4),
 }
 MEANINGS: Final = {
-    "side": ("PEs on a side", "With 2, the time would be proportional to the PEs"),
-    "layers": ("layers", "With 1, the time would be proportional to the layers"),
-    "context": ("tokens in the cache", "With 0, the time would not depend on the cache"),
-    "users": ("users", "With 1, it would be proportional; a pass decodes one token per user"),
+    "side": ("PEs on a side", "With 2, the time would be proportional to the PE count"),
+    "layers": ("layers", "With 1, the time would be proportional to the layer count"),
+    "context": ("tokens in the cache", "With 0, the time would not depend on the KV cache"),
+    "users": (
+        "users",
+        "With 1, the time would be proportional to the user count; a pass decodes one token per user",
+    ),
     "wafers": ("wafers", "With 0, the time would not change; wafers work one after another"),
 }
 
@@ -140,30 +143,33 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     """Yield the lines of the page, without the sections of other scripts."""
     hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
     base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
-    yield from ("# How the emulation's time grows", "")
+    yield from ("# How emulation time scales", "")
     yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine, and which"
-    yield "sizes make it slower. All times are those of the computer that emulates the wafer, not of the wafer."
+    yield "sizes affect its run time most. All times are for the computer that runs the emulation, not for the"
+    yield "emulated wafer."
     yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured these times on this")
     yield "machine:"
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
-    yield from ("## One number at a time", "")
+    yield from ("## Scaling in one parameter at a time", "")
     yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"
-    yield "weights in float16). Each group of rows varies one of five numbers; the others keep these values:"
+    yield "weights in float16). Each group of rows varies one of five parameters; the others keep these values:"
     yield from ("", base + ".", "")
-    yield f"Each row shows the time for one generated token: the median of {len(series[0].s)} repetitions, the range"
-    yield "without the fastest and the slowest quarter of the repetitions (*middle half*), and the median relative to"
-    yield "the first row of the group. Four of the groups have one row with exactly the values above. These four rows"
-    yield "measure the same run, so their differences show how much measurements vary."
-    yield from ("", "| number | value | ms per token | middle half | relative |", "|---|---:|---:|---:|---:|")
+    yield f"Each row shows the time per generated token: the median of {len(series[0].s)} repetitions, their"
+    yield "interquartile range, and the median relative to the first row of the group. In four of the groups, one"
+    yield "row has exactly the values above. These four rows measure the same run, so the differences between them"
+    yield "show the measurement noise."
+    yield ""
+    yield "| parameter | value | ms per token | interquartile range | relative |"
+    yield "|---|---:|---:|---:|---:|"
     for growth in series:
         first = float(np.median(growth.s[:, 0]))
         for column, value in enumerate(growth.values):
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
-    yield from ("", "The following exponents say how the time per token grows with each number. With an exponent of")
-    yield "1, twice the number takes twice the time; with 0, the time stays the same. The range in parentheses leaves"
-    yield from ("out the lowest and the highest quarter of the exponents of single repetitions:", "")
+    yield from ("", "The following exponents show how the time per token scales with each parameter. With an exponent")
+    yield "of 1, doubling the parameter doubles the time; with 0, the time stays the same. The parentheses contain"
+    yield from ("the interquartile range of the exponents of the individual repetitions:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))

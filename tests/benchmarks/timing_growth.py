@@ -7,7 +7,7 @@
 
 All rates are per second of processor time on one core. For each repetition, a line is fitted to the
 logarithms of the rates over the logarithms of the numbers of PEs. Its slope is the exponent. The
-table shows the median of the repetitions and the range of their middle half.
+table shows the median of the repetitions and their interquartile range.
 """
 
 from __future__ import annotations
@@ -91,16 +91,15 @@ def links_per_s(side: int) -> float:
 
 def section(found: Sequence[Rates]) -> Iterator[str]:
     """Yield the lines of the section about timing models in docs/performance.md."""
-    yield from ("## How the timing models grow", "")
+    yield from ("## How the timing models scale", "")
     yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models of wse on one core. The"
-    yield "table shows the median rate of several repetitions, and the range without the fastest and the slowest"
-    yield "quarter of the repetitions (*middle half*). The rates are:"
+    yield "table shows the median and the interquartile range of the rate over several repetitions. The rates are:"
     yield from ("", "- wavelet reference: hops of words over links per second")
     yield "- fabric model: links and ramps whose words are counted, per second"
-    yield from ("", "The exponent in the last column says how the rate changes with the number of PEs. With an")
-    yield "exponent of 0, a link costs the same time on every mesh; with a negative one, it costs more on larger"
+    yield from ("", "The exponent in the last column shows how the rate scales with the number of PEs. With an")
+    yield "exponent of 0, a link takes the same time on every mesh; with a negative one, it takes more time on larger"
     yield "meshes."
-    yield from ("", "| model | mesh | rate | middle half | exponent |", "|---|---|---:|---:|---:|")
+    yield from ("", "| model | mesh | rate | interquartile range | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))
         for index, side in enumerate(rates.sides):

@@ -246,20 +246,20 @@ def section(found: WholeWafer) -> Iterator[str]:
     """Yield the lines of the section about most of a wafer in docs/performance.md."""
     yield from ("## Most of a wafer", "")
     yield "The following command emulates a model with random weights on most of the PEs of a wafer. To check the"
-    yield "result, plain numpy computes the same values in float64. The errors in the table are root mean squares,"
-    yield "relative to the logits, or, for a layer, to the values that the layer adds to its input."
+    yield "result, the same values are computed with plain numpy in float64. The errors in the table are root mean"
+    yield "square errors, relative to the logits or, for a layer, to the values that the layer adds to its input."
     yield from ("", f"`{found.command}`", "")
     yield from ("| | |", "|---|---:|")
     yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"
     yield f"| peak memory of the process | {found.peak_bytes / 1e9:.1f} GB |"
-    yield f"| time of the command, which makes {found.passes} passes over all weights | {found.wall_s:.0f} s |"
-    yield f"| time of a pass (one prompt token or one generated token) | {found.pass_s:.2f} s |"
+    yield f"| total run time, for {found.passes} passes over all weights | {found.wall_s:.0f} s |"
+    yield f"| time per pass (one prompt token or one generated token) | {found.pass_s:.2f} s |"
     yield f"| memory bandwidth of all cores, measured after the run | {found.read_bytes_per_s / 1e9:.1f} GB/s |"
     yield f"| time to read all weights at this bandwidth, relative to a pass | {found.bound_fraction:.2f} |"
-    yield f"| load of the {os.cpu_count()} cores during the run, this command included | {found.load:.1f} |"
+    yield f"| load of the {os.cpu_count()} cores during the run, including this command | {found.load:.1f} |"
     for name, error in found.errors.items():
         yield f"| error of {name} | {error:.1e} |"
-    yield f"| each generated token is the most likely one by numpy | {'yes' if found.likeliest else 'no'} |"
+    yield f"| each generated token is the most likely one according to numpy | {'yes' if found.likeliest else 'no'} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

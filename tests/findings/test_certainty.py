@@ -55,7 +55,7 @@ def test_most_samples_outvote_the_stated_constants() -> None:
     is_true = ranks(NAMES[0]) > 0.25
     certainty = certainty_of(by_rule(holds=np.append(False, is_true), never=np.append(True, ~is_true)), NAMES)
     assert certainty.verdict == "true"
-    assert certainty.text.endswith("With the stated constants it is false.")
+    assert certainty.text.endswith("With the stated constants, it is false.")
 
 
 def test_a_verdict_that_is_the_same_at_both_ends_does_not_depend_on_constants() -> None:

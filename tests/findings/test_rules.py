@@ -98,12 +98,17 @@ def test_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fast(
 @pytest.mark.parametrize(
     ("rate", "ends", "verdicts", "said"),
     [
-        (25.0, (42.0, 42.0), ("conditional",) * 3, "tokens/s: few for their price, not few in all."),
+        (25.0, (42.0, 42.0), ("conditional",) * 3, "tokens/s: few for their price, but not few in absolute terms."),
         (900.0, (42.0, 42.0), ("false",) * 3, "900 tokens/s."),
         (900.0, (42.0, 600.0), ("false", "false", "conditional"), "900 tokens/s."),
         (5.0, (42.0, 42.0), ("true",) * 3, "5 tokens/s."),
-        (15.0, (42.0, 42.0), ("true",) * 3, "15 tokens/s: few for their price, not few in all."),
-        (15.0, (20.0, 42.0), ("true", "conditional", "true"), "15 tokens/s: few for their price, not few in all."),
+        (15.0, (42.0, 42.0), ("true",) * 3, "15 tokens/s: few for their price, but not few in absolute terms."),
+        (
+            15.0,
+            (20.0, 42.0),
+            ("true", "conditional", "true"),
+            "15 tokens/s: few for their price, but not few in absolute terms.",
+        ),
         (15.0, (8.0, 42.0), ("true", "false", "true"), "15 tokens/s."),
     ],
 )

@@ -105,7 +105,7 @@ def certainty_of(verdicts: Verdicts, names: Collection[str]) -> Certainty:
         else:
             article = "the " if " " in decisive else ""
             text += f", where {article}{decisive} is mostly {'higher' if rank_difference < 0 else 'lower'}"
-    text += "." if stated_verdict == verdict else f". With the stated constants it is {stated_verdict}."
+    text += "." if stated_verdict == verdict else f". With the stated constants, it is {stated_verdict}."
     return Certainty(verdict=verdict, samples=len(samples), share=share, decisive=decisive, text=text)
 
 

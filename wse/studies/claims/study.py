@@ -35,14 +35,14 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=2,
-        text="A longer chain of wafers lowers a single user's tokens/s in proportion.",
+        text="A longer chain of wafers lowers a single user's tokens/s proportionally.",
         source=THREADS,
         command=_OWN_LINK,
         decide=chains.longer_pipeline,
     ),
     Claim(
         number=3,
-        text="Chaining wafers costs latency and not throughput.",
+        text="Chaining wafers costs latency, but not throughput.",
         source=THREADS,
         command="wse compare llama-3-8b --wafers 1,2,4,8 --mapping region --detail",
         decide=chains.latency_not_throughput,
@@ -87,7 +87,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=9,
-        text="The gain of a fast mode could as well be drafts, or newer hardware.",
+        text="The speedup of a fast mode could just as well come from speculative decoding or newer hardware.",
         source=f"{ARTICLE}; {THREADS}",
         command="wse estimate deepseek-v3 --gpu b200 --gpus 8 --stack trtllm --dtype fp8 --batch 4 --draft deepseek-r1",
         decide=gpus.drafts_or_hardware,
@@ -95,7 +95,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=10,
-        text="Users wait as for a bus: their request starts only with the next batch.",
+        text="Users wait as if for a bus: their request starts only with the next batch.",
         source=ARTICLE,
         command="wse claims 10",
         decide=queues.waiting_for_the_bus,
@@ -116,7 +116,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         number=13,
-        text="The published tokens/s of wafers are those of one query; all users together may get few.",
+        text="The published tokens/s of wafers are for a single query; the total for all users may be low.",
         source=THREADS,
         command="wse estimate llama-3.1-70b --wafers 8 --objective throughput",
         decide=gpus.aggregate,

@@ -1,4 +1,4 @@
-"""A family: Llama under a ``model_type`` of one's own."""
+"""A model family: Llama under a custom ``model_type``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a config whose queries, keys and values have biases if ``biased`` says so."""
+    """Return the spec of a model. Its queries, keys and values have biases if ``biased`` is true in the config."""
     heads = read_heads(config)
     layers = equal_layers(config, layer_count(config), None)
     rope = read_rope(config, heads.size)

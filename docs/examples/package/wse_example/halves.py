@@ -18,7 +18,7 @@ class Halves(Strategy):
     regions = "two"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Two bands of one region."""
+        """Return the only layout: two bands with one region each."""
         return [Layout(self.name, bands=2, per_band=1)]
 
 

@@ -1,4 +1,4 @@
-"""Pairs reduce: every odd PE sends to its western neighbour, then the even ones form a chain to PE 0."""
+"""Reduce in pairs: every odd PE sends to its western neighbour, then the even PEs form a chain to PE 0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pairs(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """The closed form: a head takes the words of its pair and those of the chain."""
+    """Return the terms of the closed form: a head receives the words of its pair and those of the chain."""
     heads = (length - 1) // 2
     energy = words * (length // 2 + 2 * heads)
     return line_terms(length, contention=2 * words, energy=energy, depth=1 + heads)

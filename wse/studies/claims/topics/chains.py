@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from wse.reports.terminal import plural
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, own_link, wafer_link, with_type
 from wse.studies.claims.result import Curves, Finding, figure
@@ -54,35 +55,37 @@ def longer_pipeline(lab: Laboratory) -> Finding:
     is_proportional = np.array([exponent >= PROPORTIONAL for exponent in exponents.values()])
     return Finding(
         verdicts=by_rule(holds=is_proportional.all(axis=0), never=~is_proportional.any(axis=0)),
-        answer=f"{with_type(MODEL)} on {COUNTS[-1]} wafers keeps {100 * speed_ratio:.0f} % of its speed on one wafer. "
-        f"A loss in proportion would leave {100 / COUNTS[-1]:.0f} %. The time of the layers does not depend on the "
-        f"number of wafers, and crossings between wafers are {100 * crossing_fraction:.1f} % of a token's time of "
-        f"{with_type(SERVED)} on {four_wafers.system.wafers} wafers.",
+        answer=f"{with_type(MODEL)} on {COUNTS[-1]} wafers keeps {100 * speed_ratio:.0f} % of its single-wafer speed. "
+        f"A proportional loss would leave {100 / COUNTS[-1]:.0f} %. The time spent in layers does not depend on the "
+        f"number of wafers. For {with_type(SERVED)} on {four_wafers.system.wafers} wafers, crossings between wafers "
+        f"account for {100 * crossing_fraction:.1f} % of the time per token.",
         numbers={
             "speed_kept": figure(
-                speed_ratio, "", f"speed of a user of {with_type(MODEL)} on {COUNTS[-1]} wafers divided by that on one"
+                speed_ratio, "", f"speed per user of {with_type(MODEL)} on {COUNTS[-1]} wafers, relative to one wafer"
             ),
             **{
                 f"exponent_{hop:g}us": figure(
                     exponent,
                     "",
-                    f"exponent of the number of wafers in a token's time with {hop:g} µs per link; 1 is in proportion",
+                    f"exponent of the wafer count in the time per token with {hop:g} µs per link; 1 means proportional",
                 )
                 for hop, exponent in exponents.items()
             },
             "crossing_share": figure(
                 crossing_fraction,
                 "",
-                f"fraction of crossings in a token's time of {with_type(SERVED)} on {four_wafers.system.wafers} wafers",
+                f"fraction of the time per token spent on crossings: {with_type(SERVED)} on "
+                f"{plural(four_wafers.system.wafers, 'wafer')}",
             ),
             "outside_share": figure(
                 outside_fraction,
                 "",
-                f"fraction of network, connection and service in an answer of 1,024 tokens of {with_type(MODEL)}",
+                "fraction of response latency due to network, connection and service: 1,024 output tokens of "
+                f"{with_type(MODEL)}",
             ),
         },
         reason=f"times of the compiled model with links of {', '.join(f'{hop:g}' for hop in HOPS_US)} µs",
-        curves=Curves(x="wafers", y="tokens/s of a user", lines=lines, log_x=True),
+        curves=Curves(x="wafers", y="tokens/s per user", lines=lines, log_x=True),
     )
 
 
@@ -101,23 +104,25 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
         single_stream_rates.append(lab.speeds(MODEL, wafers=wafers, mapping="region") / wafers)
         saturated_rates.append(lab.saturated_speeds(MODEL, wafers=wafers, mapping="region") / wafers)
         numbers[f"alone_{wafers}"] = figure(
-            single_stream_rates[-1], "tokens/s/wafer", f"with one stream of {with_type(MODEL)} on {wafers} wafers"
+            single_stream_rates[-1],
+            "tokens/s/wafer",
+            f"with one stream of {with_type(MODEL)} on {plural(wafers, 'wafer')}",
         )
-        streams = f"with {schedule.streams_to_saturate} streams, which keep the slowest wafer busy"
+        streams = f"with {plural(schedule.streams_to_saturate, 'stream')}, enough to keep the slowest wafer busy"
         numbers[f"saturated_{wafers}"] = figure(saturated_rates[-1], "tokens/s/wafer", streams)
-        meaning = f"whose KV caches fit in addition to {with_type(MODEL)} on {wafers} wafers"
+        meaning = f"whose KV caches fit alongside {with_type(MODEL)} on {plural(wafers, 'wafer')}"
         numbers[f"room_{wafers}"] = figure(schedule.kv_limited_streams, "streams", meaning)
         lines[f"{wafers} wafers"] = tuple((float(row.streams), row.tokens_per_s / wafers) for row in schedule.rows)
     single_stream_ratio = single_stream_rates[-1] / single_stream_rates[0]
     saturated_ratio = saturated_rates[-1] / saturated_rates[0]
     return Finding(
         verdicts=by_rule(holds=single_stream_ratio >= MOSTLY, never=saturated_ratio < MOSTLY),
-        answer=f"With one stream only one wafer works at a time: {COUNTS[-1]} wafers yield "
-        f"{100 * single_stream_ratio[0]:.0f} % of a single wafer's tokens/s per wafer. With the number of streams that "
-        f"keeps the slowest wafer busy they yield {100 * saturated_ratio[0]:.0f} %, and the KV caches of "
+        answer=f"With a single stream, only one wafer works at a time: on {COUNTS[-1]} wafers, the throughput per "
+        f"wafer is {100 * single_stream_ratio[0]:.0f} % of a single wafer's. With enough streams to keep the slowest "
+        f"wafer busy, it is {100 * saturated_ratio[0]:.0f} %, and the KV caches of "
         f"{numbers[f'room_{COUNTS[-1]}'].value:,.0f} streams fit.",
         numbers=numbers,
-        reason="stage times of the compiled model; a closed form of pipelines and a simulation of events agree",
+        reason="stage times of the compiled model; a closed-form pipeline model and an event simulation agree",
         curves=Curves(x="streams in flight", y="tokens/s per wafer", lines=lines, log_x=True, log_y=True),
     )
 
@@ -142,30 +147,34 @@ def bubbles(lab: Laboratory) -> Finding:
     streams = (1, 2, 4, 8, 16, 32)
     return Finding(
         verdicts=by_rule(holds=min_idle_fractions > 0.5, never=min_idle_fractions <= 0.5),
-        answer=f"{with_type(SERVED)} has {stages} stages. With one stream they are idle "
+        answer=f"{with_type(SERVED)} has {stages} stages. With one stream, they are idle "
         f"{100 * first.bubble_fraction:.0f} % of the time. {streams_to_saturate} streams would keep the slowest stage "
-        f"busy, and the KV caches of {last.streams} fit: SRAM limits the number of streams.",
+        f"busy, and the KV caches of {plural(last.streams, 'stream')} fit: SRAM limits the number of streams.",
         numbers={
             "stages": figure(stages, "stages", f"of {with_type(SERVED)} on {result.system.wafers} wafers"),
-            "idle_one": figure(first.bubble_fraction, "", "fraction of time that stages are idle with one stream"),
+            "idle_one": figure(first.bubble_fraction, "", "fraction of time that stages are idle, with one stream"),
             "idle_full": figure(
-                last.bubble_fraction, "", f"the same with {last.streams}, the maximum whose KV caches fit"
+                last.bubble_fraction,
+                "",
+                f"the same with {plural(last.streams, 'stream')}, the maximum whose KV caches fit",
             ),
             "idle_one_least": figure(
-                min_idle_fractions, "", "lower bound: 1 minus the time of the slowest stage over that of a token"
+                min_idle_fractions,
+                "",
+                "lower bound: 1 minus the time of the slowest stage divided by the time per token",
             ),
-            "closed_form_one": figure(closed_form, "", "(S - 1)/(M + S - 1) for equal stages with one stream"),
+            "closed_form_one": figure(closed_form, "", "(S - 1)/(M + S - 1) for identical stages, with one stream"),
             "streams_to_saturate": figure(streams_to_saturate, "streams", "that keep the slowest stage busy"),
             "streams_with_room": figure(
-                schedule.kv_limited_streams, "streams", "whose KV caches fit in addition to the weights"
+                schedule.kv_limited_streams, "streams", "whose KV caches fit alongside the weights"
             ),
         },
-        reason="times of the slowest stage and of a token of the compiled model; a simulation of events agrees",
+        reason="time of the slowest stage and time per token of the compiled model; an event simulation agrees",
         curves=Curves(
             x="streams in flight",
             y="fraction of time that stages are idle",
             lines={
-                "equal stages": tuple((float(m), (stages - 1) / (m + stages - 1)) for m in streams),
+                "identical stages": tuple((float(m), (stages - 1) / (m + stages - 1)) for m in streams),
                 "as compiled": tuple((float(row.streams), row.fill_and_drain_bubble_fraction) for row in schedule.rows),
             },
             log_x=True,

@@ -64,19 +64,17 @@ def small_batches(lab: Laboratory) -> Finding:
         lines[subject] = tuple((run.rate_of_user, run.cost_ratio(plain)) for run in runs)
         if fast_users:
             cost_ratios.append(serving_of(deployment, fast_users).cost_ratio(plain))
-            meaning = "cost of a token in the fast tier divided by that in the plain tier"
+            meaning = "cost per token in the fast tier, relative to the plain tier"
             numbers[f"cost_{name}"] = figure(cost_ratios[-1], "", meaning)
     low, high = min(cost_ratios, default=0.0), max(cost_ratios, default=0.0)
     return Finding(
         verdicts=by_rule(holds=np.all(are_possible, axis=0), never=~np.any(are_possible, axis=0)),
         answer=f"A fast tier of {fast_speed:g} tokens/s per user is possible in {len(cost_ratios)} of "
-        f"{len(are_possible)} cases. Its tokens cost {low:.1f} to {high:.1f} times those of a tier of "
-        f"{PLAIN_SPEED_TOKENS_PER_S:g} tokens/s. Fast modes are sold at {PRICE:g} times the price.",
+        f"{len(are_possible)} cases. Its tokens cost {low:.1f} to {high:.1f} times as much as in a tier "
+        f"of {PLAIN_SPEED_TOKENS_PER_S:g} tokens/s. Fast modes are sold at {PRICE:g} times the price.",
         numbers=numbers,
-        reason="a roofline fitted on measurements of the same machines and models",
-        curves=Curves(
-            x="tokens/s of a user", y="cost of a token divided by that of the plain tier", lines=lines, log_y=True
-        ),
+        reason="a roofline fitted to measurements of the same machines and models",
+        curves=Curves(x="tokens/s per user", y="cost per token, relative to the plain tier", lines=lines, log_y=True),
     )
 
 
@@ -92,7 +90,7 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
         drafts = lab.drafts(MIXTURE, "b200", GPUS, STACK, DTYPE, batch, FAMILY)
         tokens = lab.sampled("tokens per verification pass", _tokens_per_pass(drafts.draft_tokens))
         gains[batch] = drafts.speed_up * tokens / tokens[0]
-        meaning = f"gain of {drafts.draft_tokens} draft tokens with {batch} users of {with_type(MIXTURE, DTYPE)}"
+        meaning = f"speedup from {drafts.draft_tokens} draft tokens, {batch} users of {with_type(MIXTURE, DTYPE)}"
         numbers[f"drafts_{batch}"] = figure(gains[batch], "", meaning)
     hardware = {}
     for batch in (SMALL, LARGE):
@@ -103,22 +101,22 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
         )
         hardware[batch] = new / old
         numbers[f"hardware_{batch}"] = figure(
-            hardware[batch], "", f"gain of B200 over H200 with {batch} users of {with_type(DENSE, DTYPE)}"
+            hardware[batch], "", f"speedup of B200 over H200, {batch} users of {with_type(DENSE, DTYPE)}"
         )
     products = {batch: gains[batch] * hardware[batch] for batch in (SMALL, LARGE)}
     for batch, product in products.items():
-        numbers[f"together_{batch}"] = figure(product, "", f"product of both gains with {batch} users")
+        numbers[f"together_{batch}"] = figure(product, "", f"product of both speedups, {batch} users")
     max_single_gains = np.max([*gains.values(), *hardware.values()], axis=0)
     max_products = np.max([*products.values()], axis=0)
     return Finding(
         verdicts=by_rule(holds=max_single_gains >= FAST_TIMES, never=max_products < FAST_TIMES),
-        answer=f"With {SMALL} users, drafts gain a factor of {gains[SMALL][0]:.2f} and a newer GPU generation "
-        f"{hardware[SMALL][0]:.2f}, together {products[SMALL][0]:.2f}. With {LARGE} users they gain "
-        f"{gains[LARGE][0]:.2f} and {hardware[LARGE][0]:.2f}, together {products[LARGE][0]:.2f}. The "
-        f"largest single gain is {max_single_gains[0]:.2f}; a fast mode gains {FAST_TIMES:g}.",
+        answer=f"With {SMALL} users, the speedup is {gains[SMALL][0]:.2f} from speculative decoding and "
+        f"{hardware[SMALL][0]:.2f} from a newer GPU generation, together {products[SMALL][0]:.2f}. With {LARGE} users, "
+        f"the speedups are {gains[LARGE][0]:.2f} and {hardware[LARGE][0]:.2f}, together {products[LARGE][0]:.2f}. The "
+        f"largest single speedup is {max_single_gains[0]:.2f}; that of a fast mode is {FAST_TIMES:g}.",
         numbers=numbers,
-        reason="measured acceptance; a roofline fitted on measurements without drafts, whose errors on the two GPUs "
-        "are taken as independent",
+        reason="measured acceptance; a roofline fitted to measurements without speculative decoding, whose errors on "
+        "the two GPUs are assumed to be independent",
     )
 
 
@@ -159,27 +157,25 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
         numbers[f"cost_ratio_{key}"] = figure(
             ratios[model],
             "",
-            f"cost of a token of {with_type(model, DTYPE)} with {SMALL} users divided by that with {LARGE}",
+            f"cost per token of {with_type(model, DTYPE)} with {SMALL} users, relative to {LARGE} users",
         )
     experts = lab.server(MIXTURE, "b200", GPUS, STACK, DTYPE).spec.experts
     assert experts is not None
     for batch in (SMALL, 64, LARGE):
         used_experts = distinct_experts(experts.count, experts.active, batch)
         numbers[f"experts_{batch}"] = figure(
-            used_experts, "experts", f"of the {experts.count} of a layer that {batch} users use"
+            used_experts, "experts", f"out of {experts.count} in a layer, used by {batch} users"
         )
     return Finding(
         verdicts=by_rule(holds=ratios[MIXTURE] >= FAST_TIMES, never=ratios[MIXTURE] < FAST_TIMES),
         answer=f"A token of {with_type(MIXTURE, DTYPE)} costs {ratios[MIXTURE][0]:.1f} times as much with {SMALL} "
-        f"users as with {LARGE}; a token of a dense 70B model {ratios[DENSE][0]:.1f} times. All users of a batch "
-        f"share the reading of weights. {SMALL} users use {numbers[f'experts_{SMALL}'].value:.0f} experts of a layer, "
-        f"{LARGE} users {numbers[f'experts_{LARGE}'].value:.0f}.",
+        f"users as with {LARGE}; a token of a dense 70B model {ratios[DENSE][0]:.1f} times. Weights are "
+        f"read once for all users of a batch. {SMALL} users use {numbers[f'experts_{SMALL}'].value:.0f} experts per "
+        f"layer, {LARGE} users {numbers[f'experts_{LARGE}'].value:.0f}.",
         numbers=numbers,
-        reason="a roofline fitted on measurements of such machines, whose errors for the two batches are taken as "
-        "independent; every expert is assumed to be equally likely",
-        curves=Curves(
-            x="users", y=f"cost of a token divided by that with {LARGE} users", lines=lines, log_x=True, log_y=True
-        ),
+        reason="a roofline fitted to measurements of such machines, whose errors for the two batches are assumed to "
+        "be independent; every expert is assumed to be equally likely",
+        curves=Curves(x="users", y=f"cost per token, relative to {LARGE} users", lines=lines, log_x=True, log_y=True),
     )
 
 
@@ -221,7 +217,7 @@ def aggregate(lab: Laboratory) -> Finding:
             numbers[f"tokens_per_s_{name}_{context}"] = figure(run.tokens_per_s, "tokens/s", meaning)
             numbers[f"usd_per_million_{name}_{context}"] = figure(cost, "USD/million tokens", meaning)
             for end, cost in zip(("low", "high"), run.usd_per_million_tokens_ends, strict=True):
-                meaning = f"the same at the {end} end of the price of a machine"
+                meaning = f"the same at the {end} end of the machine's price range"
                 numbers[f"usd_per_million_{name}_{context}_{end}"] = figure(cost, "USD/million tokens", meaning)
         lines[f"{GPUS} H200 with {DTYPE}, {context:,} tokens"] = tuple(
             (run.rate_of_user, run.usd_per_million_tokens) for run in (*gpus, gpu)
@@ -238,28 +234,28 @@ def aggregate(lab: Laboratory) -> Finding:
         [saturated[f"wafers_{c}"].usd_cases / saturated[f"gpus_{c}"].usd_cases for c in (2_048, 8_192)]
     )
     rate_ratios = [saturated[f"wafers_{c}"].tokens_per_s / saturated[f"gpus_{c}"].tokens_per_s for c in (2_048, 8_192)]
-    meaning = "cost of a token on wafers divided by that on GPUs, 2,048 tokens of context"
+    meaning = "cost per token on wafers, relative to GPUs, with 2,048 tokens of context"
     numbers["dearer_2048"] = figure(central_ratios[0], "", meaning)
     numbers["dearer_8192"] = figure(central_ratios[1], "", "the same with 8,192 tokens")
     for end, gpu_end, ratios in (("low", "high", min_ratios), ("high", "low", max_ratios)):
-        meaning = f"the same at the {end} end of a wafer's price and the {gpu_end} end of a GPU's"
+        meaning = f"the same at the {end} end of the wafer price and the {gpu_end} end of the GPU price"
         for context, value in zip((2_048, 8_192), ratios, strict=True):
             numbers[f"dearer_{context}_{end}"] = figure(value, "", meaning)
     return Finding(
         verdicts=by_rule(holds=(cost_ratios > FEW).all(axis=0), never=(cost_ratios <= 1).all(axis=0)),
-        answer=f"With the maximum number of KV caches, {saturated['wafers_2048'].machines} wafers generate "
+        answer=f"With the maximum number of KV caches that fit, {saturated['wafers_2048'].machines} wafers generate "
         f"{saturated['wafers_2048'].tokens_per_s:,.0f} output tokens/s of {with_type(DENSE)} at 2,048 tokens of "
         "context, not counting prompts, and "
         f"{saturated['wafers_8192'].machines} wafers {saturated['wafers_8192'].tokens_per_s:,.0f} at 8,192. {GPUS} "
-        f"H200 with {DTYPE} generate {saturated['gpus_2048'].tokens_per_s:,.0f} and "
+        f"H200s with {DTYPE} generate {saturated['gpus_2048'].tokens_per_s:,.0f} and "
         f"{saturated['gpus_8192'].tokens_per_s:,.0f}. A token costs {central_ratios[0]:.1f} and "
-        f"{central_ratios[1]:.1f} times as much on wafers at central prices. The ratio is {min_ratios[0]:.1f} and "
-        f"{min_ratios[1]:.1f} with cheap wafers and expensive GPUs, {max_ratios[0]:.1f} and {max_ratios[1]:.1f} with "
-        f"the reverse. A user of the wafers gets {saturated['wafers_2048'].rate_of_user:,.0f} and "
+        f"{central_ratios[1]:.1f} times as much on wafers at central prices. This ratio is {min_ratios[0]:.1f} and "
+        f"{min_ratios[1]:.1f} with cheap wafers and expensive GPUs, and {max_ratios[0]:.1f} and {max_ratios[1]:.1f} "
+        f"in the opposite case. A user of the wafers gets {saturated['wafers_2048'].rate_of_user:,.0f} and "
         f"{saturated['wafers_8192'].rate_of_user:,.0f} tokens/s"
-        f"{': few for their price, not few in all' if min(rate_ratios) > 1 < min(min_ratios) else ''}.",
+        f"{': few for their price, but not few in absolute terms' if min(rate_ratios) > 1 < min(min_ratios) else ''}.",
         numbers=numbers,
-        reason="the price of a wafer is a cost of ownership and that of a GPU a rent, and no vendor has published the "
+        reason="a wafer's price is a cost of ownership and a GPU's a rental price, and no vendor has published the "
         "throughput of a wafer",
-        curves=Curves(x="tokens/s of a user", y="USD per million tokens", lines=lines, log_x=True, log_y=True),
+        curves=Curves(x="tokens/s per user", y="USD per million tokens", lines=lines, log_x=True, log_y=True),
     )

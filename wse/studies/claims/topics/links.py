@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from wse.reports.terminal import plural
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.estimates_at_ends import estimates_at_ends
 from wse.studies.claims.laboratory import Laboratory, own_link, wafer_link, with_type
@@ -52,28 +53,31 @@ def sharding(lab: Laboratory) -> Finding:
     return Finding(
         verdicts=by_rule(holds=is_slow.all(axis=0), never=~is_slow.any(axis=0)),
         answer=f"On {WAFERS} wafers, a user of {with_type(MODEL)} keeps {100 * speed_ratios['layer_split'][0]:.0f} % "
-        "of the speed on one wafer with layers on consecutive wafers, and "
+        "of the single-wafer speed with layers on consecutive wafers, and "
         f"{100 * speed_ratios['tensor_split'][0]:.0f} % "
-        "with every op split over all wafers. For the latter, a thousandth of the link latency would give "
-        f"{latency_gain:.2f} times the speed, a thousand times the bandwidth {bandwidth_gain:.2f} times.",
+        "with every op split over all wafers. In the latter case, a thousandth of the link latency would increase "
+        f"the speed by a factor of {latency_gain:.2f}, and a thousand times the bandwidth by a factor of "
+        f"{bandwidth_gain:.2f}.",
         numbers={
             "kept_layer_split": figure(
-                speed_ratios["layer_split"], "", f"of one wafer's speed, with layers on {WAFERS} wafers"
+                speed_ratios["layer_split"], "", f"fraction of the single-wafer speed, with layers on {WAFERS} wafers"
             ),
             "kept_tensor_split": figure(
-                speed_ratios["tensor_split"], "", f"of one wafer's speed, with every op split over {WAFERS} wafers"
+                speed_ratios["tensor_split"],
+                "",
+                f"fraction of the single-wafer speed, with every op split over {WAFERS} wafers",
             ),
             "crossing_s_tensor_split": figure(
-                crossing.s_per_token, "s", "per token between wafers with every op split"
+                crossing.s_per_token, "s", "time per token for transfers between wafers, with every op split"
             ),
             "gain_of_latency": figure(
-                latency_gain, "", "gain in speed of the tensor split with a thousandth of the link latency"
+                latency_gain, "", "speedup of the tensor split from a thousandth of the link latency"
             ),
             "gain_of_bandwidth": figure(
-                bandwidth_gain, "", "gain in speed of the tensor split with a thousand times the bandwidth"
+                bandwidth_gain, "", "speedup of the tensor split from a thousand times the bandwidth"
             ),
         },
-        reason="a layer split crosses once per wafer, whatever the link; a tensor split is as wse maps it",
+        reason="with a layer split, a token crosses once per wafer, whatever the link; the tensor split is wse's own",
     )
 
 
@@ -94,8 +98,8 @@ def residual_stream(lab: Laboratory) -> Finding:
         is_at_ends=True,
         answer=f"For each token of {with_type(MIXTURE)}, {min_values:,.0f} values cross {plain_boundaries} of the "
         f"{len(values)} boundaries between wafers, which occupies a link for {transfer_us:.2f} µs. Where a layer is "
-        "cut inside a feed-forward block, the partial sum of the block and the choice of its router cross as well: "
-        f"{max_values:,.0f} values at most.",
+        "cut inside a feed-forward block, the block's partial sum and its router's selection cross as well: at most "
+        f"{max_values:,.0f} values.",
         numbers={
             "values_least": figure(min_values, "values", "per token across a boundary between whole layers"),
             "values_most": figure(max_values, "values", "per token across a boundary inside a feed-forward block"),
@@ -141,22 +145,24 @@ def slow_link(lab: Laboratory) -> Finding:
         verdicts=by_rule(holds=is_fast_enough.all(axis=0), never=~is_fast_enough.any(axis=0)),
         answer=f"At 8 GB/s, a user of {with_type(SERVED)} on {wafers} wafers keeps "
         f"{100 * slow_link_ratios[5.0][0]:.1f} % of the speed with 5 µs per link and "
-        f"{100 * slow_link_ratios[20.0][0]:.1f} % with 20 µs. Bandwidth matters only with many users: the bytes of "
-        f"{BATCHES[-1]} users would take {transfer_ratios[BATCHES[-1]]:.1f} times as long as a token does now.",
+        f"{100 * slow_link_ratios[20.0][0]:.1f} % with 20 µs. Bandwidth matters only with many users: sending the "
+        f"data of {BATCHES[-1]} users would take {transfer_ratios[BATCHES[-1]]:.1f} times the current time per token.",
         numbers={
             **{
                 f"speed_8gb_{hop:g}us": figure(
-                    ratio, "", f"speed with 8 GB/s and {hop:g} µs divided by that with the wafers' own link"
+                    ratio, "", f"speed with 8 GB/s and {hop:g} µs, relative to the wafers' own link"
                 )
                 for hop, ratio in slow_link_ratios.items()
             },
             **{
                 f"bytes_share_{batch}": figure(
-                    ratio, "", f"time of the bytes of {batch} users at 8 GB/s divided by a token's time"
+                    ratio,
+                    "",
+                    f"time to send the data of {plural(batch, 'user')} at 8 GB/s, relative to the time per token",
                 )
                 for batch, ratio in transfer_ratios.items()
             },
         },
-        reason="the whole range of links was tried, with a new search of the layout for each",
-        curves=Curves(x="GB/s of a link", y="speed divided by that with the wafers' own link", lines=lines, log_x=True),
+        reason="the whole range of links was tried, with a new layout search for each",
+        curves=Curves(x="link bandwidth, GB/s", y="speed, relative to the wafers' own link", lines=lines, log_x=True),
     )

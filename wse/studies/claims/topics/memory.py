@@ -13,6 +13,7 @@ from wse.hardware.number import SourcedNumber
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count
+from wse.reports.terminal import plural
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.claims.certainty import by_rule
@@ -73,21 +74,21 @@ def many_small_chips(lab: Laboratory) -> Finding:
         answer=f"A layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs on {CHIPS} chips, "
         f"{100 * RATES[1] / bandwidth_bound:.2f} % of the speed that SRAM bandwidth would allow. With the same time "
         f"per layer, a model of {parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to "
-        f"{rates[1]:,.0f} tokens/s; with a time in proportion to the chips of a layer, "
-        f"{rates[0] / chips_ratio:,.0f} to {rates[1] / chips_ratio:,.0f}. A fast mode has {fast_speed:g}. The model "
-        f"would fill {chips:,.0f} chips at one byte per parameter, with {power:.1f} MW.",
+        f"{rates[1]:,.0f} tokens/s; with a time proportional to the number of chips per layer, "
+        f"{rates[0] / chips_ratio:,.0f} to {rates[1] / chips_ratio:,.0f}. A fast mode delivers {fast_speed:g}. The "
+        f"model would fill {chips:,.0f} chips at one byte per parameter, which draw {power:.1f} MW.",
         numbers={
             "layer_us": figure(1e6 * layer_s[1], "µs", f"per layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
             "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "of 70B if limited by SRAM bandwidth only"),
             "share_of_bandwidth": figure(RATES[1] / bandwidth_bound, "", "measured speed divided by that limit"),
             "chips": figure(chips, "chips", f"for the weights of {TRILLION} at one byte per parameter"),
-            "tokens_per_s_low": figure(rates[0], "tokens/s", f"of {TRILLION} with the slower layers of 70B"),
-            "tokens_per_s_high": figure(rates[1], "tokens/s", f"of {TRILLION} with the faster layers of 70B"),
-            "chips_ratio": figure(chips_ratio, "", f"chips per layer of {TRILLION} divided by those of 70B"),
-            "power_mw": figure(power, "MW", "of these chips"),
+            "tokens_per_s_low": figure(rates[0], "tokens/s", f"of {TRILLION}, with the longer layer time of 70B"),
+            "tokens_per_s_high": figure(rates[1], "tokens/s", f"of {TRILLION}, with the shorter layer time of 70B"),
+            "chips_ratio": figure(chips_ratio, "", f"chips per layer of {TRILLION}, relative to 70B"),
+            "power_mw": figure(power, "MW", "power of these chips"),
         },
-        reason="wse has no model of these chips; published speeds were extrapolated, and how the time of a layer "
-        "depends on its size is a judgement",
+        reason="wse has no model of these chips; published speeds were extrapolated, and the dependence of layer time "
+        "on layer size is a judgement",
     )
 
 
@@ -119,23 +120,25 @@ def weights_from_outside(lab: Laboratory) -> Finding:
         "tokens_per_s_streamed": figure(
             streamed_rate,
             "tokens/s",
-            f"upper bound for one user of {with_type(MODEL)} at {bytes_per_s / 1e9:,.0f} GB/s to one wafer",
+            f"upper bound for one user of {with_type(MODEL)}, with {bytes_per_s / 1e9:,.0f} GB/s into one wafer",
         ),
-        "tokens_per_s_held": figure(resident_rate, "tokens/s", f"of one user with weights in SRAM of {wafers} wafers"),
-        "ratio": figure(speed_ratios, "", "speed with weights in SRAM divided by that with streamed weights"),
+        "tokens_per_s_held": figure(
+            resident_rate, "tokens/s", f"for one user with weights in the SRAM of {plural(wafers, 'wafer')}"
+        ),
+        "ratio": figure(speed_ratios, "", "speed with weights in SRAM, relative to streamed weights"),
     }
     if users_for_parity is not None:
-        meaning = "in one batch for the tokens/s per wafer that resident weights give with all stages busy"
+        meaning = "in one batch that match the tokens/s per wafer of resident weights with all stages busy"
         numbers["users_for_parity"] = figure(users_for_parity, "users", meaning)
     return Finding(
         verdicts=by_rule(holds=speed_ratios > 10, never=speed_ratios <= 10),
         answer=f"If the weights of {with_type(MODEL)} are read at {bytes_per_s / 1e9:,.0f} GB/s for every token, one "
-        f"user gets at most {streamed_rate:.2f} tokens/s. With weights in SRAM it is {resident_rate:,.0f}.",
+        f"user gets at most {streamed_rate:.2f} tokens/s. With weights in SRAM, one user gets {resident_rate:,.0f}.",
         numbers=numbers,
         reason="bytes divided by the vendor's bandwidth",
         curves=Curves(
             x="users in a batch",
-            y="maximum tokens/s of a user",
+            y="maximum tokens/s per user",
             lines={"streamed": tuple((float(batch), bound.tokens_per_s(batch) / batch) for batch in BATCHES)},
             log_x=True,
             log_y=True,

@@ -73,9 +73,9 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
     numbers = {}
     for name, by_load in waits.items():
         wait = by_load[LOAD]
-        numbers[f"seat_s_{name}"] = figure(wait.slot_s, "s", f"median wait for a batch slot, {name} batches")
-        numbers[f"first_s_{name}"] = figure(wait.first_token_s, "s", f"median time to first token, {name} batches")
-        numbers[f"gap_s_{name}"] = figure(wait.gap_s, "s", f"mean time between two tokens of a user, {name} batches")
+        numbers[f"seat_s_{name}"] = figure(wait.slot_s, "s", f"median wait for a batch slot, {name} batching")
+        numbers[f"first_s_{name}"] = figure(wait.first_token_s, "s", f"median time to first token, {name} batching")
+        numbers[f"gap_s_{name}"] = figure(wait.gap_s, "s", f"mean inter-token latency, {name} batching")
     static, continuous = waits["static"][LOAD], waits["continuous"][LOAD]
     # The error of the timing model scales arrivals and times alike, since a load is relative to the capacity.
     time_ratios = lab.gpu_times(server)
@@ -86,17 +86,17 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
     return Finding(
         verdicts=by_rule(holds=has_long_wait["continuous"] & has_long_wait["static"], never=~has_long_wait["static"]),
         answer=f"If batches of {SLOTS} users start and end together, the median wait for a batch slot at a load of "
-        f"{LOAD:g} is {static.slot_s:.0f} s, the time of {static.slot_s / static.gap_s:,.0f} tokens of another user. "
-        f"If users join between two tokens, it is {1e3 * continuous.slot_s:.0f} ms, the time of "
+        f"{LOAD:g} is {static.slot_s:.0f} s, in which another user gets {static.slot_s / static.gap_s:,.0f} tokens. "
+        f"If users join between two tokens, it is {1e3 * continuous.slot_s:.0f} ms, or "
         f"{continuous.slot_s / continuous.gap_s:.1f} tokens.",
         numbers=numbers,
-        reason=f"both were simulated with the same arrivals, on {GPUS} {GPU} with {with_type(MODEL, DTYPE)}; the "
-        "simulation agrees with closed forms of queues",
+        reason=f"both policies were simulated with the same arrivals, for {with_type(MODEL, DTYPE)} on {GPUS} {GPU}; "
+        "the simulation agrees with closed-form queueing results",
         curves=Curves(
             x="load",
             y="median wait for a batch slot, seconds",
             lines={
-                f"{name} batches": tuple((load, wait.slot_s) for load, wait in by_load.items())
+                f"{name} batching": tuple((load, wait.slot_s) for load, wait in by_load.items())
                 for name, by_load in waits.items()
             },
         ),

@@ -97,21 +97,21 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
     assert single_wafer.decode is not None
     numbers["wafers"] = figure(several_wafers.system.wafers, "wafers", f"that store {with_type(SERVED)}")
     rate = several_wafers.decode.tokens_per_s_per_user
-    numbers["tokens_per_s_per_user"] = figure(rate, "tokens/s", f"of a user of {with_type(SERVED)} on these wafers")
+    numbers["tokens_per_s_per_user"] = figure(rate, "tokens/s", f"for a user of {with_type(SERVED)} on these wafers")
     small_rate = single_wafer.decode.tokens_per_s_per_user
-    meaning = f"of a user of {with_type(SMALL)} on one wafer"
+    meaning = f"for a user of {with_type(SMALL)} on one wafer"
     numbers["tokens_per_s_per_user_small"] = figure(small_rate, "tokens/s", meaning)
     is_near_claim = np.all([abs(sizes[dtype] / claimed - 1) <= NEAR for dtype, claimed in PRECISIONS.items()], axis=0)
     is_slow = lab.speeds(SERVED) < FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     return Finding(
         verdicts=by_rule(holds=is_near_claim & is_slow, never=~is_near_claim & ~is_slow),
         answer=f"One wafer stores {sizes['bfloat16'][0]:.1f} billion parameters with 16 bits each, or "
-        f"{sizes['int8'][0]:.1f} billion with 8 bits. The claim says {PRECISIONS['bfloat16']:g} and "
-        f"{PRECISIONS['int8']:g} billion. But a fast model may use several wafers: "
-        f"{several_wafers.system.wafers} wafers give a user of {with_type(SERVED)} {rate:,.0f} tokens/s.",
+        f"{sizes['int8'][0]:.1f} billion with 8 bits; the claim says {PRECISIONS['bfloat16']:g} and "
+        f"{PRECISIONS['int8']:g} billion. However, a fast model can span several wafers: on "
+        f"{several_wafers.system.wafers} wafers, a user of {with_type(SERVED)} gets {rate:,.0f} tokens/s.",
         numbers=numbers,
-        reason="bytes of the compiled placement and of the software on a PE, the number of wafers that the vendor "
-        "disclosed for 70B, and its speed",
+        reason="sizes of the compiled placement and of the software on a PE, the number of wafers that the vendor "
+        "disclosed for 70B, and the speed of 70B",
     )
 
 
@@ -144,12 +144,13 @@ def dense_400b(lab: Laboratory) -> Finding:
                 for suffix, price, origin in zip(
                     ("_low", "", "_high"),
                     CAPITAL_MUSD,
-                    ("by an analyst", "the geometric mean", "reported second-hand"),
+                    ("according to an analyst", "the geometric mean", "reported second-hand"),
                     strict=True,
                 )
             },
         },
-        reason="the number of wafers follows from bytes; the prices are an analyst's and a second-hand report's",
+        reason="the number of wafers follows from the model's size; the prices come from an analyst and from a "
+        "second-hand report",
     )
 
 
@@ -170,16 +171,16 @@ def short_context(lab: Laboratory) -> Finding:
     numbers = {}
     for context, count, rate in zip(CONTEXTS, wafers, rates, strict=True):
         numbers[f"tokens_per_s_{context}"] = figure(
-            rate, "tokens/s", f"of a user of {with_type(SERVED)} with {context:,} tokens of context"
+            rate, "tokens/s", f"for a user of {with_type(SERVED)} with {context:,} tokens of context"
         )
         numbers[f"wafers_{context}"] = figure(
             count, "wafers", f"that store {with_type(SERVED)} and a KV cache of {context:,} tokens"
         )
-    meaning = f"speed at {CONTEXTS[-1]:,} tokens divided by that at {CONTEXTS[0]:,}"
+    meaning = f"speed at {CONTEXTS[-1]:,} tokens of context, relative to {CONTEXTS[0]:,}"
     numbers["speed_kept"] = figure(speed_ratio, "", meaning)
-    machine = f"{GPUS} {GPU.upper()}"
+    machine = f"{GPUS} {GPU.upper()}s"
     numbers["tokens_per_s_gpus"] = figure(
-        on_gpus[-1], "tokens/s", f"of a single user with fp8 on {machine} and the longest context"
+        on_gpus[-1], "tokens/s", f"for a single user with fp8 on {machine} and the longest context"
     )
     gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(lab.server(SERVED, GPU, GPUS, STACK, "fp8"))
     return Finding(
@@ -189,16 +190,16 @@ def short_context(lab: Laboratory) -> Finding:
         answer=f"At {CONTEXTS[-1]:,} tokens of context, a user of {with_type(SERVED)} keeps "
         f"{100 * speed_ratio[0]:.0f} % of the speed at {CONTEXTS[0]:,} ({rates[-1][0]:,.0f} of {rates[0][0]:,.0f} "
         f"tokens/s) on {wafers[-1]} wafers instead of {wafers[0]}. This is {gpu_ratio[0]:.1f} times the speed of a "
-        f"single user on {machine}. A long context costs speed, and SRAM for the KV cache of each user, which limits "
-        "the number of users.",
+        f"single user on {machine}. A long context costs speed, as well as SRAM for each user's KV cache, which "
+        "limits the number of users.",
         numbers=numbers,
-        reason="bytes of caches are exact; times depend on assumed software costs",
+        reason="KV cache sizes are exact; times depend on assumed software costs",
         curves=Curves(
             x="tokens of context",
-            y="tokens/s of a user; wafers",
+            y="tokens/s per user; wafers",
             lines={
-                "tokens/s of a user": tuple(zip(map(float, CONTEXTS), (float(rate[0]) for rate in rates), strict=True)),
-                f"tokens/s of a single user on {machine}": tuple(zip(map(float, CONTEXTS), on_gpus, strict=True)),
+                "tokens/s per user": tuple(zip(map(float, CONTEXTS), (float(rate[0]) for rate in rates), strict=True)),
+                f"tokens/s for a single user on {machine}": tuple(zip(map(float, CONTEXTS), on_gpus, strict=True)),
                 "wafers": tuple(zip(map(float, CONTEXTS), map(float, wafers), strict=True)),
             },
             log_x=True,
@@ -227,7 +228,7 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
     for accuracy in (0.99, 0.9, 0.5):
         min_accuracy = break_even_accuracy(accuracy, ratio)
         meaning = (
-            f"accuracy per step with which a model {ratio:.2f} times as fast needs the same time as one with "
+            f"per-step accuracy at which a model {ratio:.2f} times as fast takes the same time as one with "
             f"{accuracy:g}, if wrong steps are detected and repeated"
         )
         numbers[f"accuracy_for_{accuracy:g}"] = figure(min_accuracy, "", meaning)
@@ -236,17 +237,17 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         assert result.decode is not None
         rate = result.decode.tokens_per_s_per_user
         tokens = max(0.0, (voice_s - result.latency.user.ttft_open_s) * rate)
-        meaning = f"that {with_type(result.model.name)} generates within the 450 ms of a reply by voice"
+        meaning = f"that {with_type(result.model.name)} generates within the 450 ms of a voice reply"
         numbers[f"tokens_of_a_voice_turn_{name}"] = figure(tokens, "tokens", meaning)
     served_size = parameter_count(read_config(CONFIGURATIONS[SERVED])) / BILLION
     max_sizes = sizes[2, "int4"]
     return Finding(
         verdicts=by_rule(holds=max_sizes <= sizes[1, "bfloat16"], never=max_sizes >= served_size),
         answer=f"Two wafers store {max_sizes[0]:,.0f} billion parameters with 4 bits each, and {with_type(SERVED)} has "
-        f"{served_size:,.1f} billion. More wafers store more. A model that is {ratio:.1f} times as fast needs "
+        f"{served_size:,.1f} billion. More wafers store more. A model that is {ratio:.1f} times as fast takes "
         f"the same time for a task if it gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and "
         "the slow model 90 %, provided that wrong steps are detected and repeated.",
         numbers=numbers,
-        reason="sizes are bytes of the compiled placement and of the software on a PE; speed does not tell whether a "
+        reason="sizes are those of the compiled placement and of the software on a PE; speed does not reveal whether a "
         "model was distilled",
     )
