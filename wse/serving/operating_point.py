@@ -43,9 +43,10 @@ class RequestShape:
 
 
 class Deployment(Protocol):
-    """A model on one machine of several wafers or GPUs, in one layout and one element type.
+    """A model on one machine, which consists of one or more wafers or GPUs.
 
-    Implementations compute the latency and rate of requests of equal length.
+    The layout and the element type are fixed. Implementations compute latencies and request rates
+    for requests that all have the same prompt length and answer length.
     """
 
     @property

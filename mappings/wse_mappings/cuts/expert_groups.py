@@ -151,9 +151,9 @@ def experts_of_column(cols: int, count: int, placement: str) -> int:
 
 
 def _groups_of_segment(segment_cols: int, count: int, placement: str, segment_count: int) -> int:
-    """Return the number of groups that the columns of one segment form for a placement of experts.
+    """Return the number of column groups in one segment for a given expert placement.
 
-    Each group stores some of the experts, and its columns divide the features of these experts.
+    Each group stores some of the experts, whose features are partitioned across its columns.
 
     Args:
         segment_cols: Number of columns in a segment.

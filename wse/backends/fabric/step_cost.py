@@ -181,7 +181,7 @@ class StepCosts:
 
     @property
     def sync(self) -> int:
-        """Cycles to start the concurrent transfers of an overlap group and to wait for their ends.
+        """Cycles to start the concurrent transfers of an overlap group and to wait until all have ended.
 
         The result is at least the time that a word needs from a PE to the neighbouring PE.
         """

@@ -32,10 +32,10 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace gathers of router outputs along whole rows with gathers inside column segments.
+    """Gather the router's outputs inside each segment of columns instead of along the whole row.
 
-    A gather collects values on one PE. Each segment of columns computes all outputs of the router,
-    so the paths are shorter. The steps are modified in place. ``setting`` is not used here: it is
+    A gather collects values on one PE. The router of a mixture of experts scores the experts. Each
+    segment of columns computes all of these scores itself, so the paths are shorter. The steps are modified in place. ``setting`` is not used here: it is
     the maximum number of outputs per column, which has already determined how the outputs are
     partitioned across columns.
     """

@@ -92,7 +92,7 @@ TEXT_PREFIXES: Final = ("language_model.model.", "model.language_model.")
 
 
 def text_prefix(file_names: Collection[str]) -> str:
-    """Return the start of the names of a text model's tensors, which depends on the kind of file.
+    """Return the common prefix of the tensor names of a text model, such as ``model.``.
 
     Args:
         file_names: Names of the tensors in the checkpoint.

@@ -124,10 +124,10 @@ def reduces_result(
 
 
 def reduces_table(rows: Sequence[ReduceResult]) -> Table:
-    """Return a table of a token's reduces, with at most `MAX_ROWS` rows.
+    """Return a table of the reduce operations of a token, with at most `MAX_ROWS` rows.
 
     Args:
-        rows: Reduces, sorted by descending cycles.
+        rows: Reduce operations in descending order of their cycle counts.
     """
     columns = (
         *(Column(key=key, title=key) for key in ("pattern", "along")),

@@ -242,11 +242,11 @@ class _CodeGenerator:
         return self.builder.gep(rows, [self.builder.add(self.builder.mul(row, self.lanes), self.lane)])
 
     def load(self, rows: Any, row: Any, element_type: Any) -> Any:
-        """Generate code that loads the current vector of a row and widens it to float32."""
+        """Generate code that loads the running output of a row and widens it to float32."""
         return widen_ir(self.builder, element_type, load_lanes(self.builder, self.at(rows, row), self.mask))
 
     def store(self, value: Any, rows: Any, row: Any, element_type: Any) -> None:
-        """Round float32 values to the stored type and store them as the current vector of a row."""
+        """Round values to the stored element type, and overwrite the running output of one row."""
         store_lanes(self.builder, narrow_ir(self.builder, element_type, value), self.at(rows, row), self.mask)
 
 

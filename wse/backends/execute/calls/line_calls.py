@@ -116,7 +116,7 @@ ACCUMULATED_S: Final = 1.2e-10
 
 
 class LineCalls:
-    """Factory of the function calls that execute transfers along rows or columns of PEs.
+    """Factory for the function calls that execute transfers along rows or columns of PEs.
 
     Args:
         program: The compiled Program.

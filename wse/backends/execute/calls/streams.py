@@ -96,8 +96,8 @@ class Streams:
             arena: SRAM of the stage.
             element_type: Element type of the words.
             transfer: The transfer (a step that moves words).
-            places: Indices into ``host_tokens`` and ``host_logits`` at which the host stores the
-                ids or logits; the indices of users for a transfer that samples.
+            places: Indices into ``host_tokens`` and ``host_logits`` where the host stores the
+                received values; for a transfer of sampled tokens, the indices of the users.
         """
         action = {
             HostWords.TOKENS_IN: self._tokens_in,
