@@ -7,7 +7,7 @@ source never contribute to it.
 - **Models on wafers and on GPUs**: the model error of `wse estimate`
   (`wse.studies.estimate.ranges.model_error`).
 - **Everything else**: the errors of rows of the same kind from other sources, each source with the
-  same weight. There must be enough of them (`are_enough`). Most kernels were measured by one or two
+  same weight. There must be enough sources (`are_enough`). Most kernels were measured by one or two
   sources, so they have no interval.
 
 - **Services** that do not state the number of wafers, the precision or the drafts: the same error,
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlparse
 
 import numpy as np
 
@@ -61,6 +62,23 @@ def error_kind_of(kind: str, metric: str) -> ErrorKind | None:
     if kind == SERVICES:
         return "prefill" if metric == "ttft_s" else "decode"
     return _ERROR_KINDS.get(kind)
+
+
+def publisher_of(source: str, software: str) -> str:
+    """Return who published a measurement: a group, the owner of a repository, or a web site.
+
+    Args:
+        source: The publication, as the file of measurements states it.
+        software: Software profile or serving stack with which the measurement is predicted.
+    """
+    if software == "epcc":
+        return "EPCC"
+    if "2502.04563" in source:  # arXiv number of the paper at OSDI 2025
+        return "OSDI25"
+    address = urlparse(source)
+    if "github" in address.netloc:
+        return f"{address.netloc}/{address.path.split('/')[1]}"
+    return address.netloc or source.split()[0]
 
 
 def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tuple[float | None, ...]:
@@ -112,7 +130,9 @@ def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[Compare
     error_kind = error_kind_of(kind.name, row.measurement.text("metric"))
     source = row.measurement.source
     if error_kind is not None:
-        return model_error(error_kind, row.prediction.software, without_source=source)
+        software = row.prediction.software
+        publisher = publisher_of(source, software)
+        return model_error(error_kind, software, without_source=source, without_publisher=publisher)
     other_rows = [other for other in rows if other.measurement.source != source]
     if not are_enough([other.measurement.source for other in other_rows]):
         return None
