@@ -95,25 +95,46 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
         For each confidence level, the fraction of rows inside the interval; None if no row has an
         interval.
     """
-    usable = [row for row in rows if row.prediction.value and row.measurement.measured]
-    errors = [_model_error(kind, row, usable) for row in usable]
-    pairs = [(row, error) for row, error in zip(usable, errors, strict=True) if error is not None]
-    if not pairs:
-        return (None,) * len(CONFIDENCES)
-    return tuple(
-        float(np.mean([_covers(row, error, confidence) for row, error in pairs])) for confidence in CONFIDENCES
-    )
+    fractions: list[float | None] = []
+    for confidence in CONFIDENCES:
+        pairs = zip(rows, prediction_intervals(kind, rows, confidence), strict=True)
+        is_inside = [
+            interval[0] <= row.measurement.measured <= interval[1]
+            for row, interval in pairs
+            if interval is not None and row.measurement.measured is not None
+        ]
+        fractions.append(float(np.mean(is_inside)) if is_inside else None)
+    return tuple(fractions)
 
 
-def _covers(row: ComparedRow, error: ModelError, confidence: float) -> bool:
-    """Return whether a measured value is inside the interval of its prediction.
+def prediction_intervals(
+    kind: MeasurementKind, rows: Sequence[ComparedRow], confidence: float
+) -> list[tuple[float, float] | None]:
+    """Return the interval of each prediction, from the errors of rows from other sources.
 
     Args:
-        row: The measurement and its prediction.
-        error: Distribution of the model error.
-        confidence: Confidence of the interval.
+        kind: Kind of all rows.
+        rows: Rows that no constant was fitted on, with their predictions.
+        confidence: Confidence of the intervals.
+
+    Returns:
+        For each row, the low and the high end, in the metric of the row; None if there are too few
+        rows from other sources, or if the predicted or measured value is missing or zero.
     """
-    return error.covers(_ratio(row), confidence, alternatives_of(row.measurement, row.prediction))
+    usable_rows = [row for row in rows if row.prediction.value and row.measurement.measured]
+    return [_interval(kind, row, usable_rows, confidence) for row in rows]
+
+
+def _interval(
+    kind: MeasurementKind, row: ComparedRow, usable_rows: Sequence[ComparedRow], confidence: float
+) -> tuple[float, float] | None:
+    """Return the interval of a prediction, or None if it has none."""
+    predicted = row.prediction.value
+    error = _model_error(kind, row, usable_rows)
+    if not predicted or not row.measurement.measured or error is None:
+        return None
+    low, high = error.interval(confidence, alternatives_of(row.measurement, row.prediction))
+    return predicted * low, predicted * high
 
 
 def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[ComparedRow]) -> ModelError | None:

@@ -43,6 +43,9 @@ FEWEST_SOURCES: Final = 3
 Errors of a single source do not show how much the predictions for another source may differ.
 """
 
+LARGEST_LOG: Final = 5.0
+"""Largest logarithm of a ratio of actual to predicted value that an interval may contain."""
+
 Alternatives = Sequence[tuple[float, float]]
 """Possible settings of a measurement, as (probability, ratio) pairs.
 
@@ -77,26 +80,27 @@ class ModelError:
         signed = 2 * probabilities - 1
         return np.asarray(np.sign(signed) * np.interp(np.abs(signed), self.probabilities, self.sizes))
 
-    def probability(self, error: float) -> float:
-        """Return the probability that the error is at most this large.
+    def probability(self, errors: F64) -> F64:
+        """Return the probabilities that the error is at most this large.
 
         Args:
-            error: Logarithm of a ratio of actual to predicted time.
+            errors: Logarithms of ratios of actual to predicted times.
         """
-        size_probability = np.interp(abs(error), self.sizes, self.probabilities, right=1.0)
-        return float(0.5 + np.sign(error) * size_probability / 2)
+        size_probabilities = np.interp(np.abs(errors), self.sizes, self.probabilities, right=1.0)
+        return np.asarray(0.5 + np.sign(errors) * size_probabilities / 2)
 
-    def covers(self, ratio: float, confidence: float, alternatives: Alternatives = AS_PREDICTED) -> bool:
-        """Return whether a measured value is inside a central interval of its prediction.
+    def interval(self, confidence: float, alternatives: Alternatives = AS_PREDICTED) -> tuple[float, float]:
+        """Return the ends of the central interval of an actual value, divided by its prediction.
 
         Args:
-            ratio: Predicted value, divided by the measured one.
             confidence: Confidence of the interval, such as 0.9.
             alternatives: Settings that are possible. The interval is that of the mixture of their
                 distributions.
         """
-        probability = sum(weight * self.probability(float(np.log(ratio * other))) for weight, other in alternatives)
-        return abs(probability - 0.5) <= confidence / 2
+        logs = np.linspace(-LARGEST_LOG, LARGEST_LOG, 20_001)
+        parts = [weight * self.probability(logs - np.log(ratio)) for weight, ratio in alternatives]
+        low, high = np.exp(np.interp([(1 - confidence) / 2, (1 + confidence) / 2], sum(parts), logs))
+        return float(low), float(high)
 
 
 NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0]))
