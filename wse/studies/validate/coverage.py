@@ -2,14 +2,13 @@
 
 Only rows that no constant was fitted on are counted. An interval contains the model error: how far
 predictions of the same kind are from measurements of other sources. The residuals of the row's own
-source never contribute to it.
+source never contribute to it, nor those of its publisher if residuals of any software are used.
 
 - **Models on wafers and on GPUs**: the model error of `wse estimate`
   (`wse.studies.estimate.ranges.model_error`).
 - **Everything else**: the errors of rows of the same kind from other sources, each source with the
   same weight. There must be enough sources (`are_enough`). Most kernels were measured by one or two
   sources, so they have no interval.
-
 - **Services** that do not state the number of wafers, the precision or the drafts: the same error,
   for a mixture of the settings that are possible (`wse.studies.validate.undisclosed`).
 
