@@ -22,10 +22,9 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlparse
 
 from wse.studies.estimate.ranges.model_error import FILE
-from wse.studies.validate.coverage import error_kind_of
+from wse.studies.validate.coverage import error_kind_of, publisher_of
 from wse.studies.validate.parts import ValidationRow
 from wse.studies.validate.study import BUNDLED, validate
 
@@ -51,7 +50,7 @@ def errors_of(rows: Iterable[ValidationRow]) -> list[dict[str, str]]:
             {
                 "kind": kind,
                 "software": row.software or "",
-                "publisher": _publisher(row),
+                "publisher": publisher_of(row.source, row.software or ""),
                 "source": row.source,
                 "file": Path(row.file).name,
                 "row": row.input.get("id") or str(row.line),
@@ -75,16 +74,6 @@ def _time_ratio(row: ValidationRow) -> float:
     unit = row.input.get("unit") or row.input.get("metric", "")
     is_rate = any(text in unit for text in RATE_UNITS)
     return row.predicted / row.measured if is_rate else row.measured / row.predicted
-
-
-def _publisher(row: ValidationRow) -> str:
-    """Return who published a measurement: a group, the owner of a repository, or a web site."""
-    if row.software == "epcc":
-        return "EPCC"
-    address = urlparse(row.source)
-    if "github" in address.netloc:
-        return f"{address.netloc}/{address.path.split('/')[1]}"
-    return address.netloc or row.source.split()[0]
 
 
 def text_of(points: Sequence[dict[str, str]]) -> str:

@@ -58,9 +58,12 @@ def test_most_samples_outvote_the_stated_constants() -> None:
     assert certainty.text.endswith("With the stated constants, it is false.")
 
 
-def test_a_verdict_that_is_the_same_at_both_ends_does_not_depend_on_constants() -> None:
+def test_a_verdict_on_counts_is_decided_at_both_ends_of_the_ranges() -> None:
     certainty = certainty_at_ends(("true", "true", "true"))
-    assert certainty.text.startswith("The verdict does not depend on the uncertain constants")
+    assert certainty.text == (
+        "The verdict is true with the stated constants, with all uncertain constants at the low ends of their ranges, "
+        "and with all of them at the high ends. It was not decided for samples."
+    )
     assert certainty.share is certainty.samples is None
     assert certainty_at_ends(("true", "false", "true")).text == (
         "The verdict is true with the stated constants, false with all uncertain constants at the low ends of their "

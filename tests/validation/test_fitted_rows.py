@@ -2,9 +2,12 @@
 
 from collections import Counter
 from dataclasses import replace
+from math import exp
 from pathlib import Path
 
-from wse.studies.validate.coverage import covered_fractions
+import pytest
+
+from wse.studies.validate.coverage import covered_fractions, prediction_intervals
 from wse.studies.validate.fitted_rows import academic_group, engine_rows, is_fitted
 from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
 from wse.studies.validate.gpu_fit import fit_rows
@@ -13,6 +16,7 @@ from wse.studies.validate.measured.measurements import BUNDLED, Measurement, rea
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
 from wse.studies.validate.predictors.prediction import Prediction
 from wse.studies.validate.predictors.services import METHODS
+from wse.studies.validate.study import validate
 from wse.studies.validate.summary import ComparedRow
 
 FABRIC = "fabric model"
@@ -74,14 +78,23 @@ def compared(source: str, predicted: float) -> ComparedRow:
     return ComparedRow(m, Prediction(value=predicted, method=GPU_METHOD))
 
 
-def test_an_interval_is_made_from_the_errors_of_other_sources() -> None:
-    """Nine rows of three sources decide on the row of the fourth; the others have too few rows of other sources."""
+def test_an_interval_is_made_from_the_errors_of_three_other_sources() -> None:
+    """With one error of 0.1 from each, it is that of Student's t with 3 degrees of freedom."""
     kind = MeasurementKind(name="stencils", where=GPUS)
-    nine = [compared("acd"[number % 3], 1 + number / 10) for number in range(9)]
-    assert covered_fractions(kind, [*nine, compared("b", 1.35)]) == (1.0, 1.0)
-    assert covered_fractions(kind, [*nine, compared("b", 1.45)]) == (0.0, 1.0)
-    assert covered_fractions(kind, [*nine, compared("b", 1.85)]) == (0.0, 0.0)
-    assert covered_fractions(kind, [*nine[:8], compared("b", 1.1)]) == (None, None)
+    rows = [compared("a", exp(0.1)), compared("c", exp(-0.1)), compared("d", exp(0.1)), compared("b", 2.0)]
+    assert prediction_intervals(kind, rows, 0.9)[3] == pytest.approx((2 * exp(-0.2353), 2 * exp(0.2353)), rel=1e-3)
+    assert covered_fractions(kind, rows) == (0.75, 0.75)
+    assert prediction_intervals(kind, rows[1:], 0.9) == [None, None, None]
+
+
+def test_only_rows_without_a_fit_have_an_interval(beside: Path) -> None:
+    rows = validate([beside / "reference" / "wse3_qwen3.csv"]).rows
+    with_interval = [row for row in rows if row.low and row.high]
+    assert {row.kind for row in with_interval if not row.fitted} == {
+        *("decode steps", "forced tokens", "parts of a layer", "prefill", "messages")
+    }
+    assert not any(row.fitted for row in with_interval)
+    assert all(row.low < row.predicted < row.high for row in with_interval)
 
 
 def test_rows_of_decode_have_the_interval_of_estimates() -> None:

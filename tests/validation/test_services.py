@@ -252,8 +252,9 @@ def test_the_page_of_assumptions_lists_every_alternative_with_its_weight() -> No
 
 
 def test_the_interval_of_a_row_covers_its_alternatives() -> None:
-    error = error_distribution([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09])
+    error = error_distribution([1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08], list("abcdefgh"))
     without_drafts = ((0.75, 1.0), (0.25, 0.6))
     for predicted_over_measured, alone, mixed in ((1.0, True, True), (1 / 0.6, False, True), (0.8, False, False)):
-        assert error.covers(predicted_over_measured, 0.9) == alone
-        assert error.covers(predicted_over_measured, 0.9, without_drafts) == mixed
+        for alternatives, is_inside in ((((1.0, 1.0),), alone), (without_drafts, mixed)):
+            low, high = error.interval(0.9, alternatives)
+            assert (low < 1 / predicted_over_measured < high) == is_inside

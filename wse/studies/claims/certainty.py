@@ -110,7 +110,10 @@ def certainty_of(verdicts: Verdicts, names: Collection[str]) -> Certainty:
 
 
 def certainty_at_ends(verdicts: Verdicts) -> Certainty:
-    """Return the certainty of a verdict that is expected to be independent of the constants.
+    """Return the certainty of a verdict that is not decided for samples of the constants.
+
+    A verdict that rests on counts of a compiled model, such as words between wafers, is decided
+    three times instead. Equal verdicts at both ends do not exclude another one in between.
 
     Args:
         verdicts: The verdict with the stated constants, with all constants at the low ends of their
@@ -124,8 +127,8 @@ def certainty_at_ends(verdicts: Verdicts) -> Certainty:
     text = f"The verdict is {stated_verdict} with the stated constants, {' and '.join(texts)}."
     if set(end_verdicts) == {stated_verdict}:
         text = (
-            "The verdict does not depend on the uncertain constants: it is the same with all of them at the low ends "
-            "and at the high ends of their ranges."
+            f"The verdict is {stated_verdict} with the stated constants, with all uncertain constants at the low ends "
+            "of their ranges, and with all of them at the high ends. It was not decided for samples."
         )
     return Certainty(verdict=stated_verdict, samples=None, share=None, text=text)
 

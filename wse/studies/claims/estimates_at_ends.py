@@ -1,7 +1,7 @@
 """Estimates with all uncertain constants at the ends of their ranges.
 
-A claim that rests on counts, such as words between wafers, is decided for these estimates. If the
-verdict is always the same, it does not depend on the constants.
+A claim that rests on counts, such as words between wafers, is decided for these estimates. The
+fast timing of samples interpolates times, and cannot yield counts.
 """
 
 from __future__ import annotations

@@ -14,16 +14,12 @@ from wse.hardware.number import SourcedNumber
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.reports.progress import ignore
-from wse.serving.deployment.gpus import GpuDeployment
-from wse.serving.economics import load_gpu_economics
 from wse.serving.goal import THROUGHPUT
-from wse.serving.gpus.load import load_gpu, load_stack
-from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
-from wse.serving.gpus.weights import weight_format
-from wse.serving.operating_point import RequestShape, operating_point
+from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.claims.certainty import Cases
+from wse.studies.claims.gpu_deployments import gpu_deployment
 from wse.studies.claims.layers_that_fit import LayersThatFit, find_layers
 from wse.studies.claims.sampled_estimate import SampledEstimate, sampled_estimate, uncertain_names
 from wse.studies.claims.serving import Serving, serving_of
@@ -145,57 +141,23 @@ class Laboratory:
             self._estimates[key] = sampled_estimate(make_request(EstimateRequest, model=model, **options), link)
         return self._estimates[key]
 
-    def server(self, model: str, gpu: str, gpus: int, stack: str, dtype: str) -> GpuServer:
-        """Return the timing model for a bundled model on GPUs with a given serving stack.
-
-        Args:
-            model: Name of a bundled model.
-            gpu: Name of a bundled GPU.
-            gpus: Number of GPUs that share the model.
-            stack: Name of a serving stack (the software that serves the model), such as ``trtllm``.
-            dtype: Element type of the weights.
-        """
-        spec, machine = read_config(CONFIGURATIONS[model]), load_gpu(gpu)
-        return GpuServer(
-            spec=spec,
-            weights=weight_format(spec, dtype),
-            gpu=machine,
-            stack=load_stack(stack, machine.generation),
-            parallelism=Parallelism(gpus=gpus),
-        )
-
-    def gpus(
-        self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int = 1_024, new: int = 1_024
-    ) -> GpuDeployment:
-        """Return the deployment of a bundled model on GPUs, from which speed and cost are computed.
-
-        The other arguments are the same as for `server`.
-
-        Args:
-            prompt: Number of tokens per prompt.
-            new: Number of generated tokens per request.
-        """
-        server = self.server(model, gpu, gpus, stack, dtype)
-        shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
-        return GpuDeployment(server=server, shape=shape, economics=load_gpu_economics(server.gpu))
-
     def gpu(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, prompt: int = 1_024, new: int = 1_024
     ) -> Serving:
         """Return the speed and cost per token when GPUs serve ``users`` concurrent users.
 
-        All other arguments are the same as for `gpus`.
+        All other arguments are the same as for `gpu_deployment`.
         """
-        return serving_of(self.gpus(model, gpu, gpus, stack, dtype, prompt, new), users)
+        return serving_of(gpu_deployment(model, gpu, gpus, stack, dtype, prompt, new), users)
 
     def gpus_for_all(self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int, new: int) -> Serving:
         """Return the speed and cost per token on saturated GPUs.
 
         GPUs are saturated when more users would not raise the throughput or would not fit. The
-        arguments are the same as for `gpus`. The cost is also computed for random samples of the
-        model error and of the price of a GPU.
+        arguments are the same as for `gpu_deployment`. The cost is also computed for random samples
+        of the model error and of the price of a GPU.
         """
-        deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
+        deployment = gpu_deployment(model, gpu, gpus, stack, dtype, prompt, new)
         users = saturating_users(deployment)
         self.uncertain_names |= {GPU_ERROR, gpu_price_and_power(gpu)[0]}
         sampled = sampled_gpu_figures(deployment, point_result(operating_point(deployment, users)))
@@ -219,7 +181,7 @@ class Laboratory:
         """Find the configuration of speculative decoding with the highest speed for users on GPUs.
 
         This is the result of ``wse estimate --gpu --draft``. The other arguments are the same as
-        for `server`.
+        for `gpu_server`.
 
         Args:
             users: Number of users whose tokens are decoded together.

@@ -116,7 +116,9 @@ class ClaimResult(Result):
     command: Annotated[str, Doc("a command that shows the figures")]
     numbers: Annotated[Mapping[str, ClaimNumber], Doc("numbers on which the verdict is based; keys are names")]
     verdict: Annotated[Verdict, Doc("`true`, `false`, `conditional` or `undecided`; the most frequent in the samples")]
-    certainty: Annotated[str, Doc("in what fraction of the samples the verdict is the same, and what would change it")]
+    certainty: Annotated[
+        str, Doc("fraction of the samples with this verdict, and what would change it; ends if not sampled")
+    ]
     share_of_samples: Annotated[float | None, Doc("fraction of the samples with this verdict; absent if not sampled")]
     samples: Annotated[int | None, Doc("number of samples of the uncertain constants; absent if not sampled")]
     decisive: Annotated[str | None, Doc("constant that differs most in samples with another verdict, if one does")]

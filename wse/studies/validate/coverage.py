@@ -2,14 +2,13 @@
 
 Only rows that no constant was fitted on are counted. An interval contains the model error: how far
 predictions of the same kind are from measurements of other sources. The residuals of the row's own
-source never contribute to it.
+source never contribute to it, nor those of its publisher if residuals of any software are used.
 
 - **Models on wafers and on GPUs**: the model error of `wse estimate`
   (`wse.studies.estimate.ranges.model_error`).
 - **Everything else**: the errors of rows of the same kind from other sources, each source with the
-  same weight. There must be enough of them (`are_enough`). Most kernels were measured by one or two
+  same weight. There must be enough sources (`are_enough`). Most kernels were measured by one or two
   sources, so they have no interval.
-
 - **Services** that do not state the number of wafers, the precision or the drafts: the same error,
   for a mixture of the settings that are possible (`wse.studies.validate.undisclosed`).
 
@@ -20,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlparse
 
 import numpy as np
 
@@ -63,6 +63,23 @@ def error_kind_of(kind: str, metric: str) -> ErrorKind | None:
     return _ERROR_KINDS.get(kind)
 
 
+def publisher_of(source: str, software: str) -> str:
+    """Return who published a measurement: a group, the owner of a repository, or a web site.
+
+    Args:
+        source: The publication, as the file of measurements states it.
+        software: Software profile or serving stack with which the measurement is predicted.
+    """
+    if software == "epcc":
+        return "EPCC"
+    if "2502.04563" in source:  # arXiv number of the paper at OSDI 2025
+        return "OSDI25"
+    address = urlparse(source)
+    if "github" in address.netloc:
+        return f"{address.netloc}/{address.path.split('/')[1]}"
+    return address.netloc or source.split()[0]
+
+
 def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tuple[float | None, ...]:
     """Return how often measured values lie inside the intervals of their predictions.
 
@@ -77,25 +94,46 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
         For each confidence level, the fraction of rows inside the interval; None if no row has an
         interval.
     """
-    usable = [row for row in rows if row.prediction.value and row.measurement.measured]
-    errors = [_model_error(kind, row, usable) for row in usable]
-    pairs = [(row, error) for row, error in zip(usable, errors, strict=True) if error is not None]
-    if not pairs:
-        return (None,) * len(CONFIDENCES)
-    return tuple(
-        float(np.mean([_covers(row, error, confidence) for row, error in pairs])) for confidence in CONFIDENCES
-    )
+    fractions: list[float | None] = []
+    for confidence in CONFIDENCES:
+        pairs = zip(rows, prediction_intervals(kind, rows, confidence), strict=True)
+        is_inside = [
+            interval[0] <= row.measurement.measured <= interval[1]
+            for row, interval in pairs
+            if interval is not None and row.measurement.measured is not None
+        ]
+        fractions.append(float(np.mean(is_inside)) if is_inside else None)
+    return tuple(fractions)
 
 
-def _covers(row: ComparedRow, error: ModelError, confidence: float) -> bool:
-    """Return whether a measured value is inside the interval of its prediction.
+def prediction_intervals(
+    kind: MeasurementKind, rows: Sequence[ComparedRow], confidence: float
+) -> list[tuple[float, float] | None]:
+    """Return the interval of each prediction, from the errors of rows from other sources.
 
     Args:
-        row: The measurement and its prediction.
-        error: Distribution of the model error.
-        confidence: Confidence of the interval.
+        kind: Kind of all rows.
+        rows: Rows that no constant was fitted on, with their predictions.
+        confidence: Confidence of the intervals.
+
+    Returns:
+        For each row, the low and the high end, in the metric of the row; None if there are too few
+        rows from other sources, or if the predicted or measured value is missing or zero.
     """
-    return error.covers(_ratio(row), confidence, alternatives_of(row.measurement, row.prediction))
+    usable_rows = [row for row in rows if row.prediction.value and row.measurement.measured]
+    return [_interval(kind, row, usable_rows, confidence) for row in rows]
+
+
+def _interval(
+    kind: MeasurementKind, row: ComparedRow, usable_rows: Sequence[ComparedRow], confidence: float
+) -> tuple[float, float] | None:
+    """Return the interval of a prediction, or None if it has none."""
+    predicted = row.prediction.value
+    error = _model_error(kind, row, usable_rows)
+    if not predicted or not row.measurement.measured or error is None:
+        return None
+    low, high = error.interval(confidence, alternatives_of(row.measurement, row.prediction))
+    return predicted * low, predicted * high
 
 
 def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[ComparedRow]) -> ModelError | None:
@@ -112,7 +150,9 @@ def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[Compare
     error_kind = error_kind_of(kind.name, row.measurement.text("metric"))
     source = row.measurement.source
     if error_kind is not None:
-        return model_error(error_kind, row.prediction.software, without_source=source)
+        software = row.prediction.software
+        publisher = publisher_of(source, software)
+        return model_error(error_kind, software, without_source=source, without_publisher=publisher)
     other_rows = [other for other in rows if other.measurement.source != source]
     if not are_enough([other.measurement.source for other in other_rows]):
         return None

@@ -115,6 +115,8 @@ COLUMNS: Final = (
     "fitted",
     "measured",
     "predicted",
+    "low",
+    "high",
     "error_pct",
     "predicted_plain",
     "error_plain_pct",

@@ -41,6 +41,11 @@ class ValidationRow(Result):
     ] = None
     measured: Annotated[float | None, Doc("Published value, in the metric of the row; null for a range.", or_null=True)]
     predicted: Annotated[float | None, Doc("Predicted value, in the same metric.", or_null=True)]
+    low: Annotated[
+        float | None,
+        Doc("Low end of the 90 % interval of the model error. Only if it is known and no constant was fitted."),
+    ] = None
+    high: Annotated[float | None, Doc("High end of the same interval.")] = None
     error_pct: Annotated[float | None, Doc("100 (predicted - measured) / measured.", "%", or_null=True)]
     predicted_plain: Annotated[
         float | None, Doc("Prediction without speculative decoding, if `predicted` is with it.")

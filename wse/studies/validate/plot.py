@@ -24,11 +24,20 @@ LINE_INCHES: Final = 0.23
 
 
 class _Line(NamedTuple):
-    """One line of the plot: the errors, in percent, of similar measurements on one machine."""
+    """One line of the plot: the errors, in percent, of similar measurements on one machine.
+
+    Attributes:
+        name: What was measured.
+        where: The machine.
+        errors_pct: Errors of all rows.
+        intervals_pct: For each row with an interval, the errors that its prediction would have if
+            the measured value were at the high or at the low end.
+    """
 
     name: str
     where: str
     errors_pct: list[float]
+    intervals_pct: list[tuple[float, float]]
 
 
 def figure_of(validation: Validation) -> Figure:
@@ -55,19 +64,26 @@ def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
     A line contains the errors of similar measurements. Rows that only restate a formula or constant
     of the models are omitted.
     """
-    lines: dict[tuple[str, str], list[float]] = {}
+    lines: dict[tuple[str, str], _Line] = {}
     for row in rows:
         if row.error_pct is not None and row.method not in CALIBRATED:
             is_model = row.where == GPUS or row.kind == SERVICES
             name = row.kernel if is_model else row.kind or row.kernel
-            lines.setdefault((name, row.where or ""), []).append(row.error_pct)
-    all_lines = [_Line(name, machine, errors) for (name, machine), errors in lines.items()]
+            machine = row.where or ""
+            line = lines.setdefault((name, machine), _Line(name, machine, [], []))
+            line.errors_pct.append(row.error_pct)
+            if row.predicted and row.low and row.high:
+                ends_pct = 100 * (row.predicted / row.high - 1), 100 * (row.predicted / row.low - 1)
+                line.intervals_pct.append(ends_pct)
+    all_lines = list(lines.values())
     machines = list(dict.fromkeys(line.where for line in sorted(all_lines, key=lambda line: line.where == GPUS)))
     return sorted(all_lines, key=lambda line: machines.index(line.where))
 
 
 def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
     """Draw the errors of one line as points with their median, and their statistics as text.
+
+    A grey bar shows the median ends of the 90 % intervals.
 
     Args:
         axes: Matplotlib axes.
@@ -76,6 +92,9 @@ def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
         colour: Colour of the points.
     """
     middle = median(line.errors_pct)
+    if line.intervals_pct:
+        left, right = (median(ends) for ends in zip(*line.intervals_pct, strict=True))
+        axes.barh(place, right - left, left=left, height=0.7, color="#dddddd", zorder=0)
     axes.scatter(line.errors_pct, [place] * len(line.errors_pct), s=12, alpha=0.35, linewidths=0, color=colour)
     axes.plot([middle, middle], [place - 0.38, place + 0.38], color="black", linewidth=1.6, zorder=3)
     sizes = [abs(error) for error in line.errors_pct]
@@ -96,7 +115,9 @@ def _finish(axes: Any, lines: Sequence[_Line]) -> None:
     for band in (-BAND_PCT, BAND_PCT):
         axes.axvline(band, color="grey", linewidth=0.7, linestyle="--", zorder=1)
     axes.grid(visible=True, axis="y", linewidth=0.3)
-    axes.set_xlabel("error of the prediction in %: below 0 it is too small; the bar is the median", fontsize=9)
+    axes.set_xlabel(
+        "error of the prediction in %: below 0 it is too small; black: median; grey: 90 % interval", fontsize=9
+    )
     heading = f"{'rows':>6}{'median':>11}{'worst':>11}"
     font = {"family": "monospace", "fontsize": 8, "fontweight": "bold"}
     axes.text(1.01, 1.01, heading, transform=axes.transAxes, va="bottom", **font)

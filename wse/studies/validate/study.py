@@ -20,7 +20,7 @@ from wse.studies.validate.predictors.capacity import capacity_of
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.predictors.prediction import Prediction, decline
 from wse.studies.validate.result import Validation
-from wse.studies.validate.summary import ComparedRow, gpu_errors, summarise
+from wse.studies.validate.summary import ComparedRow, gpu_errors, intervals_of, summarise
 from wse.studies.validate.tables import Listed, validation_tables
 
 LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
@@ -93,7 +93,7 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
     """Combine predicted measurements, summaries of errors and wafer counts into a result."""
     return Validation(
-        rows=tuple(row.as_row() for row in rows),
+        rows=tuple(row.as_row(interval) for row, interval in zip(rows, intervals_of(rows), strict=True)),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),
         capacity=capacity_of(row.measurement for row in rows) or None,
     )

@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any, Final
 
-from wse.studies.validate.coverage import covered_fractions
+from wse.studies.validate.coverage import covered_fractions, prediction_intervals
 from wse.studies.validate.fitted_rows import is_fitted
 from wse.studies.validate.kinds import GPUS, SERVICES, MeasurementKind, kind_of
 from wse.studies.validate.measured.measurements import Measurement
@@ -73,8 +73,12 @@ class ComparedRow:
         """Whether a constant of the models was fitted on the measurement."""
         return is_fitted(self.measurement, self.prediction.method)
 
-    def as_row(self) -> ValidationRow:
-        """Convert the measurement and its prediction to the record that reports and files use."""
+    def as_row(self, interval: tuple[float, float] | None = None) -> ValidationRow:
+        """Convert the measurement and its prediction to the record that reports and files use.
+
+        Args:
+            interval: Ends of the 90 % interval of the prediction, if it has one.
+        """
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
         return ValidationRow(
@@ -88,6 +92,8 @@ class ComparedRow:
             fitted=None if kind is None else self.is_fitted,
             measured=m.measured,
             predicted=p.value,
+            low=None if interval is None else interval[0],
+            high=None if interval is None else interval[1],
             error_pct=self.error_pct,
             predicted_plain=p.plain,
             error_plain_pct=self.plain_error_pct,
@@ -116,10 +122,7 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
         groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
     methods = dict.fromkeys(row.prediction.method for row in all_rows if row.prediction.method)
     reasons = Counter(row.prediction.reason for row in all_rows if row.prediction.reason)
-    by_kind: dict[MeasurementKind, list[ComparedRow]] = {}
-    for row in all_rows:
-        if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
-            by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
+    by_kind = _rows_by_kind(all_rows)
     errors_of_all = _unfitted_errors([row for rows_of_kind in by_kind.values() for row in rows_of_kind])
     counts = {"rows": len(all_rows), "predicted": sum(row.prediction.value is not None for row in all_rows)}
     return ValidationSummary(
@@ -140,6 +143,32 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
         ),
         reasons=tuple(ReasonCount(reason=reason, rows=count) for reason, count in reasons.most_common()),
     )
+
+
+def intervals_of(rows: Sequence[ComparedRow]) -> list[tuple[float, float] | None]:
+    """Return the 90 % interval of each prediction of a row that no constant was fitted on.
+
+    Args:
+        rows: Measurements with their predictions.
+
+    Returns:
+        For each row, the low and the high end of the interval, or None if there is no interval.
+    """
+    intervals: dict[int, tuple[float, float] | None] = {}  # by identity, because rows can be equal
+    for kind, group in _rows_by_kind(rows).items():
+        unfitted_rows = [row for row in group if not row.is_fitted]
+        ends = prediction_intervals(kind, unfitted_rows, 0.9)
+        intervals |= {id(row): interval for row, interval in zip(unfitted_rows, ends, strict=True)}
+    return [intervals.get(id(row)) for row in rows]
+
+
+def _rows_by_kind(rows: Iterable[ComparedRow]) -> dict[MeasurementKind, list[ComparedRow]]:
+    """Group the predicted rows by kind, without those that only restate a formula or constant."""
+    by_kind: dict[MeasurementKind, list[ComparedRow]] = {}
+    for row in rows:
+        if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
+            by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
+    return by_kind
 
 
 def _kind_errors(kind: MeasurementKind, rows: list[ComparedRow]) -> KindErrors:

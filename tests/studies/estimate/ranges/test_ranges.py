@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +21,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape, operating_point
 from wse.studies.estimate.ranges.constants import UncertainConstant
-from wse.studies.estimate.ranges.model_error import NO_ERROR, ErrorKind, coverage, error_distribution, model_error
+from wse.studies.estimate.ranges.model_error import FILE, NO_ERROR, ErrorKind, error_distribution, model_error
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.study import contributions_of, ranges_of
@@ -146,9 +147,12 @@ def test_model_errors_are_symmetric_and_can_leave_out_a_source() -> None:
         errors = model_error(kind, "production").at(probabilities)
         assert errors == pytest.approx(-errors[::-1])
         assert (np.diff(errors) >= 0).all()
-    source = "https://www.tokenomics.info/cerebras"
-    everything, rest = (model_error("decode", "production", without_source=name) for name in ("nobody", source))
-    assert len(everything.sizes) == len(rest.sizes) + 2
+    tails = np.array([0.95])
+    source = "https://danielkim.sh/blog/how-is-cerebras-so-fast"  # the largest error
+    everything, rest = (model_error("decode", "production", without_source=name) for name in ("", source))
+    assert rest.at(tails) < everything.at(tails)
+    pooled, without = (model_error("prefill", "production", without_publisher=name) for name in ("", "OSDI25"))
+    assert pooled.at(tails) < without.at(tails)
 
 
 def test_errors_of_the_same_software_are_used_if_there_are_enough_sources() -> None:
@@ -160,24 +164,41 @@ def test_errors_of_the_same_software_are_used_if_there_are_enough_sources() -> N
     assert model_error("decode", "my/production.toml").at(tails) == model_error("decode", "tuned").at(tails)
 
 
-def test_largest_of_n_errors_is_exceeded_once_in_n_plus_1() -> None:
-    error = error_distribution([1.1, 1 / 1.2, 1.3])
-    assert error.probabilities.tolist() == pytest.approx([0, 0.25, 0.5, 0.75])
-    assert [error.covers(ratio, 0.75) for ratio in (1.29, 1.31)] == [True, False]
+@pytest.mark.parametrize(
+    ("errors", "groups", "scale", "quantile"),
+    [
+        ([0.1, -0.2, 0.2], "abc", 0.1732, 2.3534),  # three groups with one error each: 3 degrees of freedom
+        ([0.1, 0.1, -0.2, 0.2], "aabc", 0.1732, 2.3534),  # equal errors of a group count once
+        ([0.1, 0.1, -0.2, -0.2, 0.2, 0.2], "aabbcc", 0.1732, 2.3534),
+        ([0.1, -0.1, 0.2, -0.2, 0.2, -0.2], "aabbcc", 0.1732, 1.9432),  # independent errors: 6 degrees of freedom
+    ],
+)
+def test_errors_have_students_t_distribution(errors: list[float], groups: str, scale: float, quantile: float) -> None:
+    """The quantiles are the 95th percentiles in printed tables of Student's t distribution."""
+    error = error_distribution(np.exp(errors).tolist(), list(groups))
+    assert error.at(np.array([0.5, 0.95])) == pytest.approx([0, scale * quantile], rel=1e-3)
+    assert np.log(error.interval(0.9)) == pytest.approx([-scale * quantile, scale * quantile], rel=1e-3)
     probabilities = np.array([0.2, 0.5, 0.6, 0.8])
-    assert [error.probability(each) for each in error.at(probabilities)] == pytest.approx(probabilities.tolist())
-    assert error.probability(1.0) == 1.0
-    by_source = error_distribution([1.1, 1 / 1.2, 1.3], ["a", "a", "b"])
-    assert by_source.probabilities.tolist() == pytest.approx([0, 0.1875, 0.375, 0.75])
+    assert error.probability(error.at(probabilities)) == pytest.approx(probabilities)
 
 
-def test_intervals_of_the_model_error_cover_measurements_of_other_sources() -> None:
-    decode = coverage("decode", 0.9)
-    assert decode == {"epcc": pytest.approx(58 / 64), "production": pytest.approx(12 / 13)}
-    assert coverage("decode", 0.5) == {"epcc": pytest.approx(33 / 64), "production": pytest.approx(5 / 13)}
-    prefill = coverage("prefill", 0.9)
-    assert (prefill["epcc"], prefill["academic"]) == (pytest.approx(8 / 9), 1.0)
-    assert 0.85 < np.mean([*coverage("gpu_dense", 0.9).values()]) < 0.97
+@pytest.mark.parametrize(
+    ("kind", "measured", "inside_50", "inside_90"),
+    [("decode", 77, 31, 74), ("prefill", 17, 12, 15), ("gpu_dense", 196, 100, 171), ("gpu_experts", 95, 50, 91)],
+)
+def test_intervals_contain_most_measurements_of_other_publications(
+    kind: ErrorKind, measured: int, inside_50: int, inside_90: int
+) -> None:
+    with FILE.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == kind]
+    inside = [
+        [low <= float(row["time_ratio"]) <= high for low, high in map(error.interval, (0.5, 0.9))]
+        for row in rows
+        for without in [{"without_source": row["source"], "without_publisher": row["publisher"]}]
+        for error in [model_error(kind, row["software"], **without)]
+    ]
+    assert (len(rows), *np.sum(inside, axis=0)) == (measured, inside_50, inside_90)
+    assert 0.85 < inside_90 / measured < 0.97
 
 
 def test_contributions_sum_to_one_and_rank_the_largest_first() -> None:

@@ -14,6 +14,7 @@ from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import distinct_experts
 from wse.studies.claims.certainty import by_rule
+from wse.studies.claims.gpu_deployments import gpu_deployment, gpu_server
 from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Curves, Finding, figure
 from wse.studies.claims.serving import Serving, serving_of
@@ -45,7 +46,7 @@ def small_batches(lab: Laboratory) -> Finding:
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     for model, gpu in ((DENSE, "h200"), (DENSE, "b200"), (MIXTURE, "h200"), (MIXTURE, "b200")):
         subject = f"{with_type(model, DTYPE)} on {GPUS} {gpu}"
-        deployment = lab.gpus(model, gpu, GPUS, STACK, DTYPE)
+        deployment = gpu_deployment(model, gpu, GPUS, STACK, DTYPE)
         plain_users, fast_users = (
             users_at_speed(partial(operating_point, deployment), saturating_users(deployment), speed)
             for speed in (PLAIN_SPEED_TOKENS_PER_S, fast_speed)
@@ -96,7 +97,7 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     for batch in (SMALL, LARGE):
         old, new = (
             lab.gpu(DENSE, gpu, GPUS, STACK, DTYPE, batch).rate_of_user
-            / lab.gpu_times(lab.server(DENSE, gpu, GPUS, STACK, DTYPE), gpu)
+            / lab.gpu_times(gpu_server(DENSE, gpu, GPUS, STACK, DTYPE), gpu)
             for gpu in ("h200", "b200")
         )
         hardware[batch] = new / old
@@ -148,7 +149,7 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
     numbers, lines, ratios = {}, {}, {}
     for model in (MIXTURE, DENSE):
         runs = [lab.gpu(model, "b200", GPUS, STACK, DTYPE, batch) for batch in BATCHES]
-        server = lab.server(model, "b200", GPUS, STACK, DTYPE)
+        server = gpu_server(model, "b200", GPUS, STACK, DTYPE)
         small_times, large_times = (lab.gpu_times(server, f"{users} users") for users in (SMALL, LARGE))
         ratios[model] = runs[BATCHES.index(SMALL)].cost_ratio(runs[-1]) * small_times / large_times
         costs = [run.cost_ratio(runs[-1]) for run in runs]
@@ -159,7 +160,7 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
             "",
             f"cost per token of {with_type(model, DTYPE)} with {SMALL} users, relative to {LARGE} users",
         )
-    experts = lab.server(MIXTURE, "b200", GPUS, STACK, DTYPE).spec.experts
+    experts = gpu_server(MIXTURE, "b200", GPUS, STACK, DTYPE).spec.experts
     assert experts is not None
     for batch in (SMALL, 64, LARGE):
         used_experts = distinct_experts(experts.count, experts.active, batch)

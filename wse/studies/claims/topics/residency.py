@@ -26,6 +26,7 @@ from wse.reports.terminal import plural
 from wse.serving.economics import load_economics
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import by_rule
+from wse.studies.claims.gpu_deployments import gpu_server
 from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Curves, Finding, figure
 from wse.studies.claims.sampled_sram import parameters_that_fit
@@ -182,7 +183,7 @@ def short_context(lab: Laboratory) -> Finding:
     numbers["tokens_per_s_gpus"] = figure(
         on_gpus[-1], "tokens/s", f"for a single user with fp8 on {machine} and the longest context"
     )
-    gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(lab.server(SERVED, GPU, GPUS, STACK, "fp8"))
+    gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(gpu_server(SERVED, GPU, GPUS, STACK, "fp8"))
     return Finding(
         verdicts=by_rule(
             holds=(speed_ratio < HALF) & (gpu_ratio <= 1), never=(speed_ratio >= HALF) & (wafers[-1] == wafers[0])

@@ -7,16 +7,16 @@ and all times of dense models and of mixtures of experts on GPUs.
 
 Four choices, with their reasons:
 
-1. An estimate uses the errors that were measured with the same software, if there are at least
-   `FEWEST_ERRORS` of them from at least `FEWEST_SOURCES` sources. Predictions for research kernels,
-   whose settings are published, are several times closer than predictions for services, which
-   disclose neither the number of wafers, nor the precision, nor the drafts. For other software, the
-   errors of all software are used, and each publisher has the same weight.
-2. An error is used with both signs. Most services are faster than predicted, and most runs with
+1. An estimate uses the errors that were measured with the same software, if at least
+   `FEWEST_SOURCES` publications have any. Predictions for research kernels, whose settings are
+   published, are several times closer than predictions for services, which disclose neither the
+   number of wafers, nor the precision, nor the drafts. For other software, the errors of all
+   software are used, and all errors of one publisher count as one publication.
+2. The mean error is taken to be 0. Most services are faster than predicted, and most runs with
    TensorRT-LLM slower, but nobody knows why, so the next one may be different.
-3. With n errors, the largest of them is taken to be exceeded with a probability of 1 / (n + 1), as
-   in conformal prediction (Lei et al., Journal of the American Statistical Association 2018). This
-   assumes that a new measurement is like the known ones. One of another publisher may not be.
+3. Errors of one publication have common causes, so there are fewer independent errors than
+   measurements. The number of independent errors gives the degrees of freedom of the distribution
+   (`error_distribution`).
 4. Errors multiply the effect of uncertain constants. The predictions in the file were made with the
    stated constants, so their errors contain a part of that effect, which is then counted twice.
    The interval is therefore rather too wide than too narrow.
@@ -25,7 +25,6 @@ Four choices, with their reasons:
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -38,18 +37,14 @@ from wse.arrays import F64
 
 FILE: Final = Path(__file__).parents[3] / "data" / "model_errors.csv"
 
-FEWEST_ERRORS: Final = 9
-"""Smallest number of errors from which an interval is made.
-
-With nine errors, the largest is exceeded with a probability of 10 %, so this is the smallest number
-from which a 90 % interval can be made.
-"""
-
 FEWEST_SOURCES: Final = 3
 """Smallest number of sources from whose errors an interval is made.
 
 Errors of a single source do not show how much the predictions for another source may differ.
 """
+
+LARGEST_LOG: Final = 5.0
+"""Largest logarithm of a ratio of actual to predicted value that an interval may contain."""
 
 Alternatives = Sequence[tuple[float, float]]
 """Possible settings of a measurement, as (probability, ratio) pairs.
@@ -85,26 +80,27 @@ class ModelError:
         signed = 2 * probabilities - 1
         return np.asarray(np.sign(signed) * np.interp(np.abs(signed), self.probabilities, self.sizes))
 
-    def probability(self, error: float) -> float:
-        """Return the probability that the error is at most this large.
+    def probability(self, errors: F64) -> F64:
+        """Return the probabilities that the error is at most this large.
 
         Args:
-            error: Logarithm of a ratio of actual to predicted time.
+            errors: Logarithms of ratios of actual to predicted times.
         """
-        size_probability = np.interp(abs(error), self.sizes, self.probabilities, right=1.0)
-        return float(0.5 + np.sign(error) * size_probability / 2)
+        size_probabilities = np.interp(np.abs(errors), self.sizes, self.probabilities, right=1.0)
+        return np.asarray(0.5 + np.sign(errors) * size_probabilities / 2)
 
-    def covers(self, ratio: float, confidence: float, alternatives: Alternatives = AS_PREDICTED) -> bool:
-        """Return whether a measured value is inside a central interval of its prediction.
+    def interval(self, confidence: float, alternatives: Alternatives = AS_PREDICTED) -> tuple[float, float]:
+        """Return the ends of the central interval of an actual value, divided by its prediction.
 
         Args:
-            ratio: Predicted value, divided by the measured one.
             confidence: Confidence of the interval, such as 0.9.
             alternatives: Settings that are possible. The interval is that of the mixture of their
                 distributions.
         """
-        probability = sum(weight * self.probability(float(np.log(ratio * other))) for weight, other in alternatives)
-        return abs(probability - 0.5) <= confidence / 2
+        logs = np.linspace(-LARGEST_LOG, LARGEST_LOG, 20_001)
+        parts = [weight * self.probability(logs - np.log(ratio)) for weight, ratio in alternatives]
+        low, high = np.exp(np.interp([(1 - confidence) / 2, (1 + confidence) / 2], sum(parts), logs))
+        return float(low), float(high)
 
 
 NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0]))
@@ -112,12 +108,11 @@ NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0
 
 
 @cache
-def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> ModelError:
+def model_error(kind: ErrorKind, software: str, *, without_source: str = "", without_publisher: str = "") -> ModelError:
     """Return the distribution of a timing model's error, as observed in measurements.
 
-    Only measurements with the same software are used if there are at least `FEWEST_ERRORS` of them
-    from at least `FEWEST_SOURCES` publications. Otherwise, measurements with any software are used,
-    and all publications have the same weight.
+    Only measurements with the same software are used if they come from at least `FEWEST_SOURCES`
+    publications. Otherwise, measurements with any software are used, grouped by publisher.
 
     Args:
         kind: Kind of prediction: ``decode`` or ``prefill`` on wafers, ``gpu_dense`` or
@@ -125,66 +120,81 @@ def model_error(kind: ErrorKind, software: str, *, without_source: str = "") -> 
         software: Name of the software profile or serving stack of the prediction.
         without_source: Publication whose measurements are left out, so that the distribution can
             be tested on these measurements. Empty to use all measurements.
+        without_publisher: Publisher of that publication. All of its measurements are left out if
+            measurements with any software are used.
     """
     rows = [row for row in _rows() if row["kind"] == kind]
     own_rows = [row for row in rows if row["software"] == software]
-    has_own_errors = are_enough([row["source"] for row in own_rows])
-    used_rows = [row for row in (own_rows if has_own_errors else rows) if row["source"] != without_source]
-    publishers = () if has_own_errors else [row["publisher"] for row in used_rows]
-    return error_distribution([float(row["time_ratio"]) for row in used_rows], publishers)
+    if are_enough([row["source"] for row in own_rows]):
+        column, left_out_group, used_rows = "source", without_source, own_rows
+    else:
+        column, left_out_group, used_rows = "publisher", without_publisher, rows
+    used_rows = [row for row in used_rows if row[column] != left_out_group]
+    return error_distribution([float(row["time_ratio"]) for row in used_rows], [row[column] for row in used_rows])
 
 
 def are_enough(sources: Sequence[str]) -> bool:
-    """Return whether there are enough errors, from enough publications, for a distribution.
+    """Return whether errors are known from enough publications for a distribution.
 
     Args:
         sources: Publication from which each error is known.
     """
-    return len(sources) >= FEWEST_ERRORS and len({*sources}) >= FEWEST_SOURCES
+    return len({*sources}) >= FEWEST_SOURCES
 
 
-def error_distribution(ratios: Sequence[float], groups: Sequence[str] = ()) -> ModelError:
-    """Return the distribution of the errors of predictions for some measurements.
+def error_distribution(ratios: Sequence[float], groups: Sequence[str]) -> ModelError:
+    """Return the distribution of the error of a prediction, from errors of other predictions.
 
-    Errors in both directions are assumed to be equally likely.
+    Errors are assumed to be normal with mean 0 and variance s^2, and errors of the same group to
+    have the correlation r (a random effect for each group). All groups have the same weight: s^2 is
+    the mean over groups of their mean squared error, and r is the mean product of two errors of the
+    same group, divided by their mean square (Fisher, Statistical Methods for Research Workers,
+    1925, section 38). The squares of such errors have the correlation r^2. With k groups, in which
+    1/n is the mean reciprocal number of errors, the estimate of s^2 is thus as precise as one from
+
+        v = k / (r^2 + (1 - r^2) / n)
+
+    independent errors (Satterthwaite, Biometrics Bulletin 1946): from k if the errors of a group
+    are equal, and from kn if they are independent. A new error divided by s then has Student's t
+    distribution with v degrees of freedom. The distribution is wide if there are few groups.
 
     Args:
-        ratios: For each measurement, the measured divided by the predicted value, or the
-            reciprocal.
-        groups: Group of each measurement, such as its publisher; all groups then have the same
-            weight. By default, all measurements have the same weight.
+        ratios: For each measurement, the measured divided by the predicted value; or, for all of
+            them, the reciprocal.
+        groups: Group of each measurement, such as its publication.
     """
-    sizes = np.abs(np.log(ratios))
-    rows_by_group = Counter(groups)
-    weights = np.array([1 / rows_by_group[group] for group in groups] or np.ones(len(sizes)))
-    weights /= weights.sum()
-    order = sizes.argsort()
-    not_larger = len(sizes) / (len(sizes) + 1)  # probability that a new error is not the largest
+    names = np.array(groups)
+    errors = [np.log(ratios)[names == name] for name in dict.fromkeys(groups)]
+    counts = np.array([len(group) for group in errors])
+    mean_squares = np.array([np.mean(group**2) for group in errors])
+    product_means = np.array([_product_mean(group) for group in errors if len(group) > 1])
+    correlation = max(0.0, product_means.sum() / mean_squares[counts > 1].sum()) if product_means.any() else 0.0
+    independent_errors = len(errors) / (correlation**2 + (1 - correlation**2) * np.mean(1 / counts))
+    return _student_t(float(np.sqrt(mean_squares.mean())), float(independent_errors))
+
+
+def _product_mean(errors: F64) -> float:
+    """Return the mean product of two different errors out of at least two."""
+    return float((errors.sum() ** 2 - np.sum(errors**2)) / (len(errors) * (len(errors) - 1)))
+
+
+def _student_t(scale: float, degrees: float) -> ModelError:
+    """Return Student's t distribution, multiplied by a scale.
+
+    With the size t = sqrt(degrees) tan(angle), the density in the angle is proportional to
+    cos(angle)^(degrees - 1).
+
+    Args:
+        scale: Factor of the errors.
+        degrees: Degrees of freedom, at least 1.
+    """
+    angles = np.linspace(0, np.pi / 2, 2001)
+    densities = np.cos(angles) ** (degrees - 1)
+    probabilities = np.append(0.0, np.cumsum(densities[1:] + densities[:-1]))
     return ModelError(
-        sizes=np.append(0.0, sizes[order]),
-        probabilities=np.append(0.0, not_larger * weights[order].cumsum()),
+        sizes=scale * np.sqrt(degrees) * np.tan(angles[:-1]),
+        probabilities=probabilities[:-1] / probabilities[-1],
     )
-
-
-def coverage(kind: ErrorKind, confidence: float) -> dict[str, float]:
-    """Return the fraction of measurements that are inside the interval of their prediction.
-
-    The interval for each measurement is computed without the measurements of the same source. It
-    accounts only for the model error. An interval that also accounts for uncertain constants is
-    wider and covers more measurements.
-
-    Args:
-        kind: Kind of prediction, as in `model_error`.
-        confidence: Confidence of the interval, such as 0.9.
-
-    Returns:
-        Fractions, keyed by the name of the software profile or serving stack.
-    """
-    inside_by_software: dict[str, list[bool]] = {}
-    for row in (row for row in _rows() if row["kind"] == kind):
-        error = model_error(kind, row["software"], without_source=row["source"])
-        inside_by_software.setdefault(row["software"], []).append(error.covers(float(row["time_ratio"]), confidence))
-    return {software: float(np.mean(is_inside)) for software, is_inside in inside_by_software.items()}
 
 
 @cache
