@@ -120,6 +120,7 @@ class WindowedCosts(PlainCosts):
     """Every second layer keeps 32 tokens; blocks have 8 tokens."""
 
     kv_block_tokens: int = 8
+    reused_tokens_multiple: int = 8
 
     def room_tokens(self, tokens: int) -> int:
         whole = -(-tokens // 8) * 8
