@@ -49,7 +49,7 @@ def test_equal_hash_behind_another_block_is_another_block() -> None:
 def test_requests_share_the_common_start_of_their_chains() -> None:
     room = room_of(workload_of([[1, 2, 3], [1, 2, 4, 5], [7, 2], [1, 2, 4, 5, 6]]), 10_000)
     assert [serve(room, request) for request in range(4)] == [0, 20, 0, 40]
-    assert (room.hits, room.saved_tokens) == (2, 60)
+    assert (room.hits, room.cached_tokens) == (2, 60)
     assert room.free == 10_000 - 8 * BLOCK
 
 
@@ -104,7 +104,7 @@ def test_blocks_of_any_size_reuse_all_tokens(chains: list[list[int]], machine_bl
                     room.keep_prefix(ended)
                     room.give_back(ended)
             open_requests.clear()
-    assert coarse.saved_tokens == exact.saved_tokens
+    assert coarse.cached_tokens == exact.cached_tokens
     assert exact.occupied <= coarse.occupied
     assert coarse.occupied % machine_block == 0
 

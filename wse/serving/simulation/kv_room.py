@@ -13,7 +13,7 @@ The blocks of a prompt's prefix stay in the cache until their space is needed. T
 been unused for the longest time is removed first, and of the blocks of one prompt the last one. A
 block is therefore never removed before the blocks that follow it. A prompt that arrives while its
 prefix is still being read for another prompt also reads the prefix, and then shares the other
-prompt's blocks.
+prompt's blocks. Blocks that are removed are parked in the tiers (`ParkedBlocks`), if there are any.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 
+from wse.serving.simulation.kv_tiers import KvTier, ParkedBlocks
 from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.prefixes import NO_PREFIX
 from wse.serving.simulation.workload import Workload
 
 
@@ -32,23 +34,31 @@ class KvRoom:
 
     Attributes:
         free: Number of additional tokens that fit.
+        parked: Blocks that had to leave the cache and are in tiers.
         hits: Number of requests that found at least the first block of their prompt in the cache.
-        saved_tokens: Number of prompt tokens that did not have to be read.
+        cached_tokens: Number of prompt tokens that were in the cache.
+        known_tokens: Number of prompt tokens that had been read before for another prompt.
     """
 
-    def __init__(self, workload: Workload, costs: PassCosts, *, prefix_cache: bool) -> None:
+    def __init__(
+        self, workload: Workload, costs: PassCosts, *, prefix_cache: bool, tiers: Sequence[KvTier] = ()
+    ) -> None:
         """Create an empty cache.
 
         Args:
             workload: Requests with their lengths and prefixes.
             costs: Capacity of the machine.
             prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
+            tiers: Tiers in which prefixes without room in the cache are parked.
         """
         self.free = self._capacity = costs.kv_capacity_tokens
-        self.hits = self.saved_tokens = 0
+        self.hits = self.cached_tokens = self.known_tokens = 0
+        self.parked = ParkedBlocks(tiers)
+        self._known_blocks: set[int] = set()  # all blocks that have been read
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
         self._tree, self._keeps = workload.prefix_tree, prefix_cache
+        self._parents: list[int] = self._tree.parent.tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
         self._machine_block, multiple = costs.kv_block_tokens, costs.reused_tokens_multiple
         self._end_tokens: list[int] = (self._tree.end_tokens // multiple * multiple).tolist()
@@ -89,12 +99,26 @@ class KvRoom:
             room = self._block_rooms.pop(oldest)
             self._idle_room -= room
             self.free += room
+            parent = int(self._tree.parent[oldest])
+            self.parked.park(
+                oldest, self._end_tokens[oldest] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
+            )
         self.free -= need
         self._room_of[request], self._shared_counts[request] = need, hit_count
         cached_tokens = self._tokens_until(path, hit_count)
         self.hits += cached_tokens > 0
-        self.saved_tokens += cached_tokens
+        self.cached_tokens += cached_tokens
+        known_count = bisect_left(path, x=True, key=lambda block: block not in self._known_blocks)
+        self.known_tokens += self._tokens_until(path, known_count)
         return cached_tokens
+
+    def uncached_blocks(self, request: int) -> Sequence[int]:
+        """Return the blocks of an admitted request's prefix that it did not find in the cache."""
+        return self._path(request)[self._shared_counts[request] :]
+
+    def tokens_until(self, block: int) -> int:
+        """Return the tokens from the start of a prompt to the end of a block that can be reused."""
+        return self._end_tokens[block]
 
     def keep_prefix(self, request: int) -> None:
         """Keep a prompt's prefix in the cache for later requests once it has been read.
@@ -115,6 +139,8 @@ class KvRoom:
             self._block_rooms[block] = end_room - start_room
             self._room_of[request] -= end_room - start_room
             self._users_of[block], start_room = 1, end_room
+            self._known_blocks.add(block)
+            self.parked.remove(block)
         self._shared_counts[request] = len(path)
 
     def give_back(self, request: int) -> None:
@@ -169,6 +195,11 @@ class KvRoom:
     def _tokens_until(self, path: Sequence[int], count: int) -> int:
         """Return the tokens in the first ``count`` blocks of a path that can be reused."""
         return self._end_tokens[path[count - 1]] if count else 0
+
+    def _block_tokens(self, block: int) -> int:
+        """Return the tokens of a block that can be reused."""
+        parent = self._parents[block]
+        return self._end_tokens[block] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
 
     def _shared_tokens(self, path: Sequence[int], count: int) -> int:
         """Return the tokens in the machine blocks that the first ``count`` blocks of a path fill.

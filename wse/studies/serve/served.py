@@ -90,9 +90,9 @@ def _prefix_result(outcome: SimulationOutcome) -> PrefixResult:
     """Return how often cached blocks of prompts were reused."""
     prompt_tokens = int(outcome.workload.prompt_tokens.sum())
     return PrefixResult(
-        hits=outcome.prefix_hits,
-        saved_tokens=outcome.saved_tokens,
-        saved_share=outcome.saved_tokens / prompt_tokens,
+        hits=outcome.prefixes.hits,
+        saved_tokens=outcome.prefixes.saved_tokens,
+        saved_share=outcome.prefixes.saved_tokens / prompt_tokens,
     )
 
 
