@@ -31,7 +31,7 @@ def workload_of(chains: Sequence[Sequence[int]], every_s: float, own_tokens: int
 
 
 def served(workload: Workload, costs: PlainCosts, *tiers: KvTier, chunk: int | None = 1_000) -> SimulationOutcome:
-    policy = ContinuousPolicy(max_users=8, prompt_tokens=chunk, prefix_cache=True, tiers=tiers)
+    policy = ContinuousPolicy(max_users=8, prompt_tokens=chunk, prefix_cache=True, kv_tiers=tiers)
     return simulate_continuous(workload, costs, policy)
 
 

@@ -41,7 +41,7 @@ class KvRoom:
     """
 
     def __init__(
-        self, workload: Workload, costs: PassCosts, *, prefix_cache: bool, tiers: Sequence[KvTier] = ()
+        self, workload: Workload, costs: PassCosts, *, prefix_cache: bool, kv_tiers: Sequence[KvTier] = ()
     ) -> None:
         """Create an empty cache.
 
@@ -49,11 +49,11 @@ class KvRoom:
             workload: Requests with their lengths and prefixes.
             costs: Capacity of the machine.
             prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
-            tiers: Tiers in which prefixes without room in the cache are parked.
+            kv_tiers: Tiers in which prefixes without room in the cache are parked.
         """
         self.free = self._capacity = costs.kv_capacity_tokens
         self.hits = self.cached_tokens = self.known_tokens = 0
-        self.parked = ParkedBlocks(tiers)
+        self.parked = ParkedBlocks(kv_tiers)
         self._known_blocks: set[int] = set()  # all blocks that have been read
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()

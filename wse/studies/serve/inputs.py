@@ -37,6 +37,9 @@ def inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int
         "kv_latency",
         "prefill_mesh",
         "prefix_tokens",
+        "kv_tiers",
+        "kv_wafers",
+        "kv_host_memory",
         "ttft",
         "tpot",
     )

@@ -33,7 +33,7 @@ class Admission:
             costs: Capacity of the machine.
             policy: Number of batch slots, and whether prefixes stay in the cache or in tiers.
         """
-        self.room = KvRoom(workload, costs, prefix_cache=policy.prefix_cache, tiers=policy.tiers)
+        self.room = KvRoom(workload, costs, prefix_cache=policy.prefix_cache, kv_tiers=policy.kv_tiers)
         self.free_slots = policy.max_users
         self.tiers: list[int] = workload.tier.tolist()
         self.released_s = -inf

@@ -39,7 +39,6 @@ from wse.serving.simulation.continuous.token_observer import TokenObserver
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.outcome import Recorder, SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.prefix_use import PrefixUse
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 
@@ -132,15 +131,7 @@ class ContinuousMachine:
 
     def outcome(self) -> SimulationOutcome:
         """Return the times of the machine's requests, all of which must have left."""
-        room, loads = self.admission.room, self.loads
-        prefixes = PrefixUse(
-            hits=room.hits + loads.hits,
-            cached_tokens=room.cached_tokens,
-            loaded_tokens=tuple(loads.loaded_tokens),
-            parked_tokens=tuple(room.parked.parked_tokens),
-            known_tokens=room.known_tokens,
-        )
-        return self.record.outcome(prefixes)
+        return self.record.outcome(self.loads.prefix_use)
 
     def run_until(self, horizon_s: float) -> None:
         """Simulate up to the end of the round that contains the time ``horizon_s``.

@@ -17,11 +17,11 @@ class ContinuousPolicy:
             each user), rounded down to whole chunks. With None, prompts are read in the time when
             the busiest pipeline stage has no decode work.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
-        tiers: Tiers in which prefixes without room in the cache are parked, in the order in which
+        kv_tiers: Tiers in which prefixes without room in the cache are parked, in the order in which
             they are filled.
     """
 
     max_users: int
     prompt_tokens: int | None
     prefix_cache: bool = False
-    tiers: tuple[KvTier, ...] = ()
+    kv_tiers: tuple[KvTier, ...] = ()

@@ -13,6 +13,7 @@ from math import inf
 
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.pass_costs import PassCosts, PromptPart
+from wse.serving.simulation.prefix_use import PrefixUse
 
 
 class PrefixLoads:
@@ -40,6 +41,17 @@ class PrefixLoads:
     def next_s(self) -> float:
         """Time at which the next load ends; infinity if there is none."""
         return self._loads[0][0] if self._loads else inf
+
+    @property
+    def prefix_use(self) -> PrefixUse:
+        """Prompt tokens that were in the KV cache, in tiers or in neither so far."""
+        return PrefixUse(
+            hits=self._room.hits + self.hits,
+            cached_tokens=self._room.cached_tokens,
+            loaded_tokens=tuple(self.loaded_tokens),
+            parked_tokens=tuple(self._room.parked.parked_tokens),
+            known_tokens=self._room.known_tokens,
+        )
 
     def begin(self, request: int, cached_tokens: int, now_s: float) -> bool:
         """Start to load blocks of a newly admitted request, and return whether there are any.
