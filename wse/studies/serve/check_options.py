@@ -218,7 +218,7 @@ def _check_numbers(request: ServeRequest) -> None:
         ("--ttft", promises.ttft, 1e9, "seconds"),
         ("--tpot", promises.tpot, 1e9, "seconds"),
         ("--kv-bandwidth", prefilling.kv_bandwidth, 1e9, "GB/s"),
-        ("--kv-host-memory", request.parking.kv_host_memory, 1e18, "bytes"),
+        ("--kv-host-memory", request.parking.kv_host_memory, 1e9, "GB"),
     ):
         if value is not None and not 0 < value <= max_value:
             message = f"{option} {value:g}: give {noun} of more than 0"

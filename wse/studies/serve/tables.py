@@ -170,7 +170,7 @@ def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
         ", ".join(f"{tier.name} {percent(getattr(tier, field))}" for tier in prefixes.kv_tiers)
         for field in ("load_share", "copy_share")
     )
-    links = f"busy with loads {loads} of the time; with copies to the tier, in the other direction, {copies}"
+    links = f"busy with loads: {loads} of the time; with copies to the tier, in the other direction: {copies}"
     return [("origin", f"of prompt tokens: {', '.join(origins)}"), ("tier links", links)]
 
 

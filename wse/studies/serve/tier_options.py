@@ -43,7 +43,7 @@ class TierOptions:
             "256 GB per GPU.",
             panel="Serving",
             metavar="SIZE",
-            unit="byte",
+            unit="GB",
         ),
     ] = None
 

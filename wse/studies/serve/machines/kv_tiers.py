@@ -23,6 +23,7 @@ from wse.studies.serve.machines.spare_sram import spare_kv_tokens, storage_bytes
 from wse.studies.serve.tier_options import HOST, SRAM, WAFER, TierOptions
 
 WORD_BYTES: Final = 4
+GIGA: Final = 1e9
 NO_ROOM: Final = (
     "the layout leaves no PE unused on at least one wafer with KV caches",
     "the wafers are too small",
@@ -152,7 +153,7 @@ def _host_memory(options: TierOptions, name: str, machines: int, bytes_per_token
         bytes_per_token: Bytes that are stored for a token.
     """
     default = _number(name)
-    size = machines * default.value if options.kv_host_memory is None else options.kv_host_memory
+    size = machines * default.value if options.kv_host_memory is None else options.kv_host_memory * GIGA
     source = default.source if options.kv_host_memory is None else "--kv-host-memory"
     return {"capacity_bytes": size, "capacity_tokens": int(size / bytes_per_token), "capacity_source": source}
 
