@@ -99,10 +99,7 @@ class KvRoom:
             room = self._block_rooms.pop(oldest)
             self._idle_room -= room
             self.free += room
-            parent = int(self._tree.parent[oldest])
-            self.parked.park(
-                oldest, self._end_tokens[oldest] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
-            )
+            self.parked.park(oldest, self._block_tokens(oldest))
         self.free -= need
         self._room_of[request], self._shared_counts[request] = need, hit_count
         cached_tokens = self._tokens_until(path, hit_count)
@@ -157,7 +154,8 @@ class KvRoom:
         """Return how many cached blocks a request uses if it is admitted now.
 
         The result is 0 if the request fits only after its own blocks are removed. This can happen
-        if layers store a window: the request then needs a window of its own after these blocks.
+        if layers store a window, or if these blocks end within a machine block: the request then
+        needs a window, or a copy of this machine block, in addition to the blocks.
 
         Returns:
             The number of blocks, or None if the request does not fit.
