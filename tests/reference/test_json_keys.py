@@ -40,7 +40,7 @@ PRINTED = {
     "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
     "compare": ["compare", "story", *STORY, *BASELINE, "--wafers", "1,2", "--mapping", "pipeline"],
     "serve-sim": ["serve-sim", "story", *STORY, *BASELINE, "--requests", "99", "--ttft", "1s", "--fast-share", "0.5"],
-    "serve-sim of prefixes": ["serve-sim", "story", *STORY, *BASELINE, "--prefix-tokens", "8", "--prefix-cache"],
+    "serve-sim of prefixes": ["serve-sim", "story", *STORY, *BASELINE, "--prefix-tokens", "8", "--kv-tiers", "host"],
     "serve-sim with its files": [
         *("serve-sim", "story", *STORY, *BASELINE, "--requests", "99", "--prefill", "own"),
         *("--timeline", "t.json", "--html", "p.html"),

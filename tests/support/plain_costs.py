@@ -21,6 +21,7 @@ class PlainCosts:
     drain: float = 0.0
     kv_capacity_tokens: int = 1 << 40
     kv_block_tokens: int = 1
+    reused_tokens_multiple: int = 1
     max_users: int = 1 << 20
     chunk_tokens: int = 1
     contexts: tuple[int, ...] = (0, 1 << 20)

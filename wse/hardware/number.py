@@ -58,11 +58,11 @@ _NAMES_BY_BOUNDS: Final[dict[tuple[float, float], tuple[str, ...]]] = {
     (0, 1_024): ("reserved_colours",),
     (1, 10**18): (
         *("wafer_link_bytes_per_s", "host_bytes_per_s", "host_memory_bytes_per_s", "hbm_bytes_per_s"),
-        *("link_bytes_per_s",),
+        *("link_bytes_per_s", "gpu_host_bytes_per_s"),
     ),
     (0, 1_000): (
         *("wafer_link_latency_s", "host_round_trip_s", "layer_s", "expert_layer_s", "all_reduce_s", "step_s"),
-        *("user_s", "cache_token_s"),
+        *("user_s", "cache_token_s", "gpu_host_latency_s"),
     ),
     (0, 10**6): (
         *("vector_issue_cycles", "mapped_issue_cycles", "task_dispatch_cycles", "reduce_gap_cycles"),
@@ -79,7 +79,7 @@ _NAMES_BY_BOUNDS: Final[dict[tuple[float, float], tuple[str, ...]]] = {
     (0, 100): ("idle_w_per_pe", "connection_round_trips"),
     (0, 60): ("network_round_trip_s",),
     (0, 3_600): ("service_s",),
-    (1, 10**15): ("hbm_bytes",),
+    (1, 10**15): ("hbm_bytes", "wafer_host_memory_bytes", "gpu_host_memory_bytes"),
     (1, 10**21): ("bf16_flops_per_s",),
     (0, 10**21): ("fp8_flops_per_s", "fp4_flops_per_s"),
     (0.001, 1): (

@@ -29,6 +29,7 @@ _TOKENS: Final = {"": 1, "k": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, **_BINA
 _SCALES: Final[dict[str, dict[str, int]]] = {
     **dict.fromkeys(_TIMES, _TIMES),
     **dict.fromkeys(_RATES, _RATES),
+    **dict.fromkeys(_BYTES, _BYTES),
     "Hz": {"Hz": 1, "kHz": 10**3, "MHz": 10**6, "GHz": 10**9},
     "byte": _BYTES | {"byte": 1},
     "byte/s": _RATES | {"byte/s": 1},

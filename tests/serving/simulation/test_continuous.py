@@ -142,7 +142,7 @@ def test_kept_prefix_is_not_read_again() -> None:
     outcome = simulate_continuous(work, COSTS, policy)
     waits = outcome.first_s - work.arrival_s
     assert waits.tolist() == pytest.approx([0.008 + tokens * 0.002 for tokens in (50, 12, 60)])
-    assert (outcome.prefix_hits, outcome.saved_tokens) == (1, 40)
+    assert (outcome.prefixes.hits, outcome.prefixes.saved_tokens) == (1, 40)
 
 
 def test_pass_costs_by_the_mean_context_of_the_users_in_flight() -> None:

@@ -49,7 +49,7 @@ def test_equal_hash_behind_another_block_is_another_block() -> None:
 def test_requests_share_the_common_start_of_their_chains() -> None:
     room = room_of(workload_of([[1, 2, 3], [1, 2, 4, 5], [7, 2], [1, 2, 4, 5, 6]]), 10_000)
     assert [serve(room, request) for request in range(4)] == [0, 20, 0, 40]
-    assert (room.hits, room.saved_tokens) == (2, 60)
+    assert (room.hits, room.cached_tokens) == (2, 60)
     assert room.free == 10_000 - 8 * BLOCK
 
 
@@ -84,6 +84,44 @@ def test_saved_tokens_are_those_of_a_list_of_all_prefixes(chains: list[list[int]
         assert tight.fits(request)
         serve(tight, request)
         assert 0 <= tight.free <= capacity
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20), st.integers(1, 40))
+def test_blocks_of_any_size_reuse_all_tokens(chains: list[list[int]], machine_block: int) -> None:
+    """Requests copy what a prefix has in a machine block that it does not fill; two of each three overlap."""
+    workload = workload_of(chains)
+    exact, coarse = (
+        KvRoom(workload, PlainCosts(kv_capacity_tokens=100_000, kv_block_tokens=size), prefix_cache=True)
+        for size in (1, machine_block)
+    )
+    open_requests: list[int] = []
+    for request in range(len(chains)):
+        assert coarse.take(request) == exact.take(request)
+        open_requests.append(request)
+        if request % 3:
+            for ended in open_requests:
+                for room in (exact, coarse):
+                    room.keep_prefix(ended)
+                    room.give_back(ended)
+            open_requests.clear()
+    assert coarse.cached_tokens == exact.cached_tokens
+    assert exact.occupied <= coarse.occupied
+    assert coarse.occupied % machine_block == 0
+
+
+def test_a_prefix_that_ends_within_a_machine_block_is_copied() -> None:
+    """Machine blocks have 16 tokens. The chain of 20 tokens fills one of two; the second is copied by a request."""
+    workload = workload_of([[1, 2], [1, 2], [1, 2, 3]])
+    room = KvRoom(workload, PlainCosts(kv_capacity_tokens=96, kv_block_tokens=16), prefix_cache=True)
+    assert serve(room, 0) == 0
+    assert room.occupied == 32
+    assert room.take(1) == 20
+    assert room.occupied == 32 + 16
+    assert room.take(2) == 20
+    assert room.occupied == 32 + 16 + 32
+    room.keep_prefix(2)
+    room.give_back(2)
+    assert room.occupied == 32 + 16 + 16
 
 
 @pytest.mark.parametrize("keeps", [False, True])

@@ -120,6 +120,7 @@ class WindowedCosts(PlainCosts):
     """Every second layer keeps 32 tokens; blocks have 8 tokens."""
 
     kv_block_tokens: int = 8
+    reused_tokens_multiple: int = 8
 
     def room_tokens(self, tokens: int) -> int:
         whole = -(-tokens // 8) * 8
@@ -157,7 +158,7 @@ def test_who_shares_a_prefix_takes_room_for_the_tokens_behind_it_and_windows_of_
     assert room.free == 200 - 40 - 40
     room.give_back(1)
     assert room.free == 200 - 40
-    assert (room.hits, room.saved_tokens) == (1, 48)
+    assert (room.hits, room.cached_tokens) == (1, 48)
 
 
 def test_prefix_is_removed_if_its_own_request_fits_only_without_it() -> None:

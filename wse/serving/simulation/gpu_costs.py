@@ -51,6 +51,11 @@ class GpuCosts:
         """Tokens per block of the KV cache."""
         return BLOCK_TOKENS
 
+    @property
+    def reused_tokens_multiple(self) -> int:
+        """Granularity of reuse in tokens: serving stacks share whole blocks of the KV cache."""
+        return BLOCK_TOKENS
+
     def room_tokens(self, tokens: int) -> int:
         """Return how much of the KV capacity a user with ``tokens`` tokens needs, in tokens.
 

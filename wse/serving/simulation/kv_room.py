@@ -4,11 +4,16 @@ A request reserves space for its prompt and its whole answer when it is admitted
 (`PassCosts.room_tokens`). It is therefore never interrupted. A request that finds the first blocks
 of its prompt in the cache reserves space only for the tokens after these blocks.
 
+There are two kinds of blocks. A *block* is part of a prompt (`PrefixTree`). A *machine block* is a
+unit of the cache (``kv_block_tokens``). If a prefix ends within a machine block, other requests
+cannot share this machine block, because they continue in different ways. They copy its tokens into
+a machine block of their own, so these tokens are not read again, but are stored twice.
+
 The blocks of a prompt's prefix stay in the cache until their space is needed. The block that has
 been unused for the longest time is removed first, and of the blocks of one prompt the last one. A
 block is therefore never removed before the blocks that follow it. A prompt that arrives while its
 prefix is still being read for another prompt also reads the prefix, and then shares the other
-prompt's blocks.
+prompt's blocks. Blocks that are removed are parked in the tiers (`ParkedBlocks`), if there are any.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 
+from wse.serving.simulation.kv_tiers import KvTier, ParkedBlocks
 from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.prefixes import NO_PREFIX
 from wse.serving.simulation.workload import Workload
@@ -28,27 +34,35 @@ class KvRoom:
 
     Attributes:
         free: Number of additional tokens that fit.
+        parked: Blocks that had to leave the cache and are in tiers.
         hits: Number of requests that found at least the first block of their prompt in the cache.
-        saved_tokens: Number of prompt tokens that did not have to be read.
+        cached_tokens: Number of prompt tokens that were in the cache.
+        known_tokens: Number of prompt tokens that had been read before for another prompt.
     """
 
-    def __init__(self, workload: Workload, costs: PassCosts, *, prefix_cache: bool) -> None:
+    def __init__(
+        self, workload: Workload, costs: PassCosts, *, prefix_cache: bool, kv_tiers: Sequence[KvTier] = ()
+    ) -> None:
         """Create an empty cache.
 
         Args:
             workload: Requests with their lengths and prefixes.
             costs: Capacity of the machine.
             prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
+            kv_tiers: Tiers in which prefixes without room in the cache are parked.
         """
         self.free = self._capacity = costs.kv_capacity_tokens
-        self.hits = self.saved_tokens = 0
+        self.hits = self.cached_tokens = self.known_tokens = 0
+        self.parked = ParkedBlocks(kv_tiers)
+        self._known_blocks: set[int] = set()  # all blocks that have been read
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
         self._tree, self._keeps = workload.prefix_tree, prefix_cache
         self._parents: list[int] = self._tree.parent.tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
-        machine_block = costs.kv_block_tokens  # only whole blocks of the machine can be shared
-        self._end_tokens: list[int] = (self._tree.end_tokens // machine_block * machine_block).tolist()
+        self._machine_block, multiple = costs.kv_block_tokens, costs.reused_tokens_multiple
+        self._end_tokens: list[int] = (self._tree.end_tokens // multiple * multiple).tolist()
+        self._block_rooms: dict[int, int] = {}  # cached block: its space in addition to the blocks before it
         self._room_of: dict[int, int] = {}  # request: its space, without the blocks that it shares
         self._paths: dict[int, list[int]] = {}  # request: the blocks of its prefix
         self._shared_counts: dict[int, int] = {}  # admitted request: how many of these blocks it shares
@@ -82,14 +96,26 @@ class KvRoom:
         while need > self.free:
             oldest, _ = self._idle_blocks.popitem(last=False)
             del self._users_of[oldest]
-            self._idle_room -= self._room(oldest)
-            self.free += self._room(oldest)
+            room = self._block_rooms.pop(oldest)
+            self._idle_room -= room
+            self.free += room
+            self.parked.park(oldest, self._block_tokens(oldest))
         self.free -= need
         self._room_of[request], self._shared_counts[request] = need, hit_count
         cached_tokens = self._tokens_until(path, hit_count)
         self.hits += cached_tokens > 0
-        self.saved_tokens += cached_tokens
+        self.cached_tokens += cached_tokens
+        known_count = bisect_left(path, x=True, key=lambda block: block not in self._known_blocks)
+        self.known_tokens += self._tokens_until(path, known_count)
         return cached_tokens
+
+    def uncached_blocks(self, request: int) -> Sequence[int]:
+        """Return the blocks of an admitted request's prefix that it did not find in the cache."""
+        return self._path(request)[self._shared_counts[request] :]
+
+    def tokens_until(self, block: int) -> int:
+        """Return the tokens from the start of a prompt to the end of a block that can be reused."""
+        return self._end_tokens[block]
 
     def keep_prefix(self, request: int) -> None:
         """Keep a prompt's prefix in the cache for later requests once it has been read.
@@ -97,15 +123,21 @@ class KvRoom:
         From then on, the prefix does not count towards the request's space. Blocks that another
         request has read meanwhile are stored once.
         """
-        path = self._path(request)
-        for block in path[self._shared_counts[request] :]:
-            room = self._room(block)
-            self._room_of[request] -= room
-            if block in self._users_of:
-                self.free += room
-                self._use(block)
-            else:
-                self._users_of[block] = 1
+        path, shared_count = self._path(request), self._shared_counts[request]
+        stored_count = self._hit_count(request)
+        for block in path[shared_count:stored_count]:
+            self._use(block)
+        start_room = self._shared_room(path, stored_count)
+        given_back = start_room - self._shared_room(path, shared_count)
+        self._room_of[request] -= given_back
+        self.free += given_back
+        for block in path[stored_count:]:
+            end_room = self._room_tokens(self._end_tokens[block])
+            self._block_rooms[block] = end_room - start_room
+            self._room_of[request] -= end_room - start_room
+            self._users_of[block], start_room = 1, end_room
+            self._known_blocks.add(block)
+            self.parked.remove(block)
         self._shared_counts[request] = len(path)
 
     def give_back(self, request: int) -> None:
@@ -115,14 +147,15 @@ class KvRoom:
             self._users_of[block] -= 1
             if not self._users_of[block]:
                 self._idle_blocks[block] = None
-                self._idle_room += self._room(block)
+                self._idle_room += self._block_rooms[block]
         self.free += self._room_of.pop(request)
 
     def _usable_hits(self, request: int) -> int | None:
         """Return how many cached blocks a request uses if it is admitted now.
 
         The result is 0 if the request fits only after its own blocks are removed. This can happen
-        if layers store a window: the request then needs a window of its own after these blocks.
+        if layers store a window, or if these blocks end within a machine block: the request then
+        needs a window, or a copy of this machine block, in addition to the blocks.
 
         Returns:
             The number of blocks, or None if the request does not fit.
@@ -130,7 +163,7 @@ class KvRoom:
         path, hit_count = self._path(request), self._hit_count(request)
         for count in dict.fromkeys((hit_count, 0)):
             idle_start = bisect_left(path, x=True, hi=count, key=lambda block: not self._users_of[block])
-            own_idle = self._room_until(path, count) - self._room_until(path, idle_start)
+            own_idle = sum(self._block_rooms[block] for block in path[idle_start:count])
             if self._need(request, count) <= self.free + self._idle_room - own_idle:
                 return count
         return None
@@ -139,7 +172,7 @@ class KvRoom:
         """Count one more request that uses a cached block."""
         if not self._users_of[block]:
             del self._idle_blocks[block]
-            self._idle_room -= self._room(block)
+            self._idle_room -= self._block_rooms[block]
         self._users_of[block] += 1
 
     def _path(self, request: int) -> list[int]:
@@ -155,18 +188,24 @@ class KvRoom:
 
     def _need(self, request: int, hit_count: int) -> int:
         """Return how many tokens of space a request needs in addition to its cached blocks."""
-        return self._room_tokens(self._tokens[request] - self._tokens_until(self._path(request), hit_count))
+        return self._room_tokens(self._tokens[request] - self._shared_tokens(self._path(request), hit_count))
 
     def _tokens_until(self, path: Sequence[int], count: int) -> int:
-        """Return the tokens in the first ``count`` blocks of a path, in whole machine blocks."""
+        """Return the tokens in the first ``count`` blocks of a path that can be reused."""
         return self._end_tokens[path[count - 1]] if count else 0
 
-    def _room_until(self, path: Sequence[int], count: int) -> int:
-        """Return the space of the first ``count`` blocks of a path."""
-        return self._room_tokens(self._tokens_until(path, count))
-
-    def _room(self, block: int) -> int:
-        """Return the additional space for a block of cached tokens after the blocks before it."""
+    def _block_tokens(self, block: int) -> int:
+        """Return the tokens of a block that can be reused."""
         parent = self._parents[block]
-        start_tokens = 0 if parent == NO_PREFIX else self._end_tokens[parent]
-        return self._room_tokens(self._end_tokens[block]) - self._room_tokens(start_tokens)
+        return self._end_tokens[block] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
+
+    def _shared_tokens(self, path: Sequence[int], count: int) -> int:
+        """Return the tokens in the machine blocks that the first ``count`` blocks of a path fill.
+
+        Several requests can share these machine blocks.
+        """
+        return self._tokens_until(path, count) // self._machine_block * self._machine_block
+
+    def _shared_room(self, path: Sequence[int], count: int) -> int:
+        """Return the space of the machine blocks that the first ``count`` blocks of a path fill."""
+        return self._room_tokens(self._shared_tokens(path, count))

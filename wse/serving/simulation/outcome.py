@@ -12,6 +12,7 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.errors import WseBug
+from wse.serving.simulation.prefix_use import NO_PREFIXES, PrefixUse
 from wse.serving.simulation.workload import Workload
 
 PIPELINE_SPACING: Final = 0.9
@@ -56,8 +57,7 @@ class SimulationOutcome:
         kv_token_s: Integral of the occupied KV cache in tokens over time, including cached prefixes
             that no request uses.
         in_system_s: Integral of the number of requests in the system over time.
-        prefix_hits: Number of prompts that found their prefix in the cache.
-        saved_tokens: Number of tokens that therefore did not have to be read.
+        prefixes: Prompt tokens that were in the KV cache or in tiers.
     """
 
     workload: Workload
@@ -73,8 +73,7 @@ class SimulationOutcome:
     user_s: float
     kv_token_s: float
     in_system_s: float
-    prefix_hits: int = 0
-    saved_tokens: int = 0
+    prefixes: PrefixUse = NO_PREFIXES
     replicas: int = 1
 
     @property
@@ -253,12 +252,11 @@ class Recorder:
             )
             raise WseBug(message)
 
-    def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> SimulationOutcome:
+    def outcome(self, prefixes: PrefixUse = NO_PREFIXES) -> SimulationOutcome:
         """Return the outcome after all requests have left.
 
         Args:
-            prefix_hits: Number of prompts that found their prefix in the cache.
-            saved_tokens: Number of tokens that therefore did not have to be read.
+            prefixes: Prompt tokens that were in the KV cache or in tiers.
 
         Raises:
             WseBug: Little's law does not hold, so requests were miscounted.
@@ -283,6 +281,5 @@ class Recorder:
             user_s=self.user_s,
             kv_token_s=self.kv_token_s,
             in_system_s=self._in_system_s,
-            prefix_hits=prefix_hits,
-            saved_tokens=saved_tokens,
+            prefixes=prefixes,
         )

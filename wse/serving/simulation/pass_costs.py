@@ -35,7 +35,9 @@ class PassCosts(Protocol):
     Attributes:
         kv_capacity_tokens: Total number of tokens, over all users, that fit in the KV caches.
         kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share the
-            blocks of the prefix.
+            blocks that the prefix fills.
+        reused_tokens_multiple: Only multiples of this many tokens of a prefix are reused: 1 if a
+            machine copies the tokens of a block that the prefix fills in part, or the block size.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
         chunk_tokens: Granularity of the parts of a prompt: all parts except the last consist of a
             multiple of this many tokens.
@@ -52,6 +54,8 @@ class PassCosts(Protocol):
     def kv_capacity_tokens(self) -> int: ...
     @property
     def kv_block_tokens(self) -> int: ...
+    @property
+    def reused_tokens_multiple(self) -> int: ...
     @property
     def max_users(self) -> int: ...
     @property

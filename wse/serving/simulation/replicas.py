@@ -17,13 +17,11 @@ import numpy as np
 from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.prefix_use import PrefixUse
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 
-_SUMMED: Final = (
-    *("busy_s", "work_s", "prefill_busy_s", "user_s", "kv_token_s", "in_system_s"),
-    *("prefix_hits", "saved_tokens"),
-)
+_SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "kv_token_s", "in_system_s")
 """Fields of an outcome that are sums over all machines."""
 
 
@@ -139,5 +137,6 @@ def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]
         gaps=np.concatenate([part.gaps for part in parts]),
         makespan_s=float(left_s.max() - workload.arrival_s.min()),
         replicas=replicas,
+        prefixes=PrefixUse.total(part.prefixes for part in parts),
         **{name: sum(getattr(part, name) for part in parts) for name in _SUMMED},
     )

@@ -91,6 +91,15 @@ class StagedCosts:
     prompts_fill_gaps: bool = field(default=True, init=False)
 
     @property
+    def reused_tokens_multiple(self) -> int:
+        """Granularity of reuse in tokens: 1.
+
+        A block has one token per PE row, and its length depends on the layout. Each PE can copy its
+        token of a block that the prefix fills in part. The time of this copy is not counted.
+        """
+        return 1
+
+    @property
     def chunk_tokens(self) -> int:
         """Number of tokens in a whole chunk."""
         return self.prefill.chunk_tokens

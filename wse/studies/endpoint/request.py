@@ -8,11 +8,12 @@ from typing import Annotated, Final
 from wse.studies.options.option import Option, OptionsOf
 from wse.studies.serve.options import PromisedTimes, TrafficOptions
 from wse.studies.serve.request import ServeRequest
+from wse.studies.serve.tier_options import TierOptions
 
 ECHO: Final = "echo"
 LOCAL_HOST: Final = "127.0.0.1"
 _SIMULATED: Final = (
-    *(option.name for group in (TrafficOptions, PromisedTimes) for option in fields(group)),
+    *(option.name for group in (TrafficOptions, TierOptions, PromisedTimes) for option in fields(group)),
     "users",
     "replicas",
     "economics",

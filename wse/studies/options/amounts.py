@@ -11,6 +11,7 @@ _EXAMPLES: Final = {
     "s": "200ms or 0.2s",
     "µs": "5us or 500ns",
     "GB/s": "150GB/s or 2.4TB/s",
+    "GB": "512GB or 4TB",
     COUNT: "8 or 10k",
     "": "0.8 or 10k",
     TOKEN: "4096 or 128k",

@@ -77,6 +77,9 @@ def serve_sim(
     prefill_gpus: int | str | None = None,
     prefill_mesh: str | None = None,
     prefix_cache: bool = False,
+    kv_tiers: str | None = None,
+    kv_wafers: int | str | None = None,
+    kv_host_memory: float | str | None = None,
     prefix_tokens: int | str | None = None,
     prefixes: int | str | None = None,
     fast_share: float | str = 0.0,
@@ -146,6 +149,13 @@ def serve_sim(
         prefill_mesh (ROWSxCOLS): Mesh of PEs that read prompts, next to the mesh that decodes, on
             the same wafers.
         prefix_cache: Keep the KV caches of prefixes for later prompts.
+        kv_tiers (sram,wafer,host): Where to park prefixes that must leave the KV cache: on unused
+            PEs (sram), on wafers that only store KV caches (wafer), in host memory (host), or
+            several of these in a list. A later prompt loads them unless reading them again is
+            faster. Implies prefix_cache. GPUs have host only.
+        kv_wafers: With kv_tiers wafer, wafers per replica that only store KV caches. Default: 1.
+        kv_host_memory: With kv_tiers host, memory per replica for KV caches, such as 4TB. Default:
+            3.6 TB per wafer or 256 GB per GPU. A number is in GB; a text has a unit.
         prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
             prompts. Default: the share of workload, or none.
         prefixes: Number of different shared prefixes. Default: one, or with workload chat or

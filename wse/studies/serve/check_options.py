@@ -9,6 +9,7 @@ from wse.serving.simulation.arrivals import ARRIVALS
 from wse.studies.options.amounts import check_counts
 from wse.studies.serve.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, REFUSE, STATIC, TOO_LONG
 from wse.studies.serve.request import ServeRequest
+from wse.studies.serve.tier_options import HOST, TIERS, WAFER
 
 MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
@@ -36,6 +37,7 @@ def check_options(request: ServeRequest) -> None:
         prefix_tokens=traffic.prefix_tokens,
         prefixes=traffic.prefixes,
         draft_tokens=request.draft_tokens,
+        kv_wafers=request.parking.kv_wafers,
     )
     if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
         message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
@@ -66,6 +68,7 @@ def check_options(request: ServeRequest) -> None:
     _check_replicas(request)
     _check_needs(request)
     _check_prefill(request)
+    _check_tiers(request)
 
 
 def _check_needs(request: ServeRequest) -> None:
@@ -76,9 +79,9 @@ def _check_needs(request: ServeRequest) -> None:
     Raises:
         BadInput: An option is given without an option that it requires.
     """
-    traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
+    traffic, batches, prefilling, parking = request.traffic, request.batches, request.prefilling, request.parking
     is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
-    is_trace = str(request.arrivals) not in ARRIVALS
+    is_trace, has_tiers = str(request.arrivals) not in ARRIVALS, parking.kv_tiers is not None
     has_prefixes = traffic.prefix_tokens is not None or request.base.workload.workload_name is not None
     has_own, by_gpus, by_wafers = (
         prefilling.prefill == OWN,
@@ -105,6 +108,11 @@ def _check_needs(request: ServeRequest) -> None:
         ("--prefill own", has_own, "--batching continuous", not is_static),
         ("--prefix-cache", batches.prefix_cache, "--batching continuous", not is_static),
         ("--prefix-cache", batches.prefix_cache, "--prefill same", not has_own),
+        ("--kv-tiers", has_tiers, "--batching continuous", not is_static),
+        ("--kv-tiers", has_tiers, "--prefill same", not has_own),
+        ("--kv-tiers", has_tiers, "--prefix-tokens, --workload or a trace", has_prefixes or is_trace),
+        ("--kv-wafers", parking.kv_wafers is not None, "--kv-tiers wafer", WAFER in parking.tier_names),
+        ("--kv-host-memory", parking.kv_host_memory is not None, "--kv-tiers host", HOST in parking.tier_names),
         ("--fast-share", traffic.fast_share > 0, "--batching continuous", not is_static),
         ("--prefixes", traffic.prefixes is not None, "--prefix-tokens or --workload", has_prefixes),
         ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
@@ -137,6 +145,24 @@ def _check_prefill(request: ServeRequest) -> None:
     ):
         if is_refused:
             message = f"{option}: {reason}"
+            raise BadInput(message)
+
+
+def _check_tiers(request: ServeRequest) -> None:
+    """Check that the tiers of ``--kv-tiers`` exist on the machine and are named once.
+
+    Raises:
+        BadInput: A tier is unknown, named twice, or only wafers have it and GPUs are requested.
+    """
+    names, text = request.parking.tier_names, request.parking.kv_tiers
+    for name in names:
+        if name not in TIERS:
+            raise UnknownName("tier", name, TIERS, place="--kv-tiers")
+        if names.count(name) > 1:
+            message = f"--kv-tiers {text}: {name} is named twice; name it once"
+            raise BadInput(message)
+        if request.base.gpu is not None and name != HOST:
+            message = f"--kv-tiers {text}: only wafers have the tier {name}; give --kv-tiers {HOST} for GPUs"
             raise BadInput(message)
 
 
@@ -192,6 +218,7 @@ def _check_numbers(request: ServeRequest) -> None:
         ("--ttft", promises.ttft, 1e9, "seconds"),
         ("--tpot", promises.tpot, 1e9, "seconds"),
         ("--kv-bandwidth", prefilling.kv_bandwidth, 1e9, "GB/s"),
+        ("--kv-host-memory", request.parking.kv_host_memory, 1e9, "GB"),
     ):
         if value is not None and not 0 < value <= max_value:
             message = f"{option} {value:g}: give {noun} of more than 0"

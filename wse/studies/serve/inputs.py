@@ -17,8 +17,8 @@ def inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int
     """
     request = prepared_serve.request
     always_given = {
-        name: get_option(request, name)
-        for name in ("burst", "batching", "prefill", "prefix_cache", "fast_share", "seed")
+        "prefix_cache": request.keeps_prefixes,
+        **{name: get_option(request, name) for name in ("burst", "batching", "prefill", "fast_share", "seed")},
     }
     names = (
         "length_cv",
@@ -37,6 +37,9 @@ def inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int
         "kv_latency",
         "prefill_mesh",
         "prefix_tokens",
+        "kv_tiers",
+        "kv_wafers",
+        "kv_host_memory",
         "ttft",
         "tpot",
     )

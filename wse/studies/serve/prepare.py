@@ -104,13 +104,20 @@ def _check_states(request: ServeRequest, decode: Placement) -> None:
     """Check that no option stores or moves KV caches if the model also has states.
 
     Raises:
-        BadInput: ``--prefix-cache`` or ``--prefill own`` is specified for such a model.
+        BadInput: ``--prefix-cache``, ``--kv-tiers`` or ``--prefill own`` is specified for such a
+            model. Its prompts can be continued only where a state was saved.
     """
     spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
-    options = {"--prefix-cache": request.batches.prefix_cache, f"--prefill {OWN}": request.prefilling.prefill == OWN}
-    for option, is_requested in options.items():
+    unsaved = "a prompt can continue only from a state that was saved at the end of its prefix, and wse saves none"
+    for option, is_requested, reason in (
+        ("--kv-tiers", request.parking.kv_tiers is not None, unsaved),
+        ("--prefix-cache", request.batches.prefix_cache, unsaved),
+        (f"--prefill {OWN}", request.prefilling.prefill == OWN, "wse does not send states between machines"),
+    ):
         if is_requested and spec.linear is not None:
-            message = f"{option}: not supported for {spec.name}, which has states of linear attention; leave it out"
+            message = (
+                f"{option}: not supported for {spec.name}, which has states of linear attention: {reason}; leave it out"
+            )
             raise BadInput(message)
 
 
@@ -239,9 +246,10 @@ def _prefix_count(request: ServeRequest) -> int:
         return traffic.prefixes
     if not _has_session_prefixes(request):
         return 1
-    if users is None and request.batches.prefix_cache:
+    if users is None and request.keeps_prefixes:
+        option = "--prefix-cache" if request.parking.kv_tiers is None else "--kv-tiers"
         message = (
-            f"--prefix-cache --workload {request.base.workload.workload_name}: each session has a prefix of its own; "
+            f"{option} --workload {request.base.workload.workload_name}: each session has a prefix of its own; "
             "give the number of sessions as --users or --prefixes"
         )
         raise BadInput(message)

@@ -13,6 +13,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
 from wse.studies.options.option import Option, OptionsOf, replace_options
 from wse.studies.serve.options import BatchingOptions, PrefillOptions, PromisedTimes, TrafficOptions
+from wse.studies.serve.tier_options import TierOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class ServeRequest:
     ] = None
     traffic: Annotated[TrafficOptions, OptionsOf()] = field(default_factory=TrafficOptions)
     batches: Annotated[BatchingOptions, OptionsOf()] = field(default_factory=BatchingOptions)
+    parking: Annotated[TierOptions, OptionsOf()] = field(default_factory=TierOptions)
     prefilling: Annotated[PrefillOptions, OptionsOf()] = field(default_factory=PrefillOptions)
     promised: Annotated[PromisedTimes, OptionsOf()] = field(default_factory=PromisedTimes)
 
@@ -60,6 +62,11 @@ class ServeRequest:
         if self.traffic.arrivals is not None:
             return self.traffic.arrivals
         return POISSON if self.base.serving.users is None else CONSTANT
+
+    @property
+    def keeps_prefixes(self) -> bool:
+        """True if KV caches of prefixes are kept for later prompts, in the KV cache or in tiers."""
+        return self.batches.prefix_cache or self.parking.kv_tiers is not None
 
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None

@@ -18,6 +18,7 @@ from wse.serving.simulation.statistics import Distribution
 from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import DraftsResult
+from wse.studies.serve.machines.kv_tiers import KvTierResult
 from wse.studies.serve.machines.kv_transfer import KvTransferResult
 from wse.studies.serve.machines.machine import MachineResult
 from wse.studies.serve.options import CONTINUOUS
@@ -127,12 +128,32 @@ class LittleResult(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TierUseResult(Result):
+    """Use of a tier, which is a memory outside the KV cache in which prefixes are parked."""
+
+    name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
+    loaded_tokens: Annotated[int, Doc("prompt tokens that were loaded from the tier")]
+    parked_tokens: Annotated[int, Doc("tokens that were copied to the tier")]
+    load_share: Annotated[float, Doc("fraction of the time in which a load occupied the link")]
+    copy_share: Annotated[float, Doc("the same for copies to the tier, in the other direction of the link")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
     """How often a cached prompt prefix was reused, and the prompt tokens that this saved."""
 
-    hits: Annotated[int, Doc("requests whose prefix was cached, or the first part of it")]
+    hits: Annotated[int, Doc("requests whose prefix, or its first part, was in the KV cache or loaded from a tier")]
     saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
     saved_share: Annotated[float, Doc("these tokens as a fraction of all prompt tokens")]
+    token_shares: Annotated[
+        Mapping[str, float],
+        Doc(
+            "fractions of all prompt tokens, which add up to 1: `cache` (were in the KV cache), the name of each tier "
+            "(loaded from it), `recomputed` (the machine had read them for another prompt, and read them again) and "
+            "`new`"
+        ),
+    ]
+    kv_tiers: Annotated[tuple[TierUseResult, ...] | None, Doc("use of each tier; with `--kv-tiers`")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +176,7 @@ class ServedResult(Result):
     usd_per_million_tokens: Annotated[AmountResult | None, Doc("price per million generated tokens", "USD")] = None
     usd_per_hour: Annotated[AmountResult | None, Doc("price of all machines per hour", "USD")] = None
     little: Annotated[LittleResult, Doc("Little's law")]
-    prefix_cache: Annotated[PrefixResult | None, Doc("use of cached prefixes; with `--prefix-cache`")] = None
+    prefix_cache: Annotated[PrefixResult | None, Doc("use of prefixes; with `--prefix-cache` or `--kv-tiers`")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +189,9 @@ class ServeResult(Result):
     machine: Annotated[MachineResult, Doc("the machine that decodes, one replica")]
     prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, if it is separate")] = None
     kv_transfer: Annotated[KvTransferResult | None, Doc("transfer of KV caches to the machine that decodes")] = None
+    kv_tiers: Annotated[
+        tuple[KvTierResult, ...] | None, Doc("tiers in which prefixes are parked; with `--kv-tiers`")
+    ] = None
     drafts: Annotated[DraftsResult | None, Doc("the drafts that decode passes verify; with `--draft`")] = None
     requests: Annotated[RequestsResult, Doc("the requests")]
     load: Annotated[LoadResult, Doc("load relative to capacity")]

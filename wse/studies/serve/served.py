@@ -28,6 +28,7 @@ from wse.studies.serve.result import (
     LittleResult,
     PrefixResult,
     ServedResult,
+    TierUseResult,
     UseResult,
     WaitsResult,
 )
@@ -82,17 +83,33 @@ def served_result(
         usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
         usd_per_hour=_amount(price, float),
         little=LittleResult(in_system=requests_in_system, by_law=by_law),
-        prefix_cache=_prefix_result(outcome) if request.batches.prefix_cache else None,
+        prefix_cache=_prefix_result(outcome, decode) if request.keeps_prefixes else None,
     )
 
 
-def _prefix_result(outcome: SimulationOutcome) -> PrefixResult:
-    """Return how often cached blocks of prompts were reused."""
-    prompt_tokens = int(outcome.workload.prompt_tokens.sum())
+def _prefix_result(outcome: SimulationOutcome, decode: ServingMachine) -> PrefixResult:
+    """Return how often prefixes of prompts were reused, and from which memory they came."""
+    use, prompt_tokens = outcome.prefixes, int(outcome.workload.prompt_tokens.sum())
+    new_tokens = prompt_tokens - use.known_tokens
+    loaded_tokens = {tier.name: tokens for tier, tokens in zip(decode.kv_tiers, use.loaded_tokens, strict=True)}
+    tokens_by_origin = {"cache": use.cached_tokens, **loaded_tokens, "recomputed": use.recomputed_tokens}
+    replica_s = outcome.replicas * outcome.makespan_s
+    tiers = tuple(
+        TierUseResult(
+            name=tier.name,
+            loaded_tokens=load_count,
+            parked_tokens=copy_count,
+            load_share=load_count * tier.simulated_tier.s_per_token / replica_s,
+            copy_share=copy_count * tier.simulated_tier.s_per_token / replica_s,
+        )
+        for tier, load_count, copy_count in zip(decode.kv_tiers, use.loaded_tokens, use.parked_tokens, strict=True)
+    )
     return PrefixResult(
-        hits=outcome.prefix_hits,
-        saved_tokens=outcome.saved_tokens,
-        saved_share=outcome.saved_tokens / prompt_tokens,
+        hits=use.hits,
+        saved_tokens=use.saved_tokens,
+        saved_share=use.saved_tokens / prompt_tokens,
+        token_shares={name: tokens / prompt_tokens for name, tokens in {**tokens_by_origin, "new": new_tokens}.items()},
+        kv_tiers=tiers or None,
     )
 
 

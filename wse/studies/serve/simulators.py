@@ -88,7 +88,12 @@ def continuous_arguments(
     """
     request, costs = prepared_serve.request, decode.costs
     chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
-    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
+    policy = ContinuousPolicy(
+        max_users=max_users,
+        prompt_tokens=chunk,
+        prefix_cache=request.keeps_prefixes,
+        kv_tiers=tuple(tier.simulated_tier for tier in decode.kv_tiers),
+    )
     machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared_serve, decode, prefill))
     return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
 

@@ -77,7 +77,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
     check_room(prepared_serve.workload, decode.costs)
     max_users = max_users_of(
-        request.batches.max_users, prepared_serve.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
+        request.batches.max_users, prepared_serve.workload, decode.costs, shares_prefixes=request.keeps_prefixes
     )
     simulate_one = simulator(prepared_serve, decode, prefill, max_users, drafts, replicas=1)
     on_progress(0, total, "capacity")
@@ -104,6 +104,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,
         kv_transfer=None if prefill is None else kv_transfer(prepared_serve, decode, prefill),
+        kv_tiers=decode.kv_tiers or None,
         drafts=decode.drafts,
         requests=_requests_result(prepared_serve, workload),
         load=LoadResult(
@@ -261,10 +262,11 @@ def _silent(done_requests: int, total_requests: int) -> None:
 
 def serving_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
     """Compile and time the passes of a validated request, on wafers or GPUs."""
+    request = prepared_serve.request
     tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
-        return gpu_machine(placement, prepared_serve.context, tokens, prepared_serve.request.draft_tokens)
-    return wafer_machine(placement, tokens, prepared_serve.request.draft_tokens)
+        return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
+    return wafer_machine(placement, tokens, request.draft_tokens, request.parking)
 
 
 def random_drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:

@@ -16,7 +16,8 @@ from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.options import STATIC
 
 if TYPE_CHECKING:
-    from wse.studies.serve.result import AmountResult, RequestsResult, ServedResult, ServeResult
+    from wse.studies.serve.machines.kv_tiers import KvTierResult
+    from wse.studies.serve.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 
 def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] | None = None) -> Table:
@@ -109,7 +110,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         saved_text = (
             f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
         )
-        rows.append(("prefixes", f"{found}: {saved_text}"))
+        rows += [("prefixes", f"{found}: {saved_text}"), *_origin_rows(prefixes)]
     return pair_table(rows, "Machine use and cost")
 
 
@@ -151,11 +152,36 @@ def machine_table(result: ServeResult) -> Table:
         link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
         text = f"move at {in_bytes(kv.bytes_per_token)} a token over {link}: {seconds(kv.prompt_s)} a mean prompt"
         rows.append(("caches", text))
+    rows += [(f"KV tier {tier.name}", _tier_text(tier)) for tier in result.kv_tiers or ()]
     if result.drafts is not None:
         place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
         rows.append(("drafts", _drafts_text(result.drafts, place)))
         rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
     return pair_table(rows, "Inputs of the simulation")
+
+
+def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
+    """Return rows on the origin of prompt tokens and on the links of tiers; none without tiers."""
+    if prefixes.kv_tiers is None:
+        return []
+    names = {"cache": "KV cache", "recomputed": "read again", "new": "read for the first time"}
+    origins = [f"{names.get(name, name)} {percent(share)}" for name, share in prefixes.token_shares.items()]
+    loads, copies = (
+        ", ".join(f"{tier.name} {percent(getattr(tier, field))}" for tier in prefixes.kv_tiers)
+        for field in ("load_share", "copy_share")
+    )
+    links = f"busy with loads: {loads} of the time; with copies to the tier, in the other direction: {copies}"
+    return [("origin", f"of prompt tokens: {', '.join(origins)}"), ("tier links", links)]
+
+
+def _tier_text(tier: KvTierResult) -> str:
+    """Describe the capacity of a tier, and the bandwidth and latency of loads from it."""
+    size = f"{in_bytes(tier.capacity_bytes)} ({printable(tier.capacity_source)}): {count(tier.capacity_tokens)} tokens"
+    low, high = tier.bytes_per_s_range or (tier.bytes_per_s, tier.bytes_per_s)
+    rate = f"{in_bytes(tier.bytes_per_s)}/s"
+    if low < high:
+        rate += f" ({in_bytes(low)}/s to {in_bytes(high)}/s)"
+    return f"{size}; loads at {rate} after {seconds(tier.latency_s)}"
 
 
 def _arrivals_text(requests: RequestsResult) -> str:

@@ -31,9 +31,9 @@ class Admission:
         Args:
             workload: The requests. Each must fit in the KV cache by itself.
             costs: Capacity of the machine.
-            policy: Number of batch slots, and whether prefixes stay in the cache.
+            policy: Number of batch slots, and whether prefixes stay in the cache or in tiers.
         """
-        self.room = KvRoom(workload, costs, prefix_cache=policy.prefix_cache)
+        self.room = KvRoom(workload, costs, prefix_cache=policy.prefix_cache, kv_tiers=policy.kv_tiers)
         self.free_slots = policy.max_users
         self.tiers: list[int] = workload.tier.tolist()
         self.released_s = -inf

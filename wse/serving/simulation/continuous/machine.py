@@ -5,7 +5,7 @@ the start of each round:
 
 1. Users whose first token is available join those in flight.
 2. Waiting requests are admitted (`Admission`) in order while there are free batch slots and room
-   for their KV caches.
+   for their KV caches. If their prefixes are parked in tiers, these are loaded (`PrefixLoads`).
 3. If prompts are to be read, one round is simulated with at most ``prompt_tokens`` of their tokens.
    Otherwise many rounds are computed at once (`DecodeRounds`), until a user is done or something
    else may change.
@@ -31,6 +31,7 @@ from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.admission import Admission
 from wse.serving.simulation.continuous.decode_rounds import DecodeRounds
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.prefix_loads import PrefixLoads
 from wse.serving.simulation.continuous.prompt_reader import PromptReader
 from wse.serving.simulation.continuous.ready_users import ReadyUsers
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine, SeparatePrefill
@@ -51,6 +52,7 @@ class ContinuousMachine:
         record: Recorder of the simulation, whose clock is the current time.
         horizon_s: Time until which no more requests arrive from outside.
         admission: Requests that wait for admission, free batch slots and room for KV caches.
+        loads: Loads of parked prefixes.
         prefill: State of a separate machine that reads prompts; None if there is none.
         answers: Number of decode passes and initial context of each answer.
         rounds: Users in flight, and the rounds in which their answers are decoded.
@@ -92,6 +94,7 @@ class ContinuousMachine:
         self.horizon_s = -inf
         self.report = reporter(on_done, len(workload))
         self.admission = Admission(workload, costs, policy)
+        self.loads = PrefixLoads(self.admission.room, costs)
         self.prefill = None if prefill is None else SeparatePrefill(prefill, self.record)
         self.prompts: list[int] = workload.prompt_tokens.tolist()
         self.answers = answer_passes(workload, drafts)
@@ -128,8 +131,7 @@ class ContinuousMachine:
 
     def outcome(self) -> SimulationOutcome:
         """Return the times of the machine's requests, all of which must have left."""
-        room = self.admission.room
-        return self.record.outcome(prefix_hits=room.hits, saved_tokens=room.saved_tokens)
+        return self.record.outcome(self.loads.prefix_use)
 
     def run_until(self, horizon_s: float) -> None:
         """Simulate up to the end of the round that contains the time ``horizon_s``.
@@ -174,31 +176,35 @@ class ContinuousMachine:
             request, context = admission.admit_head()
             needed_release = admission.needed_release(record.now)
             if self.prefill is None:
-                self._begin_to_read(request, context, needed_release=needed_release)
+                waits = self.policy.prompt_tokens is not None or needed_release
+                record.start_s[request] = record.now if waits else record.arrivals[request]
+                if not self.loads.begin(request, context, record.start_s[request]):
+                    self._begin_to_read(request, context, record.start_s[request])
                 continue
             needed_release |= admission.released_s == self.prefill.taken_s == record.now
             ready_s = self.prefill.read(request, self.prompts[request], context, needed_release=needed_release)
             self.ready.add(ready_s, request)
+        while self.loads.next_s <= record.now:
+            end_s, request, context = self.loads.pop()
+            self._begin_to_read(request, context, end_s)
 
-    def _begin_to_read(self, request: int, context: int, *, needed_release: bool) -> None:
-        """Start to read the prompt of a request that was just admitted.
+    def _begin_to_read(self, request: int, context: int, start_s: float) -> None:
+        """Start to read the prompt of an admitted request.
 
-        - If prompts are read in gaps (the idle time of the busiest stage), reading starts at the
-          arrival of the request, in the gaps of the round that is just ending. If the request had
-          to wait for room, reading starts now.
+        - If prompts are read in gaps (the idle time of the busiest stage), reading starts at
+          ``start_s``, in the gaps of the round that is just ending.
         - Otherwise, reading starts with the next pass.
 
         Args:
             request: Index of the request.
             context: Tokens of its prompt that are already in the cache.
-            needed_release: Whether the request did not fit until another request left.
+            start_s: Time from which the prompt can be read: the arrival of the request, the time at
+                which it had room, or the end of the load of its prefix.
         """
         record = self.record
-        waits = self.policy.prompt_tokens is not None or needed_release
-        record.start_s[request] = record.now if waits else record.arrivals[request]
         self.reader.begin(request, self.admission.tiers[request], context)
-        waited_s = record.now - max(record.start_s[request], self.reader.gap_free_s)
-        if waited_s > 0:
+        waited_s = record.now - max(start_s, self.reader.gap_free_s)
+        if waited_s > 0 and self.policy.prompt_tokens is None:
             round_per_gap = self.rounds.round_per_gap
             gap_s = waited_s / round_per_gap
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
@@ -213,11 +219,11 @@ class ContinuousMachine:
         return self.next_change() - self.record.now
 
     def next_change(self) -> float:
-        """Return the next time at which a user may start to decode or a request may be admitted.
+        """Return the next time at which a user may decode, or a request be admitted or read.
 
         The result is at most the horizon up to which the machine is simulated.
         """
-        time = self.ready.next_s
+        time = min(self.ready.next_s, self.loads.next_s)
         if self.prefill is not None and self.admission.head_fits:
             time = min(time, self.prefill.free_s)
         next_request = self.record.next_request

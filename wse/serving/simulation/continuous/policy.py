@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wse.serving.simulation.kv_tiers import KvTier
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuousPolicy:
@@ -15,8 +17,11 @@ class ContinuousPolicy:
             each user), rounded down to whole chunks. With None, prompts are read in the time when
             the busiest pipeline stage has no decode work.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
+        kv_tiers: Tiers in which prefixes without room in the cache are parked, in the order in which
+            they are filled.
     """
 
     max_users: int
     prompt_tokens: int | None
     prefix_cache: bool = False
+    kv_tiers: tuple[KvTier, ...] = ()

@@ -13,11 +13,17 @@ from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import drafts_result
+from wse.studies.serve.machines.kv_tiers import gpu_tiers
 from wse.studies.serve.machines.machine import MachineResult, ServingMachine, times
+from wse.studies.serve.tier_options import TierOptions
 
 
 def gpu_machine(
-    prepared_estimate: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None
+    prepared_estimate: PreparedGpuEstimate,
+    context: int,
+    mean_tokens: int,
+    draft_tokens: int | None,
+    parking: TierOptions,
 ) -> ServingMachine:
     """Build the serving-simulation model of a GPU machine, with times, capacity and price.
 
@@ -26,8 +32,10 @@ def gpu_machine(
         context: Maximum number of tokens per request.
         mean_tokens: Mean number of tokens per request, prompt plus answer.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
+        parking: Tiers in which KV caches of prefixes are parked.
 
     Raises:
+        BadInput: GPUs do not have a tier, or it has no room.
         DoesNotFit: The weights do not fit.
     """
     server, drafts = prepared_estimate.server, None
@@ -74,6 +82,7 @@ def gpu_machine(
         kv_bytes_per_token=server.kv_bytes_per_token,
         kv_copy_bytes_per_token=server.kv_copy_bytes_per_token,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
+        kv_tiers=gpu_tiers(parking, server),
         power_w=None if economics is None else times(gpus, economics.power_w),
         usd_per_hour=None if economics is None else times(gpus, economics.usd_per_hour),
     )

@@ -14,6 +14,7 @@ from wse.serving.simulation.pass_costs import PassCosts
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import DraftsResult
+from wse.studies.serve.machines.kv_tiers import KvTierResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,9 @@ class MachineResult(Result):
     """
 
     name: Annotated[str, Doc("name of the wafer or GPU")]
-    wafers: Annotated[int | None, Doc("number of wafers, including those of a draft model")] = None
+    wafers: Annotated[int | None, Doc("number of wafers, including those of a draft model or of parked KV caches")] = (
+        None
+    )
     gpus: Annotated[int | None, Doc("number of GPUs")] = None
     stack: Annotated[str | None, Doc("serving stack; for GPUs")] = None
     stages: Annotated[int, Doc("stages of the pipeline")]
@@ -68,6 +71,8 @@ class ServingMachine:
         link_bytes_per_s: Bandwidth of the link to another machine.
         link_latency_s: Latency of that link.
         edge_bytes_per_s: Bandwidth of the edge between two parts of a wafer. 0 for GPUs.
+        kv_tiers: Memories in which KV caches of prefixes are parked, in the order in which they are
+            filled.
         power_w: Total power of all wafers or GPUs. None if unknown.
         usd_per_hour: Total price of all wafers or GPUs. None if unknown.
         uncertainty: What is uncertain about the times of the deployment; None for GPUs.
@@ -85,6 +90,7 @@ class ServingMachine:
     link_bytes_per_s: float
     link_latency_s: float = 0.0
     edge_bytes_per_s: float = 0.0
+    kv_tiers: tuple[KvTierResult, ...] = ()
     power_w: SourcedNumber | None
     usd_per_hour: SourcedNumber | None
     uncertainty: Uncertainty | None = None

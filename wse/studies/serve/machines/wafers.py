@@ -13,15 +13,19 @@ from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
+from wse.studies.serve.machines.kv_tiers import wafer_tiers
 from wse.studies.serve.machines.machine import MachineResult, ServingMachine, times
 from wse.studies.serve.machines.wafer_drafts import drafted_costs
+from wse.studies.serve.tier_options import TierOptions
 
 WORD_BYTES: Final = 4
 NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Estimate options that do not apply to serving."""
 
 
-def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> ServingMachine:
+def wafer_machine(
+    prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None, parking: TierOptions
+) -> ServingMachine:
     """Build the serving-simulation model of a wafer machine by compiling and timing its passes.
 
     If another part of the same wafer reads the prompts, KV caches are sent over the edge of this
@@ -31,15 +35,17 @@ def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_t
         prepared_estimate: The validated request for wafers.
         mean_tokens: Mean number of tokens per request, prompt plus answer.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
+        parking: Tiers in which KV caches of prefixes are parked.
 
     Raises:
+        BadInput: A tier has no room.
         DoesNotFit: The model or its draft does not fit on the wafers.
     """
     layout = choose_layout(prepared_estimate)
     prepared_estimate = layout.prepared
     drafted = drafted_costs(prepared_estimate, layout.compilation, draft_tokens)
     program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
-    wafers = program.wafers + (0 if drafts is None else drafts.wafers)
+    wafers = program.wafers + (0 if drafts is None else drafts.wafers) + parking.storage_wafers
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
     kv_bytes = kv_bytes_per_token(spec, ELEMENT_BYTES[prepared_estimate.options.activation_type])
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
@@ -68,6 +74,7 @@ def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_t
         link_bytes_per_s=wafer.wafer_link_bytes_per_s,
         link_latency_s=wafer.wafer_link_latency_s,
         edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
+        kv_tiers=wafer_tiers(parking, program, wafer, prepared_estimate.request.machine, kv_bytes),
         power_w=times(wafers, economics.power_w),
         usd_per_hour=times(wafers, economics.usd_per_hour),
         uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),

@@ -1,0 +1,107 @@
+"""``wse serve-sim --kv-tiers``: capacities, links and prices of tiers, and what they save."""
+
+from typing import Any
+
+import pytest
+
+import wse
+from wse.errors import BadInput
+from wse.studies.serve.result import ServeResult
+
+STORY: dict[str, Any] = {
+    "model": "story",
+    "mesh": "40x40",
+    "region": "24x24",
+    "mapping": "region",
+    "schedule": "baseline",
+    "prompt_len": 64,
+    "new_tokens": 64,
+    "requests": 1_000,
+    "prefix_tokens": 48,
+    "prefixes": 300,
+    "rate": 300.0,
+}
+"""300 prefixes of 48 tokens, of which the KV cache stores about two thirds."""
+KV_BYTES = 1_280
+"""Keys and values of a token: 5 layers of 64 features each, in float16."""
+
+
+@pytest.fixture(scope="module")
+def results() -> tuple[ServeResult, ServeResult]:
+    """The same requests with the KV cache alone, and with all tiers."""
+    return wse.serve_sim(**STORY, prefix_cache=True), wse.serve_sim(**STORY, kv_tiers="sram,wafer,host")
+
+
+def test_capacities_and_links_are_those_of_the_layout_and_the_preset(results: tuple[ServeResult, ServeResult]) -> None:
+    sram, wafer, host = results[1].kv_tiers or ()
+    bytes_per_pe = wafer.capacity_bytes / (40 * 40)
+    assert 40_000 < bytes_per_pe < 49_152
+    assert sram.capacity_tokens == int((40 * 40 - 24 * 24) * bytes_per_pe / KV_BYTES)
+    assert wafer.capacity_tokens == int(wafer.capacity_bytes / KV_BYTES)
+    assert host.capacity_tokens == int(host.capacity_bytes / KV_BYTES)
+    assert (wafer.bytes_per_s, wafer.latency_s, wafer.grade) == (150e9, 5e-6, "V")
+    assert (host.bytes_per_s, host.latency_s, host.bytes_per_s_range) == (150e9, 250e-6, (11.4e9, 150e9))
+    assert sram.bytes_per_s == pytest.approx(40 * 4 * 0.8889 * 875e6)
+    assert sram.latency_s == pytest.approx(80 * 2 / 875e6)
+
+
+def test_tiers_give_prompt_tokens_that_had_to_leave_the_cache(results: tuple[ServeResult, ServeResult]) -> None:
+    plain, parked = (result.served.prefix_cache for result in results)
+    for use, names in ((plain, ()), (parked, ("sram", "wafer", "host"))):
+        assert tuple(use.token_shares) == ("cache", *names, "recomputed", "new")
+        assert sum(use.token_shares.values()) == pytest.approx(1)
+        assert use.saved_share == pytest.approx(sum(use.token_shares[name] for name in ("cache", *names)))
+    assert plain.token_shares["recomputed"] > 0.1
+    assert parked.token_shares["recomputed"] < 0.02
+    assert parked.token_shares["sram"] > 0.1
+    assert parked.token_shares["new"] == pytest.approx(plain.token_shares["new"], abs=0.02)
+    assert results[1].served.all.ttft.mean <= 1.01 * results[0].served.all.ttft.mean
+    assert results[1].load.capacity_requests_per_s > results[0].load.capacity_requests_per_s
+
+
+@pytest.mark.slow
+def test_wafers_that_store_caches_are_counted_and_paid_for() -> None:
+    few = STORY | {"requests": 300}
+    plain, parked, three = (
+        wse.serve_sim(**few, **options)
+        for options in ({"prefix_cache": True}, {"kv_tiers": "wafer"}, {"kv_tiers": "wafer", "kv_wafers": 3})
+    )
+    assert (plain.machine.wafers, parked.machine.wafers, three.machine.wafers) == (1, 2, 4)
+    assert parked.served.usd_per_hour.value == pytest.approx(2 * plain.served.usd_per_hour.value)
+    assert three.kv_tiers[0].capacity_bytes == 3 * parked.kv_tiers[0].capacity_bytes
+    assert three.kv_tiers[0].bytes_per_s == parked.kv_tiers[0].bytes_per_s  # one wafer loads
+
+
+@pytest.mark.slow
+def test_a_layout_on_all_wafers_limits_the_spare_room() -> None:
+    """Two wafers with a region each: half of the layers are parked on each, in any order of the names."""
+    halves = STORY | {"mapping": "pipeline", "wafers": 2, "requests": 50}
+    host, sram = (wse.serve_sim(**halves, kv_tiers=name).kv_tiers for name in ("host,sram", "sram"))
+    assert [tier.name for tier in host] == ["sram", "host"]
+    assert host[0] == sram[0]
+    assert host[1].bytes_per_s == 300e9
+
+
+GPUS: dict[str, Any] = {
+    "model": "llama-3-8b",
+    "gpu": "h100",
+    "prompt_len": 4_000,
+    "new_tokens": 20,
+    "requests": 500,
+    "prefix_tokens": 3_500,
+    "prefixes": 200,
+    "rate": 3.0,
+}
+
+
+def test_gpus_load_prefixes_from_host_memory() -> None:
+    cached, parked = wse.serve_sim(**GPUS, prefix_cache=True), wse.serve_sim(**GPUS, kv_tiers="host")
+    (host,) = parked.kv_tiers
+    assert (host.bytes_per_s, host.capacity_bytes) == (64e9, 256e9)
+    assert parked.served.prefix_cache.token_shares["host"] > 0.05
+    assert parked.served.prefix_cache.saved_share > cached.served.prefix_cache.saved_share + 0.05
+    assert parked.served.all.ttft.mean < cached.served.all.ttft.mean
+    with pytest.raises(BadInput, match="only wafers have the tier sram"):
+        wse.serve_sim(**GPUS, kv_tiers="sram,host")
+    with pytest.raises(BadInput, match="states of linear attention"):
+        wse.serve_sim(**GPUS | {"model": "qwen3-next-80b-a3b"}, kv_tiers="host")

@@ -1,0 +1,41 @@
+"""SRAM of the PEs that a layout does not use, as room for parked KV caches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wse.program.program import Program
+
+
+def spare_kv_tokens(program: Program, mesh_rows: int, mesh_cols: int, kv_bytes_per_token: float) -> int:
+    """Return how many tokens of KV caches fit on the PEs of all wafers that have no layers.
+
+    The cache of a layer is parked on a wafer that computes this layer. The wafer with the least
+    room for its layers therefore limits the number of tokens.
+
+    Args:
+        program: The compiled model.
+        mesh_rows, mesh_cols: Size of the mesh of each wafer.
+        kv_bytes_per_token: Bytes that a token adds to the KV caches of all layers.
+    """
+    is_used = np.zeros((program.wafers, mesh_rows, mesh_cols), bool)
+    kv_bytes = np.zeros(program.wafers)
+    for stage, user_bytes in zip(program.stages, program.user_bytes(), strict=True):
+        rect = stage.rect
+        for wafer in stage.wafers:
+            is_used[wafer, rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols] = True
+            kv_bytes[wafer] += user_bytes.kv * rect.rows * rect.cols
+    spare_bytes = (~is_used).sum(axis=(1, 2)) * storage_bytes_per_pe(program)
+    has_kv = kv_bytes > 0
+    tokens = spare_bytes[has_kv] * kv_bytes.sum() / (kv_bytes_per_token * kv_bytes[has_kv])
+    return math.floor(tokens.min(initial=math.inf)) if has_kv.any() else 0
+
+
+def storage_bytes_per_pe(program: Program) -> int:
+    """Return the SRAM of a PE that only stores KV caches, in bytes.
+
+    Its code, stack and runtime are assumed to need as much SRAM as those of a PE with layers.
+    """
+    return program.sram_bytes_per_pe - min(stage.sram_base_byte for stage in program.stages)
