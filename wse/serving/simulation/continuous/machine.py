@@ -256,12 +256,7 @@ class ContinuousMachine:
             self.rounds.join(request, now_s - self.phase_s[request] - token_s)
 
     def leave(self, request: int, at_s: float) -> None:
-        """Record that a request has left, and free its batch slot and its cache.
-
-        Args:
-            request: Index of the request.
-            at_s: Time at which the request left.
-        """
+        """Record that a request has left at time ``at_s``, and free its batch slot and its cache."""
         self.admission.release(request, self.record.now)
         self.record.leave(request, at_s, self.pass_s)
 
@@ -309,11 +304,7 @@ class ContinuousMachine:
         self._end_rounds(seconds)
 
     def _end_rounds(self, seconds: float) -> None:
-        """Advance to the end of the simulated rounds, and remove users with complete answers.
-
-        Args:
-            seconds: Total duration of the rounds.
-        """
+        """Advance to the end of rounds that take ``seconds``; remove users with complete answers."""
         record = self.record
         record.busy_s += seconds
         self._advance(record.now + seconds)
