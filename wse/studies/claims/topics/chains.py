@@ -56,9 +56,9 @@ def longer_pipeline(lab: Laboratory) -> Finding:
     return Finding(
         verdicts=by_rule(holds=is_proportional.all(axis=0), never=~is_proportional.any(axis=0)),
         answer=f"{with_type(MODEL)} on {COUNTS[-1]} wafers keeps {100 * speed_ratio:.0f} % of its single-wafer speed. "
-        f"A proportional loss would leave {100 / COUNTS[-1]:.0f} %. The time spent in layers does not depend on the "
-        f"number of wafers. For {with_type(SERVED)} on {four_wafers.system.wafers} wafers, crossings between wafers "
-        f"account for {100 * crossing_fraction:.1f} % of the time per token.",
+        f"A proportional loss would leave {100 / COUNTS[-1]:.0f} %. For {with_type(SERVED)} on "
+        f"{four_wafers.system.wafers} wafers, crossings between wafers account for {100 * crossing_fraction:.1f} % of "
+        "the time per token.",
         numbers={
             "speed_kept": figure(
                 speed_ratio, "", f"speed per user of {with_type(MODEL)} on {COUNTS[-1]} wafers, relative to one wafer"
