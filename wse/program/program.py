@@ -7,14 +7,17 @@ of tiles count elements, as operands of steps do (`wse.program.steps`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
 
 from wse.arrays import I32, I64
 from wse.program.digest import digest_of
 from wse.program.isa.operands import VIEWS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase
+from wse.program.routing import EVEN, RoutingDistribution
 from wse.program.steps import Slots
 from wse.program.tiles import Tile
 from wse_mappings.cuts.cache_balance import CacheBalance
@@ -156,6 +159,10 @@ class Program:
         sampling: ``wafer`` (arg max on PEs) or ``host``.
         padding_fraction: Fraction of the weight elements in SRAM that is padding.
         mixtures: Assignment of experts to columns in each stage; None for a stage without experts.
+        routing: How tokens are assumed to select experts when the Program is timed but not
+            executed.
+        expert_order: int32 ``[layers, experts]``: the expert at each position of a layer. A mixture
+            assigns positions to columns. If the array is empty, the expert at position p is p.
     """
 
     model_name: str
@@ -189,6 +196,8 @@ class Program:
     sampling: str
     padding_fraction: float
     mixtures: tuple[Mixture | None, ...]
+    routing: RoutingDistribution = EVEN
+    expert_order: I32 = field(default_factory=lambda: np.zeros((0, 0), np.int32))
 
     @property
     def prefill(self) -> tuple[Phase, ...]:
@@ -290,6 +299,50 @@ class Program:
             UserBytes(kv, state, max(0, kv + state + self.sram_bytes_per_pe - self.used_bytes(i)))
             for i, (kv, state) in enumerate(zip(sizes["kv"], sizes["state"], strict=True))
         ]
+
+    def assumed_pairs(self, stage: int, layer: int, tokens: int) -> I64:
+        """Return how many tokens each expert of a layer is assumed to process in a pass.
+
+        Args:
+            stage: Index of a stage that stores experts of the layer.
+            layer: Index of the layer.
+            tokens: Number of tokens in the pass.
+
+        Returns:
+            int64 ``[experts]``.
+        """
+        if not self.routing.is_even:
+            return self.routing.loads(layer, tokens)
+        mixture = self.mixtures[stage]
+        assert mixture is not None
+        pairs = mixture.even_pairs(tokens)
+        if self.expert_order.size:  # even over columns, wherever the experts are
+            pairs[self.expert_order[layer]] = pairs.copy()
+        return pairs
+
+    def pairs_by_column(self, stage: int, layer: int, pairs: I64) -> I64:
+        """Return how many (token, expert) pairs each column of a stage processes in a layer.
+
+        Args:
+            stage: Index of a stage that stores experts of the layer.
+            layer: Index of the layer.
+            pairs: int64 ``[experts]``, number of tokens routed to each expert.
+
+        Returns:
+            int64 ``[cols]``.
+        """
+        mixture = self.mixtures[stage]
+        assert mixture is not None
+        return mixture.pairs_by_column(pairs[self.expert_order[layer]] if self.expert_order.size else pairs)
+
+    def experts_at_positions(self, layer: int, count: int) -> I32:
+        """Return the expert at each position of a layer, int32 ``[experts]``.
+
+        Args:
+            layer: Index of the layer.
+            count: Number of experts.
+        """
+        return self.expert_order[layer] if self.expert_order.size else np.arange(count, dtype=np.int32)
 
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
         """Return the wafers of a stage that store at least one expert selected for a token.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from wse.hardware.quantity import TOKEN
+from wse.program.routing import EVEN
 from wse.serving.goal import OBJECTIVES
 from wse.studies.options import known_names
 from wse.studies.options.option import Option
@@ -115,7 +116,7 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """Options for serving: users per pass, concurrent users, and the objective of the layout."""
+    """Options for serving: users, the objective of the layout, and how tokens select experts."""
 
     batch: Annotated[
         int | None,
@@ -135,6 +136,16 @@ class ServingOptions:
         ),
     ] = None
     objective: Objective = None
+    routing: Annotated[
+        str,
+        Option(
+            doc="How tokens select experts: over all experts as evenly as possible (even), or at random with a "
+            "popularity that falls as rank to the power of -S (zipf:S), or as recorded in a trace of `wse run` or a "
+            "CSV file with the columns token,layer,experts.",
+            panel="Serving",
+            metavar="even|zipf:S|FILE",
+        ),
+    ] = EVEN.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

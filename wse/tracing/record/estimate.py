@@ -161,7 +161,7 @@ class _Passes:
             uses: State of the KV caches before each pass.
         """
         phase = self._program.phases[phase_index]
-        pairs = even_routing(self._program, phase)
+        pairs = assumed_routing(self._program, phase)
         starts = self._now + cost.cycles * np.arange(len(uses))
         indices = self._recorder.passes(phase_index, sequence, cost, uses, starts.tolist(), pairs)
         self._now += cost.cycles * len(uses)
@@ -184,8 +184,8 @@ class _Passes:
         self._recorder.writer.append("token", {**row, **amounts})
 
 
-def even_routing(program: Program, phase: Phase) -> Pairs:
-    """Return how many tokens each expert in each layer processes if tokens are routed evenly.
+def assumed_routing(program: Program, phase: Phase) -> Pairs:
+    """Return how many tokens each expert in each layer is assumed to process.
 
     Args:
         program: The compiled Program.
@@ -195,8 +195,8 @@ def even_routing(program: Program, phase: Phase) -> Pairs:
         For each layer with experts, int64 ``[experts]``.
     """
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
-    mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
-    return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}
+    stages = {layer: stage for kind, layer, stage in ops if kind == "experts"}
+    return {layer: program.assumed_pairs(stage, layer, phase.tokens) for layer, stage in stages.items()}
 
 
 def _with_shifts(cost: PhaseCost, shift_traffic: I64) -> PhaseCost:

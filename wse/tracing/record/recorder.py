@@ -83,10 +83,9 @@ class ExpertRecord:
             times: Number of passes.
         """
         stage, counts = self._stage_of[layer], self.reached[phase_index]
-        mixture = self._program.mixtures[stage]
-        assert mixture is not None
+        columns = self._program.pairs_by_column(stage, layer, tokens)
         counts.setdefault(layer, np.zeros(self._program.wafers, np.int64))
-        counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += times
+        counts[layer][list(self._program.chosen_wafers(stage, columns))] += times
 
     def finish(self, load: ExpertLoad) -> None:
         """Write the number of tokens routed to each expert over the run, including zeros."""

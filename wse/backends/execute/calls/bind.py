@@ -257,9 +257,10 @@ class Binder:
             stage, op = int(phase.steps.stage[step]), phase.steps.op[step]
             if stage in self._arenas:
                 operands = ROUTER.by_name(phase.steps.operands(step, slots))
-                ids_and_sizes = operands["ids"], operands["M"] * operands["A"], operands["E"]
-                last = int(np.flatnonzero(phase.steps.op == op)[-1])
-                call = (self._routing.read, (self._arenas[stage], self._program.op_layers[op], *ids_and_sizes))
+                layer, last = self._program.op_layers[op], int(np.flatnonzero(phase.steps.op == op)[-1])
+                order = self._program.experts_at_positions(layer, operands["E"])
+                count = operands["M"] * operands["A"]
+                call = (self._routing.read, (self._arenas[stage], layer, operands["ids"], count, order))
                 reads.setdefault(last, []).append(call)
         return reads
 

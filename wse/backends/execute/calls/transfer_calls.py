@@ -230,11 +230,9 @@ class TransferCalls:
 
         The selection is known only while the pass runs, so this function is called at that time.
         """
-        stage = int(phase.steps.stage[step])
-        mixture = self._program.mixtures[stage]
-        assert mixture is not None
-        pairs = self._routing.pairs[self._program.op_layers[phase.steps.op[step]]]
-        chosen_wafers = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
+        stage, layer = int(phase.steps.stage[step]), self._program.op_layers[phase.steps.op[step]]
+        columns = self._program.pairs_by_column(stage, layer, self._routing.pairs[layer])
+        chosen_wafers = self._program.chosen_wafers(stage, columns)
         transfer = transfer_of(self._program, phase, step, slots, iteration, chosen_wafers)
         assert isinstance(transfer.messages, LineMessages)
         function, arguments = self._lines.call(transfer, transfer.messages)

@@ -10,7 +10,7 @@ from wse.models.tensors.model_tensors import cache_bytes, coding_of, tensor_byte
 from wse.number_formats import ELEMENT_BYTES
 from wse.reports.terminal import in_bytes, plural, rate_and_latency, seconds
 from wse.serving.cost import power_and_cost
-from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass, distinct_experts
+from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -130,7 +130,7 @@ def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"
     if weights.expert_bytes:
-        used_experts = distinct_experts(weights.experts, weights.active, batch)
+        used_experts = weights.used_experts(batch)
         load += f", {used_experts:,.3g} of {weights.experts} experts of a layer,"
     speed = f"at {rate_and_latency(streaming.bytes_per_s / wafers)}" + (" to each wafer" if wafers > 1 else "")
     if streaming.waits(batch):

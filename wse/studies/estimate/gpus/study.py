@@ -228,6 +228,7 @@ def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
         "dtype": prepared_estimate.server.weights.name,
         "batch": prepared_estimate.users,
         "objective": prepared_estimate.objective,
+        "routing": None if prepared_estimate.server.routing.is_even else prepared_estimate.server.routing.name,
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
         "workload": prepared_estimate.workload,
         "prompt_len": prepared_estimate.prompt_tokens,
