@@ -206,7 +206,7 @@ def _router_selections(trace: Trace) -> _Selections | None:
         if values.shape[0] != 1 or values.shape[2] != 2:
             message = f"{trace.path}: tensors: row {row} is not the output of a router; make the trace again"
             raise BadInput(message)
-        ids = values[0, :, 0].astype(np.int64)
+        ids = np.nan_to_num(values[0, :, 0], nan=-1).clip(-1, MAX_INDEX).astype(np.int64)
         tokens = int(pass_index) * PASS_TOKENS + np.arange(len(ids))
         parts.append((np.repeat(tokens, ids.shape[1]), np.full(ids.size, layers[op]), ids.ravel()))
     return _Selections(*map(np.concatenate, zip(*parts, strict=True))) if parts else None

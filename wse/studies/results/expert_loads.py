@@ -22,7 +22,7 @@ class ExpertLoadsResult(Result):
     """Loads of experts in one decode pass. Loads are means over the layers with experts."""
 
     routing: Annotated[str, Doc("how tokens select experts: `even`, `zipf:S` or a file")]
-    placement: Annotated[str, Doc("order of the experts: `by index`, or `by selections` with `--place-experts`")]
+    placement: Annotated[str, Doc("order of the experts: `by index`, or `by file` with `--place-experts`")]
     experts: Annotated[float, Doc("experts of a layer that tokens of the pass selected")]
     busiest_expert_tokens: Annotated[float, Doc("tokens of the busiest expert of a layer")]
     busiest_column_pairs: Annotated[float, Doc("(token, expert) pairs of the busiest column of PEs")]
@@ -59,7 +59,7 @@ def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoa
     columns = [program.pairs_by_column(stage, layer, pairs[layer]) for layer, stage in stages.items()]
     return ExpertLoadsResult(
         routing=program.routing.name,
-        placement="by selections" if program.expert_order.size else "by index",
+        placement="by file" if program.expert_order.size else "by index",
         experts=float(np.mean([np.count_nonzero(loads) for loads in pairs.values()])),
         busiest_expert_tokens=float(np.mean([loads.max() for loads in pairs.values()])),
         busiest_column_pairs=float(np.mean([loads.max() for loads in columns])),
@@ -70,18 +70,20 @@ def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoa
 
 def expert_loads_table(loads: Sequence[ExpertLoadsResult], batch: int) -> Table:
     """Return a table of the loads of experts, with one row for each routing and order of experts."""
-    placement = Column(key="placement", title="experts are placed")
+    placement = Column(key="placement", title="experts placed")
     columns = (
         Column(key="routing", title="routing"),
         *([placement] if len({row.placement for row in loads}) > 1 else []),
         number("experts", "experts", short_number),
-        number("busiest_expert_tokens", "busiest expert", short_number),
-        number("busiest_column_pairs", "busiest column", short_number),
-        number("busiest_link_words", "busiest link", count),
+        number("busiest_expert_tokens", "max tokens", short_number),
+        number("busiest_column_pairs", "max pairs", short_number),
+        number("busiest_link_words", "max words", count),
         number("cycles", "cycles", count),
     )
     note = (
         f"means over layers, for {batch:,} tokens: experts that they select, tokens of the busiest expert, and (token, "
         "expert) pairs of the busiest column of PEs; words to and from experts on the busiest link; cycles of the pass"
     )
+    if not any(row.busiest_link_words for row in loads):
+        note += "; all columns store parts of every expert, so the cycles do not depend on the selection"
     return Table(columns=columns, rows=loads, title="Experts in a decode pass", note=note)
