@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from wse.hardware.quantity import TOKEN
-from wse.program.routing import EVEN
 from wse.serving.goal import OBJECTIVES
 from wse.studies.options import known_names
 from wse.studies.options.option import Option
@@ -145,7 +144,7 @@ class ServingOptions:
             panel="Serving",
             metavar="even|zipf:S|FILE",
         ),
-    ] = EVEN.name
+    ] = "even"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
