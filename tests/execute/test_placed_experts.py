@@ -10,6 +10,7 @@ from tiny_run import tiny_session, worst_logit_error
 
 from wse.backends.fabric.expert_columns import Pairs
 from wse.compiler.options import THIN_GEMM
+from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.routing import RoutingDistribution, measured_routing
 
 PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
@@ -65,9 +66,9 @@ def test_placement_lowers_the_busiest_column_and_the_cycles_of_the_recorded_sele
         run, _ = executed("2", "shared", 1, routing=routing, **options)
         program = run.program
         stage = next(s for k, s in zip(program.op_kinds, program.op_stages, strict=True) if k == "experts")
-        pairs = [program.assumed_pairs(stage, layer, 9) for layer in (1, 2)]
+        pairs = [assumed_pairs(program, stage, layer, 9) for layer in (1, 2)]
         assert [loads.tolist() for loads in pairs] == [routing.loads(layer, 9).tolist() for layer in (1, 2)]
-        columns = [program.pairs_by_column(stage, layer, loads) for layer, loads in zip((1, 2), pairs, strict=True)]
+        columns = [pairs_of_columns(program, stage, layer, loads) for layer, loads in zip((1, 2), pairs, strict=True)]
         max_pairs.append(sum(int(loads.max()) for loads in columns))
         cycles.append([run.fabric().prefill_cost(0).cycles, run.fabric().decode_cost(7).cycles])
     assert max_pairs[1] < max_pairs[0]

@@ -300,50 +300,6 @@ class Program:
             for i, (kv, state) in enumerate(zip(sizes["kv"], sizes["state"], strict=True))
         ]
 
-    def assumed_pairs(self, stage: int, layer: int, tokens: int) -> I64:
-        """Return how many tokens each expert of a layer is assumed to process in a pass.
-
-        Args:
-            stage: Index of a stage that stores experts of the layer.
-            layer: Index of the layer.
-            tokens: Number of tokens in the pass.
-
-        Returns:
-            int64 ``[experts]``.
-        """
-        if not self.routing.is_even:
-            return self.routing.loads(layer, tokens)
-        mixture = self.mixtures[stage]
-        assert mixture is not None
-        pairs = mixture.even_pairs(tokens)
-        if self.expert_order.size:  # even over columns, wherever the experts are
-            pairs[self.expert_order[layer]] = pairs.copy()
-        return pairs
-
-    def pairs_by_column(self, stage: int, layer: int, pairs: I64) -> I64:
-        """Return how many (token, expert) pairs each column of a stage processes in a layer.
-
-        Args:
-            stage: Index of a stage that stores experts of the layer.
-            layer: Index of the layer.
-            pairs: int64 ``[experts]``, number of tokens routed to each expert.
-
-        Returns:
-            int64 ``[cols]``.
-        """
-        mixture = self.mixtures[stage]
-        assert mixture is not None
-        return mixture.pairs_by_column(pairs[self.expert_order[layer]] if self.expert_order.size else pairs)
-
-    def experts_at_positions(self, layer: int, count: int) -> I32:
-        """Return the expert at each position of a layer, int32 ``[experts]``.
-
-        Args:
-            layer: Index of the layer.
-            count: Number of experts.
-        """
-        return self.expert_order[layer] if self.expert_order.size else np.arange(count, dtype=np.int32)
-
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
         """Return the wafers of a stage that store at least one expert selected for a token.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wse.arrays import I64
+from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
@@ -33,8 +34,8 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
         int64 ``[cols]``: number of pairs of each column.
     """
     stage, layer = int(phase.steps.stage[step]), program.op_layers[int(phase.steps.op[step])]
-    layer_pairs = pairs[layer] if layer in pairs else program.assumed_pairs(stage, layer, phase.tokens)
-    return program.pairs_by_column(stage, layer, layer_pairs)
+    layer_pairs = pairs[layer] if layer in pairs else assumed_pairs(program, stage, layer, phase.tokens)
+    return pairs_of_columns(program, stage, layer, layer_pairs)
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:

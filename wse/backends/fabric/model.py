@@ -181,13 +181,9 @@ class Fabric:
         return moved_by_step
 
     def busiest_routed_link_words(self, index: int) -> int:
-        """Return the words on the busiest link that carries vectors to or from selected experts.
+        """Return the words of steps that depend on the selected experts, on their busiest link.
 
-        Only steps that depend on the selected experts are counted, in one run of a phase under the
-        assumed routing.
-
-        Args:
-            index: Index of the phase in ``Program.phases``.
+        They are counted in one run of the phase with this index, under the assumed routing.
         """
         phase = self.program.phases[index]
         classes = self._counts.shape_classes(phase.steps)
@@ -230,9 +226,8 @@ class Fabric:
         if not pairs and key in self._assumed:
             return self._with_shift(self._assumed[key], phase, slots, lengths)
         cost_without_experts = self._without_experts.get(key) or self._evaluate(phase, slots)
-        cost = self._routed.with_routed_steps(
-            cost_without_experts, phase, self._counts.shape_classes(phase.steps), slots, pairs
-        )
+        classes = self._counts.shape_classes(phase.steps)
+        cost = self._routed.with_routed_steps(cost_without_experts, phase, classes, slots, pairs)
         if pairs:  # other runs with the same cache use may choose other experts
             self._without_experts[key] = cost_without_experts
         else:

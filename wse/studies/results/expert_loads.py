@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from wse.backends.fabric.model import Fabric
+from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.program import Program
 from wse.program.routing import EVEN
 from wse.reports.result import Doc, Result
@@ -55,8 +56,8 @@ def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoa
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
     stages = {layer: stage for kind, layer, stage in ops if kind == "experts"}
-    pairs = {layer: program.assumed_pairs(stage, layer, tokens) for layer, stage in stages.items()}
-    columns = [program.pairs_by_column(stage, layer, pairs[layer]) for layer, stage in stages.items()]
+    pairs = {layer: assumed_pairs(program, stage, layer, tokens) for layer, stage in stages.items()}
+    columns = [pairs_of_columns(program, stage, layer, pairs[layer]) for layer, stage in stages.items()]
     return ExpertLoadsResult(
         routing=program.routing.name,
         placement="by file" if program.expert_order.size else "by index",

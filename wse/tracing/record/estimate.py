@@ -23,6 +23,7 @@ from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.backends.fabric.token_class import CacheUse, TokenClass
 from wse.compiler.placeable import Placeable
 from wse.errors import BadTrace
+from wse.program.expert_pairs import assumed_pairs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.tracing.expert_load import ExpertLoad
@@ -196,7 +197,7 @@ def assumed_routing(program: Program, phase: Phase) -> Pairs:
     """
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
     stages = {layer: stage for kind, layer, stage in ops if kind == "experts"}
-    return {layer: program.assumed_pairs(stage, layer, phase.tokens) for layer, stage in stages.items()}
+    return {layer: assumed_pairs(program, stage, layer, phase.tokens) for layer, stage in stages.items()}
 
 
 def _with_shifts(cost: PhaseCost, shift_traffic: I64) -> PhaseCost:

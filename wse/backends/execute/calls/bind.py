@@ -20,6 +20,7 @@ from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.observation.outputs import Outputs, Routing
 from wse.backends.execute.observation.pe_contents import PeContents
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.expert_pairs import experts_at_positions
 from wse.program.isa.instructions import CODES, KERNELS, kernel_named
 from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
@@ -258,7 +259,7 @@ class Binder:
             if stage in self._arenas:
                 operands = ROUTER.by_name(phase.steps.operands(step, slots))
                 layer, last = self._program.op_layers[op], int(np.flatnonzero(phase.steps.op == op)[-1])
-                order = self._program.experts_at_positions(layer, operands["E"])
+                order = experts_at_positions(self._program, layer, operands["E"])
                 count = operands["M"] * operands["A"]
                 call = (self._routing.read, (self._arenas[stage], layer, operands["ids"], count, order))
                 reads.setdefault(last, []).append(call)

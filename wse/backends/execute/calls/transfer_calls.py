@@ -21,6 +21,7 @@ from wse.backends.execute.calls.line_loads import LineLoads
 from wse.backends.execute.calls.streams import Call, Streams
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.observation.outputs import Routing
+from wse.program.expert_pairs import pairs_of_columns
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, Slots
@@ -231,7 +232,7 @@ class TransferCalls:
         The selection is known only while the pass runs, so this function is called at that time.
         """
         stage, layer = int(phase.steps.stage[step]), self._program.op_layers[phase.steps.op[step]]
-        columns = self._program.pairs_by_column(stage, layer, self._routing.pairs[layer])
+        columns = pairs_of_columns(self._program, stage, layer, self._routing.pairs[layer])
         chosen_wafers = self._program.chosen_wafers(stage, columns)
         transfer = transfer_of(self._program, phase, step, slots, iteration, chosen_wafers)
         assert isinstance(transfer.messages, LineMessages)
