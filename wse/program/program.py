@@ -196,8 +196,8 @@ class Program:
     sampling: str
     padding_fraction: float
     mixtures: tuple[Mixture | None, ...]
-    routing: RoutingDistribution = EVEN
-    expert_order: I32 = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    routing: RoutingDistribution = field(default=EVEN, compare=False)
+    expert_order: I32 = field(default_factory=lambda: np.zeros((0, 0), np.int32), compare=False)
 
     @property
     def prefill(self) -> tuple[Phase, ...]:
@@ -318,5 +318,8 @@ class Program:
         return self.element_types[VIEWS.index(view)]
 
     def digest(self) -> str:
-        """Return a SHA-256 hash of the whole Program in hex: all arrays, numbers and names."""
+        """Return a SHA-256 hash in hex of all that is executed: all arrays, numbers and names.
+
+        The assumed routing is not part of it. The order of experts is, through the tiles.
+        """
         return digest_of(self)
