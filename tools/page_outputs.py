@@ -47,6 +47,7 @@ def printed(command: str, file: str, page_text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         if file:
             (source,) = re.findall(rf"<!-- {re.escape(file)} -->\n```\w+\n(.*?)```", page_text, re.DOTALL)
+            (Path(folder) / file).parent.mkdir(exist_ok=True)
             (Path(folder) / file).write_text(source, encoding="utf-8")
         for name in FOLDERS.keys() & command.split():
             (Path(folder) / name).mkdir()

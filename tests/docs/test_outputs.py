@@ -25,7 +25,7 @@ PAGES = sorted(
 BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 CUT = re.compile(r"^\.\.\.$\n?", re.MULTILINE)
 """A line of a block instead of output that is left out."""
-LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft")
+LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft", "run mixture")
 """What commands begin with that take a second and more."""
 LONGEST = (
     "estimate llama-3.1-70b --what-if",
@@ -38,6 +38,7 @@ LONGEST = (
     "serve-sim llama-3-8b --length-cv",
     "serve-sim llama-3-8b --workload",
     "sweep story --set mesh",
+    "sweep gpt-oss",
 )
 """What commands begin with that take five seconds and more: they are looked at where WSE_ALL_OUTPUTS is set."""
 FOLDERS = {"Qwen3-8B": "qwen3-8b"}
@@ -67,6 +68,7 @@ def test_page_shows_what_a_command_prints(
     if file:
         text = page.read_text(encoding="utf-8")
         (source,) = re.findall(rf"<!-- {re.escape(file)} -->\n```\w+\n(.*?)```", text, re.DOTALL)
+        (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(source, encoding="utf-8")
     for folder in FOLDERS.keys() & command.split():
         (tmp_path / folder).mkdir()

@@ -12,7 +12,7 @@ from tiny_model import tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import CHOICE, OPTIONS, wafer_run
 
-from wse.backends.fabric.expert_columns import EVEN
+from wse.backends.fabric.expert_columns import ASSUMED
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.wavelet.phases.mesh_state import check_size
@@ -99,7 +99,7 @@ def test_a_column_with_more_pairs_takes_longer_and_carries_as_many_words() -> No
     )
     assert together.cycles > apart.cycles
     assert together.links.sum() == apart.links.sum()
-    assert fabric.decode_cost(7, pairs=EVEN).cycles == apart.cycles
+    assert fabric.decode_cost(7, pairs=ASSUMED).cycles == apart.cycles
 
 
 def test_what_spread_experts_cost_does_not_depend_on_the_choice() -> None:

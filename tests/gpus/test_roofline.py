@@ -11,6 +11,7 @@ from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, parameters_per_token
+from wse.program.routing import EVEN, RoutingDistribution, expected_experts, zipf_routing
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.serving.gpus.server import GpuServer
@@ -233,3 +234,21 @@ def test_caches_of_a_draft_take_room() -> None:
     drafted = replace(plain, draft=plain.draft_head)
     assert drafted.kv_room_tokens(4096) == plain.kv_room_tokens(4096) == 4096, "its window is as long"
     assert drafted.users_that_fit(4096) < plain.users_that_fit(4096)
+
+
+@pytest.mark.parametrize("whole_experts", [False, True])
+def test_popular_experts_shorten_the_reading_of_experts(whole_experts: bool) -> None:  # noqa: FBT001
+    """By hand for matrices that are split: the experts that 16 tokens use, divided by those of even choices."""
+    spec, gpu, layout = spec_of("gpt-oss-120b"), load_gpu("h100"), Parallelism(gpus=4, whole_experts=whole_experts)
+    layers, tokens = tuple(range(spec.layer_count)), Tokens(users=16, new=1, context=1000)
+
+    def experts_s(routing: RoutingDistribution) -> float:
+        return RooflineModel(spec, FORMATS["mxfp4"], gpu, layout, routing).of([tokens]).experts_s
+
+    routings = [zipf_routing(layers, 128, 4, exponent) for exponent in (0.0, 1e-6, 0.5, 1.0, 2.0)]
+    times = [experts_s(routing) for routing in routings]
+    assert times[0] == experts_s(EVEN) == pytest.approx(times[1])
+    assert times[1:] == sorted(times[1:], reverse=True)
+    if not whole_experts:
+        used = [expected_experts(128, 4, 16, routing) for routing in routings]
+        assert [time / times[0] for time in times] == pytest.approx([count / used[0] for count in used])

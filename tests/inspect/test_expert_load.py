@@ -1,5 +1,6 @@
 """The load of experts: what a run reports is what its trace contains, pass by pass and in all."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from wse.hardware.mesh import mesh_on
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.options.option import make_request
+from wse.studies.options.routing import read_choices
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.request import RunRequest
@@ -99,3 +101,26 @@ def test_compilation_says_how_many_experts_are_on_a_column(experts: str, held: i
     report = compile_result(prepared, compile_program(prepared)).to_dict()
     assert report["system"]["experts"] == {"count": EXPERTS.count, "active": EXPERTS.active, "on_a_column": held}
     assert report["decode"]["routing"] == "even"
+
+
+def test_trace_gives_the_selections_of_passes_of_one_token(ran: tuple[RunResult, Path]) -> None:
+    load, spec = ran[0].to_dict()["experts"]["load"], prepared_for("distributed").spec
+    routing = read_choices("--routing", str(ran[1]), spec)
+    assert routing.layers == tuple(EXPERT_LAYERS)
+    counts = [np.bincount(choices.ravel(), minlength=EXPERTS.count).tolist() for choices in routing.choices]
+    assert counts == [list(each["generated"]) for each in load]
+
+
+def test_trace_with_outputs_of_routers_gives_the_selections_of_all_tokens(tmp_path: Path) -> None:
+    prepared, path = prepared_for("dedicated"), tmp_path / "r.h5"
+    program = compile_program(prepared)
+    routers = [op for op, kind in enumerate(program.op_kinds) if kind == "router"]
+    load = execute(prepared, program, trace=path, record=routers).to_dict()["experts"]["load"]
+    routing = read_choices("--place-experts", str(path), prepared.spec)
+    counts = [np.bincount(choices.ravel(), minlength=EXPERTS.count) for choices in routing.choices]
+    assert np.array_equal(counts, [np.add(each["prompt"], each["generated"]) for each in load])
+    placed = replace(prepared, options=replace(prepared.options, placed_selections=routing))
+    program = compile_program(placed)
+    assert not np.array_equal(program.expert_order[1], np.arange(EXPERTS.count))
+    assert execute(placed, program, trace=path, record=routers).to_dict()["experts"]["load"] == load
+    assert np.array_equal(read_choices("--routing", str(path), prepared.spec).choices, routing.choices)

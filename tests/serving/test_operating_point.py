@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from tests.comparison.compare.synthetic import economics
 from wse.bisection import largest_passing
+from wse.program.routing import expected_experts
 from wse.serving.economics import Economics
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import RequestShape, operating_point
 from wse.serving.plan import plan, saturating_users, users_at_speed
 from wse.serving.steady_state import SteadyState
-from wse.serving.weight_streaming import StreamingBound, Weights, distinct_experts
+from wse.serving.weight_streaming import StreamingBound, Weights
 
 SHAPE: Final = RequestShape(prompt_tokens=10, new_tokens=101)
 
@@ -130,7 +131,7 @@ def test_distinct_experts_are_those_of_drawn_tokens(batch: int) -> None:
     random = np.random.default_rng(batch)
     drawn = [len({int(e) for _ in range(batch) for e in random.choice(32, size=4, replace=False)}) for _ in range(200)]
     error = 4 * float(np.std(drawn)) / 200**0.5 + 1e-9
-    assert distinct_experts(32, 4, batch) == pytest.approx(float(np.mean(drawn)), abs=error)
+    assert expected_experts(32, 4, batch) == pytest.approx(float(np.mean(drawn)), abs=error)
 
 
 def test_seventy_billion_parameters_in_16_bit_at_150_gigabytes_a_second() -> None:

@@ -105,7 +105,8 @@ this project. This page uses the following terms:
 12. **Estimates.** The option `command` is `run` or `estimate`. If it is missing, the trace is of a
     run. An estimate has the passes and tokens that a run would have:
     - Ids are -1, texts are empty, and the time of the emulator is 0.
-    - `routed` has no rows, because the tokens are assumed to choose experts as evenly as possible.
+    - `routed` has no rows, because how tokens choose experts is assumed (by default, as evenly as
+      possible).
     - Decoded tokens with the same number of cache slots in use share a schedule. Its words and
       hops of cache shifts are those of the mean token, rounded down. `shifts` has the remainder
       for the last of these tokens, so that the sums over all tokens are exact.

@@ -8,6 +8,7 @@ from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
+from wse.program.routing import EVEN, RoutingDistribution
 from wse_mappings.cuts.expert_groups import DISTRIBUTED
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
 from wse_mappings.regions.demand import ListedRegion
@@ -120,6 +121,9 @@ class Options:
         listed: All regions, if a mapping file lists them.
         listed_transposed: Whether the listed regions are on the transposed mesh.
         mapping_file: The mapping file that lists the regions; empty if there is none.
+        routing: How tokens are assumed to select experts when the Program is timed.
+        placed_selections: Recorded selections of experts, according to which experts are placed on
+            groups of columns; `EVEN` places them by index.
         cache: Results shared by all compilations for the request. Modified copies of the request
             also share them.
     """
@@ -149,6 +153,8 @@ class Options:
     listed: tuple[ListedRegion, ...] = ()
     listed_transposed: bool = False
     mapping_file: str = ""
+    routing: RoutingDistribution = EVEN
+    placed_selections: RoutingDistribution = EVEN
     cache: ResultCache = field(default_factory=ResultCache, compare=False, repr=False)
 
     @property

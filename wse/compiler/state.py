@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import networkx as nx
+import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.choice import Choice
@@ -57,6 +58,8 @@ class RegionCut:
         hidden_group: Size of the quantisation groups whose boundaries divide ``hidden``; 0 if it is
             divided evenly.
         attention: First column that attention uses, and the number of columns.
+        expert_order: int32 ``[experts]``: the expert at each position, if the division is for one
+            layer; None if the expert at position p is p.
     """
 
     rows: int
@@ -76,6 +79,7 @@ class RegionCut:
     span: int = 1
     hidden_group: int = 0
     attention: tuple[int, int]
+    expert_order: I32 | None = None
 
     @property
     def cols_of_wafer(self) -> int:
@@ -217,6 +221,7 @@ class State:
     cuts_of_parts: dict[tuple[int, Parts], RegionCut] = field(
         default_factory=dict
     )  # shard: by stage and parts, for stages with some parts of a feed-forward block
+    expert_order: I32 = field(default_factory=lambda: np.zeros((0, 0), np.int32))  # shard: as in the Program
     weights: tuple[SymBuffer, ...] = ()  # shard: the buffers of all tiles
     tiles: tuple[SymTile, ...] = ()  # shard; empty for a reduced model, whose weights are not stored
     phases: tuple[SymPhase, ...] = ()  # lower_ops

@@ -20,7 +20,7 @@ def _feed(digest: hashlib._Hash, value: Any) -> None:
     """Add a value, and all values that it contains, to a hash.
 
     The type and size of each item are also added, so that different Programs yield different hash
-    input.
+    input. Fields that are excluded from comparisons are skipped.
     """
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode())
@@ -28,7 +28,8 @@ def _feed(digest: hashlib._Hash, value: Any) -> None:
     elif is_dataclass(value) and not isinstance(value, type):
         digest.update(type(value).__name__.encode())
         for item in fields(value):
-            _feed(digest, getattr(value, item.name))
+            if item.compare:
+                _feed(digest, getattr(value, item.name))
     elif isinstance(value, tuple):
         digest.update(f"({len(value)}".encode())
         for item in value:

@@ -22,8 +22,9 @@ class Mixture:
     Attributes:
         count: Number of experts per layer.
         active: Number of experts that each token uses.
-        by_column: int32 ``[cols, experts per column]``, indices of the experts of which each column
-            stores features; -1 is padding.
+        by_column: int32 ``[cols, experts per column]``, positions of the experts of which each
+            column stores features; -1 is padding. The position of an expert is its index, unless
+            ``Program.expert_order`` says otherwise.
     """
 
     count: int
@@ -42,7 +43,7 @@ class Mixture:
         """Return how many (token, expert) pairs each column processes.
 
         Args:
-            pairs: int64 ``[experts]``, number of tokens routed to each expert.
+            pairs: int64 ``[experts]``, number of tokens routed to the expert at each position.
 
         Returns:
             int64 ``[cols]``.

@@ -7,14 +7,17 @@ of tiles count elements, as operands of steps do (`wse.program.steps`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
 
 from wse.arrays import I32, I64
 from wse.program.digest import digest_of
 from wse.program.isa.operands import VIEWS
 from wse.program.mixture import Mixture
 from wse.program.phase import Phase
+from wse.program.routing import EVEN, RoutingDistribution
 from wse.program.steps import Slots
 from wse.program.tiles import Tile
 from wse_mappings.cuts.cache_balance import CacheBalance
@@ -156,6 +159,10 @@ class Program:
         sampling: ``wafer`` (arg max on PEs) or ``host``.
         padding_fraction: Fraction of the weight elements in SRAM that is padding.
         mixtures: Assignment of experts to columns in each stage; None for a stage without experts.
+        routing: How tokens are assumed to select experts when the Program is timed but not
+            executed.
+        expert_order: int32 ``[layers, experts]``: the expert at each position of a layer. A mixture
+            assigns positions to columns. If the array is empty, the expert at position p is p.
     """
 
     model_name: str
@@ -189,6 +196,8 @@ class Program:
     sampling: str
     padding_fraction: float
     mixtures: tuple[Mixture | None, ...]
+    routing: RoutingDistribution = field(default=EVEN, compare=False)
+    expert_order: I32 = field(default_factory=lambda: np.zeros((0, 0), np.int32), compare=False)
 
     @property
     def prefill(self) -> tuple[Phase, ...]:
@@ -309,5 +318,8 @@ class Program:
         return self.element_types[VIEWS.index(view)]
 
     def digest(self) -> str:
-        """Return a SHA-256 hash of the whole Program in hex: all arrays, numbers and names."""
+        """Return a SHA-256 hash in hex of all that is executed: all arrays, numbers and names.
+
+        The assumed routing is not part of it. The order of experts is, through the tiles.
+        """
         return digest_of(self)

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from wse.program.routing import EVEN, RoutingDistribution, expected_experts
+
 MAX_USERS: Final = 2**40
 
 
@@ -26,28 +28,18 @@ class Weights:
         expert_bytes: Total size of the experts in all layers, in bytes.
         experts: Number of experts per layer; 1 if there are none.
         active: Number of experts per layer that a token uses; 1 if there are none.
+        routing: How tokens select experts; `EVEN` stands for independent uniform choices.
     """
 
     always_bytes: float
     expert_bytes: float = 0.0
     experts: int = 1
     active: int = 1
+    routing: RoutingDistribution = EVEN
 
-
-def distinct_experts(experts: int, active: int, batch: float) -> float:
-    """Return the expected number of experts per layer that the tokens of a batch use.
-
-    Args:
-        experts: Number of experts in the layer.
-        active: Number of experts that each token uses.
-        batch: Number of tokens in the batch.
-
-    >>> distinct_experts(128, 4, 1), round(distinct_experts(128, 4, 64), 1)
-    (4.0, 111.2)
-    """
-    if active == experts:
-        return float(experts)
-    return experts * (1 - (1 - active / experts) ** batch) if batch != 1 else float(active)
+    def used_experts(self, batch: float) -> float:
+        """Return the expected number of experts per layer that the tokens of a batch use."""
+        return expected_experts(self.experts, self.active, batch, self.routing)
 
 
 def bytes_per_pass(weights: Weights, batch: float) -> float:
@@ -59,7 +51,7 @@ def bytes_per_pass(weights: Weights, batch: float) -> float:
         weights: Sizes of the weights.
         batch: Number of users.
     """
-    used_fraction = distinct_experts(weights.experts, weights.active, batch) / weights.experts
+    used_fraction = weights.used_experts(batch) / weights.experts
     return weights.always_bytes + weights.expert_bytes * used_fraction
 
 

@@ -32,7 +32,7 @@ def test_options_of_requests_that_clients_send_are_not_offered() -> None:
     offered = {name for name, field in options_of(EndpointRequest).items() if field.option.panel == "Serving"}
     prefill = {"prefill", "prefill_wafer", "prefill_gpu", "prefill_stack", "prefill_wafers", "prefill_gpus"}
     prefill |= {"prefill_mesh", "kv_bandwidth", "kv_latency"}
-    assert offered == prefill | {"batch", "objective", "max_users", "chunk", "host", "port", "speed", "text"}
+    assert offered == prefill | {"batch", "objective", "routing", "max_users", "chunk", "host", "port", "speed", "text"}
 
 
 def test_wrong_options_are_refused() -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.backends.fabric.expert_columns import EVEN, kernel_calls, pairs_by_column
+from wse.backends.fabric.expert_columns import ASSUMED, kernel_calls, pairs_by_column
 from wse.backends.fabric.step_classes import by_slots
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
@@ -45,7 +45,7 @@ def phase_counts(
 ) -> list[Counts]:
     """Return the operation counts of one phase, summed over all PEs, for each of several runs.
 
-    Tokens are assumed to be distributed evenly across the experts. Steps with the same cost form a
+    Tokens are assumed to select experts as in ``Program.routing``. Steps with equal cost form a
     class. To save time, the operations of one step are counted and multiplied by the number of
     steps in its class. A count that does not depend on the KV cache is reused for all runs.
 
@@ -109,7 +109,7 @@ class _StepCounts:
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)
         pes = float(calls[0][0][1]) * self._program.stages[self._phase.steps.stage[step]].cols
         if self._phase.steps.depends_on_experts[step]:
-            pairs = pairs_by_column(self._program, self._phase, step, EVEN)
+            pairs = pairs_by_column(self._program, self._phase, step, ASSUMED)
             pes *= float(pairs.mean() / pairs.max())  # the operands describe the fullest column
         over_heads = bool(self._phase.steps.over_heads[step])
         counts_of_calls = []

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.backends.fabric.expert_columns import EVEN, kernel_calls, pairs_by_column
+from wse.backends.fabric.expert_columns import ASSUMED, kernel_calls, pairs_by_column
 from wse.backends.fabric.group_cost import first_steps
 from wse.backends.fabric.step_classes import by_slots
 from wse.backends.fabric.transfer_cost import max_peers
@@ -157,12 +157,12 @@ class PhaseBounds:
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
         """Return the wafers that store selected experts; None if a step ignores the selection.
 
-        Tokens are assumed to be distributed evenly across the experts.
+        Tokens are assumed to select experts as in ``Program.routing``.
         """
         if not phase.steps.depends_on_experts[step]:
             return None
         return self.program.chosen_wafers(
-            int(phase.steps.stage[step]), pairs_by_column(self.program, phase, step, EVEN)
+            int(phase.steps.stage[step]), pairs_by_column(self.program, phase, step, ASSUMED)
         )
 
     def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:

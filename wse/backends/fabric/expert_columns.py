@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wse.arrays import I64
+from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
@@ -15,8 +16,8 @@ from wse.program.steps import Slots
 Pairs = Mapping[int, I64]
 """Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""
 
-EVEN: Final[Pairs] = {}
-"""Empty record of expert selection: tokens are assumed to be distributed evenly in all layers."""
+ASSUMED: Final[Pairs] = {}
+"""No recorded expert selection. In missing layers, ``Program.routing`` is assumed."""
 
 
 def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
@@ -27,15 +28,14 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
         phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of a step whose work depends on the selected experts.
         pairs: For each layer, the number of tokens routed to each expert. In layers that are
-            missing, tokens are assumed to be distributed evenly across the experts.
+            missing, ``Program.routing`` is assumed.
 
     Returns:
         int64 ``[cols]``: number of pairs of each column.
     """
-    mixture = program.mixtures[int(phase.steps.stage[step])]
-    assert mixture is not None
-    layer = program.op_layers[int(phase.steps.op[step])]
-    return mixture.pairs_by_column(pairs[layer] if layer in pairs else mixture.even_pairs(phase.tokens))
+    stage, layer = int(phase.steps.stage[step]), program.op_layers[int(phase.steps.op[step])]
+    layer_pairs = pairs[layer] if layer in pairs else assumed_pairs(program, stage, layer, phase.tokens)
+    return pairs_of_columns(program, stage, layer, layer_pairs)
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
@@ -43,7 +43,7 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
 
     The work of a column is the number of (token, expert) pairs whose experts it stores. The
     operands in ``phase`` are for the maximum number of pairs that any column may get. The returned
-    operands are for the fullest column if tokens are distributed evenly across the experts.
+    operands are for the fullest column under the assumed ``Program.routing``.
 
     Args:
         program: The compiled Program.
@@ -56,15 +56,14 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     """
     if not phase.steps.depends_on_experts[step]:
         return phase, step
-    return phase.with_pairs(step, int(pairs_by_column(program, phase, step, EVEN).max())), 0
+    return phase.with_pairs(step, int(pairs_by_column(program, phase, step, ASSUMED).max())), 0
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
     """Return the kernel of a compute step and its calls on a PE of the fullest column.
 
     A call is one execution of the kernel with the operands of one iteration of the step's loop. The
-    fullest column of PEs has the most (token, expert) pairs if tokens are distributed evenly across
-    the experts.
+    fullest column of PEs has the most (token, expert) pairs under the assumed ``Program.routing``.
 
     Returns:
         The kernel, and (operands, number of calls) pairs: one for the first iteration, and one that

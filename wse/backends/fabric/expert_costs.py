@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wse.arrays import I64
-from wse.backends.fabric.expert_columns import Pairs, pairs_by_column
+from wse.backends.fabric.expert_columns import ASSUMED, Pairs, pairs_by_column
 from wse.backends.fabric.line.line_time import LineTime
 from wse.backends.fabric.links.link_map import NOTHING
 from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
@@ -78,16 +78,16 @@ class RoutedCosts:
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
         self._known: dict[tuple[Steps, int, int], LineTime] = {}
-        self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
+        self._assumed: dict[Steps, _RoutedSteps] = {}  # for the assumed routing
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
         """Return the cost of a phase, including its routed steps.
 
         A routed step is a step whose cycles depend on which experts the router selects.
 
-        1. The routed steps are timed, once per class of equivalent steps. If tokens are distributed
-           evenly over the experts, the result is cached. It applies to any number of cache slots
-           because no routed step depends on them.
+        1. The routed steps are timed, once per class of equal steps. For the assumed routing, the
+           result is cached. It applies to any number of cache slots because no routed step depends
+           on them.
         2. Their cycles are added to the steps and delay all later steps.
         3. Their traffic is counted when ``PhaseCost.traffic`` is read for the first time.
 
@@ -96,8 +96,8 @@ class RoutedCosts:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-            pairs: For each layer, the number of tokens routed to each expert; empty for an even
-                distribution.
+            pairs: For each layer, the number of tokens routed to each expert; empty for the assumed
+                routing.
         """
         steps = phase.steps
         if not steps.depends_on_experts.any():
@@ -105,9 +105,7 @@ class RoutedCosts:
         if pairs:  # 1
             routed_classes, count_traffic = self._routed_steps(phase, classes, slots, pairs)
         else:
-            if steps not in self._even:
-                self._even[steps] = self._routed_steps(phase, classes, slots, pairs)
-            routed_classes, count_traffic = self._even[steps]
+            routed_classes, count_traffic = self._assumed_steps(phase, classes, slots)
         delays = np.zeros(len(steps) + 1)  # 2. a delay at index i applies to step i and all later steps
         by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
         crossings_by_step: dict[int, tuple[WaferPair, ...]] = {}
@@ -129,6 +127,25 @@ class RoutedCosts:
             ),
         )
 
+    def assumed_links(self, phase: Phase, classes: I64, slots: Slots) -> I64:
+        """Return the links that the routed steps of one run use under the assumed routing.
+
+        The arguments are the same as for `with_routed_steps`.
+
+        Returns:
+            int64 ``[n, 9]``, links and their words (see ``link_map.rectangles_of``).
+        """
+        return self._assumed_steps(phase, classes, slots).count_traffic().rectangles
+
+    def _assumed_steps(self, phase: Phase, classes: I64, slots: Slots) -> _RoutedSteps:
+        """Return the routed steps of a phase under the assumed routing, which are cached.
+
+        The arguments are the same as for `with_routed_steps`.
+        """
+        if phase.steps not in self._assumed:
+            self._assumed[phase.steps] = self._routed_steps(phase, classes, slots, ASSUMED)
+        return self._assumed[phase.steps]
+
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
         """Return a phase's routed steps, grouped into classes, and a function that counts traffic.
 
@@ -149,7 +166,8 @@ class RoutedCosts:
         Two steps are in the same class if the following are equal:
 
         1. Their numbers in ``classes``, which differ for steps that differ in more than addresses.
-        2. Their layer. All layers that are missing in ``pairs`` count as one.
+        2. Their layer. If the assumed routing is even, all layers that are missing in ``pairs``
+           count as one.
         3. The assignment of experts to columns in their stage. If the cost depends on positions
            (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
 
@@ -161,7 +179,8 @@ class RoutedCosts:
         """
         steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
         layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
-        layer = np.where(np.isin(layer, list(pairs)), layer, -1)
+        if program.routing.is_even:
+            layer = np.where(np.isin(layer, list(pairs)), layer, -1)
         mixture_numbers = np.array([program.mixtures.index(mixture) for mixture in program.mixtures])[stage]
         by_place = transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)[steps]
         stage_key = np.where(by_place | (not self._steps.on_whole_wafers), stage, mixture_numbers)

@@ -15,7 +15,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.expert_columns import EVEN, Pairs
+from wse.backends.fabric.expert_columns import ASSUMED, Pairs
 from wse.backends.fabric.expert_costs import RoutedCosts
 from wse.backends.fabric.group_cost import GroupCosts
 from wse.backends.fabric.links.routes import Routes
@@ -84,43 +84,43 @@ class Fabric:
         self._groups = GroupCosts(self._steps) if groups is None else groups.with_costs(self._steps)
         self._routed = RoutedCosts(self.program, self._steps, self.traffic)
         self._without_experts: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
-        self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
+        self._assumed: dict[CostClass, PhaseCost] = {}  # with routed steps, for the assumed routing
 
-    def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+    def prefill_cost(self, index: int, pairs: Pairs = ASSUMED) -> PhaseCost:
         """Return the cost of a prefill chunk.
 
         Args:
             index: Index of the chunk in ``Program.phases``.
-            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
-                are distributed evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, as
+                ``Program.routing`` assumes.
         """
         phase = self.program.phases[index]
         return self._cost(index, self._slots(phase.cached + phase.tokens), (), pairs)
 
-    def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
+    def decode_cost(self, *lengths: int, pairs: Pairs = ASSUMED) -> PhaseCost:
         """Return the cost of a decode pass, which generates one token for each user.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
-            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
-                are distributed evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, as
+                ``Program.routing`` assumes.
         """
         return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
 
-    def verify_cost(self, length: int, pairs: Pairs = EVEN) -> PhaseCost:
+    def verify_cost(self, length: int, pairs: Pairs = ASSUMED) -> PhaseCost:
         """Return the cost of a verification pass over several new tokens of one user.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
-            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
-                are distributed evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, as
+                ``Program.routing`` assumes.
         """
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
         """Return a key that determines the cost of a verification pass.
 
-        Passes with equal keys cost the same if tokens are distributed evenly across the experts.
+        Passes with equal keys cost the same if the selection of experts is not recorded.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
@@ -134,7 +134,7 @@ class Fabric:
     def decode_costs(self, lengths: Sequence[int], tokens: int) -> list[TokenClass]:
         """Return the costs of consecutive decode passes, grouped into classes with the same cost.
 
-        Tokens are assumed to be distributed evenly across the experts.
+        Tokens are assumed to select experts as in ``Program.routing``.
 
         Args:
             lengths: Number of tokens in each user's cache before the first pass.
@@ -155,7 +155,7 @@ class Fabric:
                 traffic_by_step, rectangles = self._counts.shifts(phase, steps, slots, all_lengths)
                 words, hops, _ = traffic_by_step.sum(axis=1).tolist()
                 traffic = StepTraffic(words, hops, 0, rectangles)
-            cost = self._cost(index, slots, (), EVEN)
+            cost = self._cost(index, slots, (), ASSUMED)
             costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
         return costs
 
@@ -180,10 +180,20 @@ class Fabric:
             moved_by_step += shift_traffic[:2].T
         return moved_by_step
 
+    def busiest_routed_link_words(self, index: int) -> int:
+        """Return the words of steps that depend on the selected experts, on their busiest link.
+
+        They are counted in one run of the phase with this index, under the assumed routing.
+        """
+        phase = self.program.phases[index]
+        classes = self._counts.shape_classes(phase.steps)
+        rectangles = self._routed.assumed_links(phase, classes, self.program.cache_slots(0))
+        return max((link.words for link in self.routes.busiest_links(rectangles)), default=0)
+
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
         """Return a key that determines the cost and traffic of a decode pass.
 
-        Passes with equal keys cost the same if tokens are distributed evenly across the experts.
+        Passes with equal keys cost the same if the selection of experts is not recorded.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
@@ -213,14 +223,15 @@ class Fabric:
         """
         phase = self.program.phases[index]
         key = CostClass(phase.steps, phase.begins, slots)
-        if not pairs and key in self._even:
-            return self._with_shift(self._even[key], phase, slots, lengths)
+        if not pairs and key in self._assumed:
+            return self._with_shift(self._assumed[key], phase, slots, lengths)
         cost_without_experts = self._without_experts.get(key) or self._evaluate(phase, slots)
-        cost = self._routed.with_routed_steps(cost_without_experts, phase, self.shape_classes(phase), slots, pairs)
+        classes = self._counts.shape_classes(phase.steps)
+        cost = self._routed.with_routed_steps(cost_without_experts, phase, classes, slots, pairs)
         if pairs:  # other runs with the same cache use may choose other experts
             self._without_experts[key] = cost_without_experts
         else:
-            self._even[key] = cost
+            self._assumed[key] = cost
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
@@ -264,7 +275,7 @@ class Fabric:
         These are the cost of the steps that depend on the selected experts (see ``expert_costs``)
         and the traffic of cache shifts.
         """
-        classes = self.shape_classes(phase)
+        classes = self._counts.shape_classes(phase.steps)
         cost = self._groups.of(phase, slots, classes)
         cost.by_cause[:, CAUSES.index("launch")] += phase.steps.route_rewrites * self.software.route_rewrite_cycles
         return PhaseCost(
@@ -282,6 +293,10 @@ class Fabric:
         """Return, for each step, the index of the first step of equal cost, as int64 ``[steps]``.
 
         Unlike in `classes`, steps of different stages count as equal if the regions of the stages
-        have the same shape.
+        have the same shape. Unless experts are assumed to be selected evenly, every step that
+        depends on the selected experts is a class of its own.
         """
-        return self._counts.shape_classes(phase.steps)
+        classes = self._counts.shape_classes(phase.steps)
+        if self.program.routing.is_even:
+            return classes
+        return np.where(phase.steps.depends_on_experts, np.arange(len(classes)), classes)

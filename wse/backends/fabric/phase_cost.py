@@ -20,7 +20,7 @@ class CostClass(NamedTuple):
     """Key of a cached cost: runs of phases with equal values cost the same.
 
     The key does not determine the traffic of cache shifts. If steps depend on the selected experts,
-    runs with equal keys cost the same only if tokens are distributed evenly across the experts.
+    runs with equal keys cost the same only if the selection of experts is not recorded.
 
     Attributes:
         steps: Steps of the phase.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.expert_columns import EVEN, Pairs
+from wse.backends.fabric.expert_columns import ASSUMED, Pairs
 from wse.backends.fabric.links.link_map import NOTHING, PLANE, Link, scale_words
 from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.backends.fabric.links.traffic import StepTraffic
@@ -139,13 +139,13 @@ class RunTotals:
         rectangles = np.concatenate([totals.rectangles() for totals in (self.prefill, self.decode, self.verify)])
         return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 
-    def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
+    def prefill_chunk(self, index: int, pairs: Pairs = ASSUMED) -> PhaseCost:
         """Add one prefill chunk and return its cost.
 
         Args:
             index: Index of the chunk in ``Program.phases``.
-            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
-                are distributed evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, as
+                ``Program.routing`` assumes.
         """
         cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
         self.lengths[phase.user] += phase.tokens
@@ -155,9 +155,8 @@ class RunTotals:
     def prefill_all(self) -> list[PhaseCost]:
         """Add all prefill chunks and return the cost of each.
 
-        Tokens are assumed to be distributed evenly across the experts. The totals are the same as
-        if `prefill_chunk` were called for each chunk, but chunks with the same cost are added
-        together.
+        Tokens are assumed to select experts as in ``Program.routing``. The totals are the same as if
+        `prefill_chunk` were called for each chunk, but chunks with equal costs are added together.
         """
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
@@ -169,14 +168,14 @@ class RunTotals:
             self.lengths[phase.user] += phase.tokens
         return costs
 
-    def decode_token(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
+    def decode_token(self, *lengths: int, pairs: Pairs = ASSUMED) -> tuple[CacheUse, PhaseCost]:
         """Add one decode pass, which generates a token for each user.
 
         Args:
             lengths: Number of tokens in each user's cache; by default, the number after the
                 previous passes.
-            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
-                are distributed evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, as
+                ``Program.routing`` assumes.
 
         Returns:
             A key that determines the cost of the pass (see `Fabric.cache_use`), and the cost.
@@ -187,15 +186,15 @@ class RunTotals:
         self._add(self.decode, self.fabric.program.decode_index, cost)
         return key, cost
 
-    def verify_pass(self, accepted: int, user: int = 0, pairs: Pairs = EVEN) -> PhaseCost:
+    def verify_pass(self, accepted: int, user: int = 0, pairs: Pairs = ASSUMED) -> PhaseCost:
         """Add a verification pass over several new tokens of a user and return its cost.
 
         Args:
             accepted: Number of tokens that remain in the cache, that is, the tokens before the
                 first wrong draft token.
             user: Index of the user.
-            pairs: For each layer, the number of tokens routed to each expert; by default, tokens
-                are distributed evenly.
+            pairs: For each layer, the number of tokens routed to each expert; by default, as
+                ``Program.routing`` assumes.
         """
         cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
         self._add(self.verify, program.phases.index(program.verify[user]), cost)
@@ -205,7 +204,7 @@ class RunTotals:
     def decode_all(self, tokens: int) -> list[TokenClass]:
         """Add ``tokens`` decode passes and return their costs, in classes of equivalent passes.
 
-        Tokens are assumed to be distributed evenly across the experts.
+        Tokens are assumed to select experts as in ``Program.routing``.
         """
         classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:

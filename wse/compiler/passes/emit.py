@@ -154,6 +154,8 @@ def emit(state: State) -> State:
         sampling=state.options.sampling,
         padding_fraction=padding_fraction(state),
         mixtures=tuple(cut.mixture for cut in state.cuts),
+        routing=state.options.routing,
+        expert_order=state.expert_order,
     )
     return replace(state, program=program)
 

@@ -11,10 +11,14 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Protocol, TypeVar
 
+import numpy as np
+
+from wse.arrays import I32
 from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
+from wse.compiler.passes.tiling.expert_order import expert_order
 from wse.compiler.passes.tiling.index_tables import frequencies_name, frequency_table, index_tables
-from wse.compiler.passes.tiling.op_tiles import ROUTED, Tiling, op_tiles, tiling_of
+from wse.compiler.passes.tiling.op_tiles import OF_EXPERTS, ROUTED, Tiling, op_tiles, tiling_of, with_expert_order
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
@@ -27,9 +31,9 @@ from wse.program.tiles import Tile
 def with_cuts(state: State) -> State:
     """Decide how all model dimensions are partitioned across the region of PEs of each stage.
 
-    The function fills in ``cuts`` and, for stages with only some parts of a feed-forward block,
-    ``cuts_of_parts``. A search that needs only the sizes of weight tiles calls it without the rest
-    of the pass `shard`.
+    The function fills in ``cuts``, ``expert_order`` and, for stages with only some parts of a
+    feed-forward block, ``cuts_of_parts``. A search that needs only the sizes of weight tiles calls
+    it without the rest of the pass `shard`.
     """
     types, scope = WeightTypes.from_options(state.options), state.options.scope
     divide = partial(region_cut, model_shape(state), types, scope)
@@ -40,13 +44,14 @@ def with_cuts(state: State) -> State:
         for _, parts in plan.layers.parts
         if parts.block is not None and parts.cuts_block
     }
-    return replace(state, cuts=tuple(map(divide, regions)), cuts_of_parts=cuts_of_parts)
+    state = replace(state, cuts=tuple(map(divide, regions)), cuts_of_parts=cuts_of_parts)
+    return replace(state, expert_order=_expert_order(state))
 
 
 def shard(state: State) -> State:
     """Divide the tensors of a model into weight tiles, one per PE of each stage.
 
-    The pass fills in ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``.
+    The pass fills in ``cuts``, ``cuts_of_parts``, ``expert_order``, ``tiles`` and ``weights``.
     """
     state = with_cuts(state)
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
@@ -60,12 +65,40 @@ def shard(state: State) -> State:
     return replace(state, tiles=tuple(tiles), weights=tuple(tile.buffer for tile in tiles))
 
 
-def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
+def _expert_order(state: State) -> I32:
+    """Return the expert at each position of each layer, int32 ``[layers, experts]``.
+
+    The array is empty if experts are placed by index.
+    """
+    selections, experts = state.options.placed_selections, state.spec.experts
+    if selections.is_even or experts is None:
+        return state.expert_order
+    order = np.tile(np.arange(experts.count, dtype=np.int32), (len(state.spec.layers), 1))
+    ops = [op for op in ops_in_order(state.graph) if op.kind == ROUTED[0]]
+    for op, stage in zip(ops, stages_of(state, ops), strict=True):
+        mixture = state.cuts[stage].mixture
+        assert mixture is not None
+        order[op.layer] = expert_order(selections.choices_of(op.layer), mixture, experts.groups, state.options.batch)
+    return order
+
+
+def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int, layer: int) -> list[Tile]:
     """Return the weight tiles of an op on a stage, marked as tiles of stage 0.
 
-    Stages with identical tiles can then share a cached result.
+    Stages with equal tiles can then share a cached result.
+
+    Args:
+        state: State with the divisions of all stages.
+        shape: Model without its layers.
+        tiling: Compilation choices that determine the tiles.
+        op: The op, renamed to layer 0.
+        stage: Index of the stage.
+        layer: Layer of the op.
     """
-    return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
+    cut = state.cut_of(stage, op.parts)
+    if op.kind in OF_EXPERTS and state.expert_order.size:
+        cut = with_expert_order(cut, state.expert_order[layer])
+    return op_tiles(state.options.cache, shape, tiling, op, cut)
 
 
 def model_shape(state: State) -> ModelSpec:
@@ -104,7 +137,7 @@ class HasName(Protocol):
 T = TypeVar("T", bound=HasName)
 
 
-def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
+def distinct_tiles(state: State, tiles: Callable[[Op, int, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
     """Yield each distinct weight tile of a model once, with an op and the stage that use it.
 
     Some ops share a tile: embedding and head may share a table, and all layers share the tile that
@@ -112,8 +145,9 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
     Args:
         state: State after the partition pass.
-        tiles: Function that returns the tiles of an op on a stage. The op is renamed to layer 0
-            before the call, so that results can be cached for all layers of the same kind.
+        tiles: Function that returns the tiles of an op on a stage, given the op, the stage and the
+            layer. The op is renamed to layer 0 before the call, so that results can be cached for
+            all layers of the same kind.
 
     Yields:
         The op, the index of the stage, and the tile with the names of layer 0.
@@ -122,7 +156,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
     in_first_layer = state.options.cache.of(_in_first_layer, 1 << 12)
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
-        for tile in tiles(in_first_layer(op), stage):  # layers of one kind differ in names only
+        for tile in tiles(in_first_layer(op), stage, op.layer):  # layers of one kind differ in names only
             key = (stage, name_in_layer(tile.name, op.layer))
             if key not in names:
                 names.add(key)

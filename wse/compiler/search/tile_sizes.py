@@ -72,7 +72,7 @@ def size_tiles(state: State) -> State:
         weights_buffer(
             stage, name_in_layer(tile.name, op.layer) if op.layer > 0 else tile.name, tile.view, tile.elements
         )
-        for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.sizes_of_op(regions[stage], op))
+        for op, stage, tile in distinct_tiles(state, lambda op, stage, _: sizes.sizes_of_op(regions[stage], op))
     ]
     weights += [
         weights_buffer(stage, *tile)

@@ -4,9 +4,10 @@ A pass runs new tokens of some users through the model: one token of each user (
 a chunk of it, draft tokens to verify, or decoded tokens together with a prompt.
 
 Weights are read once per pass. In a mixture with n experts, of which each token uses k, T tokens
-use n (1 - (1 - k/n)^T) experts of a layer on average. Each token reads the KV cache of its user as
-far back as the layer attends. With latent attention, the cache has one vector for all heads. With
-linear attention, each pass reads and writes the state of each user.
+use n (1 - (1 - k/n)^T) experts of a layer on average, unless another distribution is given. Each
+token reads the KV cache of its user as far back as the layer attends. With latent attention, the
+cache has one vector for all heads. With linear attention, each pass reads and writes the state of
+each user.
 
 On g GPUs, linear layers and heads are divided into g parts (tensor parallelism; Megatron-LM, arXiv
 1909.08053). The cache is divided into as many parts as there are KV heads. With one KV head, as
@@ -22,7 +23,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from wse.models.spec import ModelSpec
+from wse.program.routing import EVEN, RoutingDistribution
 from wse.serving.gpus.spec import GpuSpec
 from wse.serving.gpus.weights import (
     PLAIN_BITS,
@@ -119,16 +123,25 @@ class RooflineModel:
     It computes minimum times (rooflines) from the bytes that a pass reads and its operations.
     """
 
-    def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        weights: WeightFormat,
+        gpu: GpuSpec,
+        parallelism: Parallelism,
+        routing: RoutingDistribution = EVEN,
+    ) -> None:
         """Prepare the computation of rooflines.
 
         Args:
             spec: Specification of the model.
             weights: Number format of the weights.
             gpu: Capacities and rates of the GPU.
-            parallelism: How the model is distributed across GPUs.
+            parallelism: How the model is distributed over GPUs.
+            routing: How tokens select experts; `EVEN` means independent uniform choices.
         """
         self.spec, self.weights, self.gpu, self.parallelism = spec, weights, gpu, parallelism
+        self._routing = routing
         self.kinds = layer_kinds(spec)
         self._plain_bytes = plain_bytes_per_value(spec, weights)
         self._plain_rate = gpu.bf16_flops_per_s if self._plain_bytes > 1 else gpu.flops_per_s(weights.product_bits)
@@ -188,13 +201,34 @@ class RooflineModel:
         """
         experts = self.spec.experts
         assert experts is not None  # a layer has some
-        probability = 1 - (1 - experts.active / experts.count) ** count
         experts_per_gpu = experts.count / self.parallelism.gpus
+        if not self._routing.is_even:
+            return self._used_experts_of_routing(count), experts.active
+        probability = 1 - (1 - experts.active / experts.count) ** count
         mean = experts_per_gpu * probability
         if not self.parallelism.whole_experts or self.parallelism.gpus == 1:
             return mean, experts.active
         excess = math.sqrt(2 * math.log(self.parallelism.gpus) * experts_per_gpu * probability * (1 - probability))
         return min(experts_per_gpu, mean + excess), experts.active
+
+    def _used_experts_of_routing(self, count: float) -> float:
+        """Return how many experts of a layer a GPU reads if they are not selected uniformly.
+
+        The result is the mean over all layers. If each expert is stored entirely on one GPU, the
+        GPUs store consecutive experts, and the result is an estimate for the GPU with the most
+        experts in use: the largest expected number of a GPU, or the mean over the GPUs plus what
+        chance adds if that is larger.
+
+        Args:
+            count: Number of new tokens in the pass.
+        """
+        used_fractions, gpus = 1 - self._routing.unused_fractions(count), self.parallelism.gpus
+        if not self.parallelism.whole_experts:
+            return float(used_fractions.sum(axis=1).mean()) / gpus
+        by_gpu = [part.sum(axis=1) for part in np.array_split(used_fractions, gpus, axis=1)]
+        variance = (used_fractions * (1 - used_fractions)).sum(axis=1) / gpus
+        busiest_by_chance = np.mean(by_gpu, axis=0) + np.sqrt(2 * math.log(gpus) * variance)
+        return float(np.maximum(np.max(by_gpu, axis=0), busiest_by_chance).mean())
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
         """Return the costs of attention for one group of users, summed over the layers of a kind.

@@ -11,6 +11,7 @@ from typing import Final
 from wse.errors import BadInput, DoesNotFit
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import state_bytes
+from wse.program.routing import EVEN, RoutingDistribution
 from wse.serving.gpus.pass_time import PassTime, pass_time
 from wse.serving.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.serving.gpus.spec import GpuSpec, StackSpec
@@ -33,6 +34,7 @@ class GpuServer:
         draft: A draft model or head on the same GPUs, or on one of them. Its weights and caches
             reduce the memory for the model's caches. None without speculative decoding.
         shares_tables: For a draft: whether it uses the model's embedding and output tables.
+        routing: How tokens select experts.
 
     >>> from wse.serving.gpus.load import load_gpu, load_stack
     >>> from wse.serving.gpus.weights import FORMATS
@@ -51,6 +53,7 @@ class GpuServer:
     parallelism: Parallelism = field(default_factory=Parallelism)
     draft: GpuServer | None = None
     shares_tables: bool = False
+    routing: RoutingDistribution = EVEN
 
     def __post_init__(self) -> None:
         """Raise BadInput if the model needs more GPUs than the links of one machine connect."""
@@ -65,7 +68,7 @@ class GpuServer:
     @cached_property
     def rooflines(self) -> RooflineModel:
         """Cost model for the minimum times of passes on these GPUs."""
-        return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
+        return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism, self.routing)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
         """Return the minimum times of a pass at the GPU vendor's stated rates.

@@ -24,6 +24,7 @@ def compile(
     mapping: str | Path = "auto",
     region: str | None = None,
     experts: str = "auto",
+    place_experts: str | Path | None = None,
     schedule: str = "optimized",
     all_reduce: str | None = None,
     software: str | Path = "production",
@@ -42,6 +43,7 @@ def compile(
     users: int | str | None = None,
     replicas: int | str | None = 1,
     objective: str | None = None,
+    routing: str = "even",
     verify_tokens: int | str | None = None,
     capacity: str = "refuse",
 ) -> CompileResult:

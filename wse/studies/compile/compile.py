@@ -20,6 +20,7 @@ from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.options.basis import PreparedPlacement
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.results.defects import defects_result
+from wse.studies.results.expert_loads import expert_loads_result
 from wse.studies.results.phases import crossing_result, decode_result, fabric_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.rewrites import rewrites_result
@@ -86,12 +87,13 @@ def compile_result(prepared_placement: PreparedPlacement, program: Program) -> C
             spec.layer_count,
             wafer.clock_hz,
             program.batch,
-            routing="even" if any(program.mixtures) else None,
+            routing=program.routing.name if any(program.mixtures) else None,
         )
         if decodes
         else None,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if decodes else None,
         defects=defects_result(prepared_placement, program, middle),
+        expert_loads=expert_loads_result(prepared_placement, program),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from rich.text import Text
 
+from wse.program.routing import EVEN
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number, pair_table
 from wse.reports.terminal import WIDEST, bar, count, in_bytes, percent, plural, seconds
@@ -15,6 +16,7 @@ from wse.studies.compile.contention import ContentionResult, contention_table
 from wse.studies.compile.reduces import ReduceResult, reduces_table
 from wse.studies.compile.sram_map import SramMapResult, map_tables
 from wse.studies.results.defects import DefectsResult, defects_table
+from wse.studies.results.expert_loads import ExpertLoadsResult, expert_loads_table
 from wse.studies.results.phases import CrossingResult, DecodeResult, FabricResult, PrefillResult
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
@@ -89,6 +91,10 @@ class CompileResult(Result):
     decode: Annotated[DecodeResult | None, Doc("speed of generating tokens")] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
+    expert_loads: Annotated[
+        tuple[ExpertLoadsResult, ...] | None,
+        Doc("loads of experts in a decode pass; with `--routing` or `--place-experts`"),
+    ] = None
     rewrites: Annotated[
         tuple[RewriteResult, ...] | None, Doc("rewrites of the steps of a layer; absent with `--schedule baseline`")
     ] = None
@@ -114,6 +120,8 @@ class CompileResult(Result):
             tables.append(reduces_table(self.fabric.reduces))
         if self.rewrites is not None and self.decode is not None:
             tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
+        if self.expert_loads is not None:
+            tables.append(expert_loads_table(self.expert_loads, self.batch))
         return (*tables, _estimate_table(self))
 
 
@@ -251,6 +259,7 @@ def _estimate_table(result: CompileResult) -> Table:
         rate = f"{count(decode.tokens_per_s)} tokens/s"
         rows.append(("generation", f"{count(decode.cycles_per_token)} cycles per token on average: {rate}"))
     if decode is not None and decode.routing is not None:
-        rows.append(("experts", "taken to be chosen as evenly as can be; a run counts those that are"))
+        even_text = "taken to be chosen as evenly as can be; a run counts those that are"
+        rows.append(("experts", even_text if decode.routing == EVEN.name else f"chosen as in {decode.routing}"))
     users = f", for the {result.batch:,} users of a pass together" if result.batch > 1 else ""
     return pair_table(rows, "Estimate", f"from the cycle model; nothing was executed{users}")

@@ -26,6 +26,7 @@ def estimate(
     mapping: str | Path = "auto",
     region: str | None = None,
     experts: str = "auto",
+    place_experts: str | Path | None = None,
     schedule: str = "optimized",
     all_reduce: str | None = None,
     software: str | Path = "production",
@@ -44,6 +45,7 @@ def estimate(
     users: int | str | None = None,
     replicas: int | str | None = 1,
     objective: str | None = None,
+    routing: str = "even",
     verify_tokens: int | str | None = None,
     draft: str | None = None,
     draft_model: str | Path | None = None,
@@ -84,6 +86,9 @@ def estimate(
             region (distributed), on columns of its own (dedicated), or on one of several groups of
             columns: GROUPS of them, or the fewest with little padding (grouped). auto: distributed,
             or grouped if mapping auto finds no room for distributed.
+        place_experts: Divide experts over groups of columns so that the experts that tokens select
+            are on different groups, by the selections in a trace of `wse run` or a CSV file with
+            the columns token,layer,experts. Default: by index.
         schedule (baseline|optimized|REWRITES): Run the steps of a layer as in the released research
             decode (baseline), with every rewrite that saves cycles (optimized), or with named
             rewrites, separated by commas.
@@ -124,6 +129,10 @@ def estimate(
             tokens/s of all users, or the cost of a token. Of layouts whose latency differs by at
             most 0.4 %, the one with the most room for users is chosen. Default: latency; for
             serve-sim, throughput; for compare with users or targets, cost.
+        routing (even|zipf:S|FILE): How tokens select experts: over all experts as evenly as
+            possible (even), or at random with a popularity that falls as rank to the power of -S
+            (zipf:S), or as recorded in a trace of `wse run` or a CSV file with the columns
+            token,layer,experts.
         verify_tokens: Also time a verification pass over this number of new tokens of one user.
         draft: Also report the best drafts for this machine and batch, given their acceptance: the
             name of a model in acceptance.toml, typical, probabilities by position such as

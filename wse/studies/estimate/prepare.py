@@ -28,6 +28,7 @@ from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptan
 from wse.studies.options.drafts.draft import PLACES, SAME
 from wse.studies.options.drafts.vocabulary import check_vocabulary
 from wse.studies.options.listed_regions import check_listed
+from wse.studies.options.routing import read_routing
 from wse.studies.options.serving import LENGTH
 from wse.studies.options.settings import with_settings
 
@@ -127,7 +128,11 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     prompt_len, new_tokens = _lengths(request, basis.spec)
     context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * (request.serving.batch or 1)
     check_pass(request.verify_tokens, context, prompt_len)
-    other_options = {"capacity": request.capacity, "verify_tokens": request.verify_tokens or 0}
+    other_options = {
+        "capacity": request.capacity,
+        "verify_tokens": request.verify_tokens or 0,
+        "routing": read_routing(request.serving.routing, basis.spec),
+    }
     options = placement_options(request, basis, context, prompt_tokens, **other_options)
     # 4. The mesh that programs see.
     wafer, meshes = logical_wafer(wafer, basis.defects, options.wafers, grow_to=None)

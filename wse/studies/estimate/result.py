@@ -28,6 +28,7 @@ from wse.studies.estimate.timing.latency import LatencyResult
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_tables
 from wse.studies.estimate.timing.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
+from wse.studies.results.expert_loads import ExpertLoadsResult, expert_loads_table
 from wse.studies.results.operating_points import ServingResult, points_table
 from wse.studies.results.phases import CrossingResult, DecodeResult, FabricResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
@@ -113,7 +114,14 @@ class EstimateResult(Result):
     uncertainty: Annotated[UncertaintyResult | None, Doc("what the intervals come from; with `--uncertainty`")] = None
     routing: Annotated[
         str | None,
-        Doc("choice of experts: `even`, or `given` if the choices of a run are timed; absent without experts"),
+        Doc(
+            "choice of experts: `even`, `zipf:S` or a file as of `--routing`, or `given` if the choices of a run are "
+            "timed; absent without experts"
+        ),
+    ] = None
+    expert_loads: Annotated[
+        tuple[ExpertLoadsResult, ...] | None,
+        Doc("loads of experts in a decode pass; with `--routing` or `--place-experts`"),
     ] = None
     defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
     search: Annotated[SearchResult | None, Doc("layouts that were tried, if there were several")] = None
@@ -168,6 +176,8 @@ class EstimateResult(Result):
         if self.serving is not None:
             price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.assumptions)
             tables.append(points_table(self.serving, price))
+        if self.expert_loads is not None:
+            tables.append(expert_loads_table(self.expert_loads, self.batch))
         if self.drafts is not None:
             tables.append(draft_table(self.drafts))
         if self.uncertainty is not None:

@@ -35,6 +35,7 @@ from wse.studies.estimate.token_results import token_results
 from wse.studies.options.settings import replaced_numbers
 from wse.studies.options.trace_path import trace_path
 from wse.studies.results.defects import defects_result
+from wse.studies.results.expert_loads import expert_loads_result
 from wse.studies.results.phases import crossing_result, fabric_result, prefill_result
 from wse.studies.results.placement import model_result, system_result, wafer_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
@@ -241,7 +242,8 @@ def result_of(
             tokens.cost,
             prepared_estimate.network,
         ),
-        routing=("given" if given_routing else "even") if any(program.mixtures) else None,
+        routing=("given" if given_routing else program.routing.name) if any(program.mixtures) else None,
+        expert_loads=expert_loads_result(prepared_estimate, program),
         defects=defects_result(prepared_estimate, program, prepared_estimate.middle_context),
     )
 

@@ -24,8 +24,10 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import CODINGS, DTYPES, ELEMENT_BYTES
 from wse.program.line_patterns import cached_pattern
+from wse.program.routing import EVEN
 from wse.studies.options.mapping_file import Mapping, load_mapping
 from wse.studies.options.placement import PlacementRequest
+from wse.studies.options.routing import read_choices
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, EXPERT_PLACEMENTS, GROUPED, is_placement
 
 ACCUMULATORS = ("float16", "float32")
@@ -149,6 +151,7 @@ def placement_options(
     Raises:
         BadInput: The schedule is unknown, or is not valid for the model.
     """
+    place_experts = request.layout.place_experts
     options = Options(
         mapping=basis.mapping.strategy,
         mapping_file=basis.mapping.file,
@@ -164,6 +167,9 @@ def placement_options(
         experts=request.layout.experts,
         schedule=request.layout.schedule,
         all_reduce=request.layout.all_reduce or "",
+        placed_selections=EVEN
+        if place_experts is None
+        else read_choices("--place-experts", str(place_experts), basis.spec),
         **other_options,
     )
     rewrites_of(basis.spec, options)

@@ -83,6 +83,16 @@ class LayoutOptions:
         ),
     ] = None
     experts: ExpertPlacement = DEFAULT_EXPERTS
+    place_experts: Annotated[
+        str | Path | None,
+        Option(
+            doc="Divide experts over groups of columns so that the experts that tokens select are on different groups, "
+            "by the selections in a trace of `wse run` or a CSV file with the columns token,layer,experts. Default: by "
+            "index.",
+            panel="Wafer and mapping",
+            metavar="FILE",
+        ),
+    ] = None
     schedule: Annotated[
         str,
         Option(

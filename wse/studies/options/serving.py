@@ -118,7 +118,7 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """Options for serving: users per pass, concurrent users, and the objective of the layout."""
+    """Options for serving: users, the objective of the layout, and how tokens select experts."""
 
     batch: Annotated[
         int | None,
@@ -138,6 +138,16 @@ class ServingOptions:
         ),
     ] = None
     objective: Objective = None
+    routing: Annotated[
+        str,
+        Option(
+            doc="How tokens select experts: over all experts as evenly as possible (even), or at random with a "
+            "popularity that falls as rank to the power of -S (zipf:S), or as recorded in a trace of `wse run` or a "
+            "CSV file with the columns token,layer,experts.",
+            panel="Serving",
+            metavar="even|zipf:S|FILE",
+        ),
+    ] = "even"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

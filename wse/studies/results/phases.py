@@ -45,7 +45,9 @@ class DecodeResult(Result):
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users of the batch get", "tokens/s")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles of a token by cause; adds up to `cycles_per_token`", "cycles")]
-    routing: Annotated[str | None, Doc("`even`: all experts are assumed to be chosen equally often; of compile")] = None
+    routing: Annotated[
+        str | None, Doc("how experts are assumed to be chosen: `even`, or as `--routing` says; of compile")
+    ] = None
 
 
 def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttft_s: float) -> PrefillResult:

@@ -25,6 +25,7 @@ def run(
     mapping: str | Path = "auto",
     region: str | None = None,
     experts: str = "auto",
+    place_experts: str | Path | None = None,
     schedule: str = "optimized",
     all_reduce: str | None = None,
     software: str | Path = "production",

@@ -23,6 +23,7 @@ from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.backends.fabric.token_class import CacheUse, TokenClass
 from wse.compiler.placeable import Placeable
 from wse.errors import BadTrace
+from wse.program.expert_pairs import assumed_pairs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.tracing.expert_load import ExpertLoad
@@ -161,7 +162,7 @@ class _Passes:
             uses: State of the KV caches before each pass.
         """
         phase = self._program.phases[phase_index]
-        pairs = even_routing(self._program, phase)
+        pairs = assumed_routing(self._program, phase)
         starts = self._now + cost.cycles * np.arange(len(uses))
         indices = self._recorder.passes(phase_index, sequence, cost, uses, starts.tolist(), pairs)
         self._now += cost.cycles * len(uses)
@@ -184,8 +185,8 @@ class _Passes:
         self._recorder.writer.append("token", {**row, **amounts})
 
 
-def even_routing(program: Program, phase: Phase) -> Pairs:
-    """Return how many tokens each expert in each layer processes if tokens are routed evenly.
+def assumed_routing(program: Program, phase: Phase) -> Pairs:
+    """Return how many tokens each expert in each layer is assumed to process.
 
     Args:
         program: The compiled Program.
@@ -195,8 +196,8 @@ def even_routing(program: Program, phase: Phase) -> Pairs:
         For each layer with experts, int64 ``[experts]``.
     """
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
-    mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
-    return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}
+    stages = {layer: stage for kind, layer, stage in ops if kind == "experts"}
+    return {layer: assumed_pairs(program, stage, layer, phase.tokens) for layer, stage in stages.items()}
 
 
 def _with_shifts(cost: PhaseCost, shift_traffic: I64) -> PhaseCost:

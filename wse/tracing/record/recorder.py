@@ -21,6 +21,7 @@ from wse.backends.fabric.links.layer_links import LayerLinks, layer_links
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
 from wse.backends.fabric.token_class import CacheUse
+from wse.program.expert_pairs import pairs_of_columns
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
 from wse.tracing.expert_load import ExpertLoad
@@ -83,10 +84,9 @@ class ExpertRecord:
             times: Number of passes.
         """
         stage, counts = self._stage_of[layer], self.reached[phase_index]
-        mixture = self._program.mixtures[stage]
-        assert mixture is not None
+        columns = pairs_of_columns(self._program, stage, layer, tokens)
         counts.setdefault(layer, np.zeros(self._program.wafers, np.int64))
-        counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += times
+        counts[layer][list(self._program.chosen_wafers(stage, columns))] += times
 
     def finish(self, load: ExpertLoad) -> None:
         """Write the number of tokens routed to each expert over the run, including zeros."""

@@ -20,6 +20,7 @@ from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.observation.outputs import Outputs, Routing
 from wse.backends.execute.observation.pe_contents import PeContents
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.expert_pairs import experts_at_positions
 from wse.program.isa.instructions import CODES, KERNELS, kernel_named
 from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
@@ -262,9 +263,10 @@ class Binder:
             stage, op = int(phase.steps.stage[step]), phase.steps.op[step]
             if stage in self._arenas:
                 operands = ROUTER.by_name(phase.steps.operands(step, slots))
-                ids_and_sizes = operands["ids"], operands["M"] * operands["A"], operands["E"]
-                last = int(np.flatnonzero(phase.steps.op == op)[-1])
-                call = (self._routing.read, (self._arenas[stage], self._program.op_layers[op], *ids_and_sizes))
+                layer, last = self._program.op_layers[op], int(np.flatnonzero(phase.steps.op == op)[-1])
+                order = experts_at_positions(self._program, layer, operands["E"])
+                count = operands["M"] * operands["A"]
+                call = (self._routing.read, (self._arenas[stage], layer, operands["ids"], count, order))
                 reads.setdefault(last, []).append(call)
         return reads
 

@@ -21,6 +21,7 @@ from wse.backends.execute.calls.line_loads import LineLoads
 from wse.backends.execute.calls.streams import Call, Streams
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.observation.outputs import Routing
+from wse.program.expert_pairs import pairs_of_columns
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, Slots
@@ -230,11 +231,9 @@ class TransferCalls:
 
         The selection is known only while the pass runs, so this function is called at that time.
         """
-        stage = int(phase.steps.stage[step])
-        mixture = self._program.mixtures[stage]
-        assert mixture is not None
-        pairs = self._routing.pairs[self._program.op_layers[phase.steps.op[step]]]
-        chosen_wafers = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
+        stage, layer = int(phase.steps.stage[step]), self._program.op_layers[phase.steps.op[step]]
+        columns = pairs_of_columns(self._program, stage, layer, self._routing.pairs[layer])
+        chosen_wafers = self._program.chosen_wafers(stage, columns)
         transfer = transfer_of(self._program, phase, step, slots, iteration, chosen_wafers)
         assert isinstance(transfer.messages, LineMessages)
         function, arguments = self._lines.call(transfer, transfer.messages)

@@ -115,8 +115,15 @@ class Outputs:
         values[:, part.cut[is_real]] = by_token[:, is_real]
 
     def _report(self, op: int, values: Values) -> None:
-        """Call ``on_output`` with a complete output, as a copy that later passes do not change."""
-        self._on_output(op, values.copy())  # the next pass overwrites the array
+        """Call ``on_output`` with a complete output, as a copy that later passes do not change.
+
+        The ids of a router, which are positions on the PEs, are converted to experts.
+        """
+        output = values.copy()  # the next pass overwrites the array
+        order = self._program.expert_order
+        if self._program.op_kinds[op] == "router" and order.size:
+            output[:, 0] = order[self._program.op_layers[op]][output[:, 0].astype(np.int64)]
+        self._on_output(op, output)
 
 
 class Routing:
@@ -129,7 +136,7 @@ class Routing:
     def __init__(self) -> None:
         self.pairs: dict[int, npt.NDArray[np.int64]] = {}
 
-    def read(self, arena: Arena, layer: int, address: int, count: int, experts: int) -> None:
+    def read(self, arena: Arena, layer: int, address: int, count: int, order: I32) -> None:
         """Count the tokens routed to each expert of a layer, after the last step of its router.
 
         All PEs then have the ids of the selected experts, so the ids are read from the first PE.
@@ -139,8 +146,8 @@ class Routing:
             layer: Index of the layer.
             address: Address of the ids, in float32 elements.
             count: Number of ids.
-            experts: Number of experts.
+            order: int32 ``[experts]``: the expert with each id, which is a position on the PEs.
         """
         ids = arena.read_row("float32", 0, address, count)[0]
-        valid_ids = ids[(ids >= 0) & (ids < experts)].astype(np.int64)
-        self.pairs[layer] = np.bincount(valid_ids, minlength=experts)
+        valid_ids = ids[(ids >= 0) & (ids < len(order))].astype(np.int64)
+        self.pairs[layer] = np.bincount(order[valid_ids], minlength=len(order))

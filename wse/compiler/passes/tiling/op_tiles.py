@@ -30,20 +30,42 @@ ROUTED = ("experts", "experts_down")
 """Kinds of ops that have expert weights."""
 
 
+def with_expert_order(cut: RegionCut, order: I32) -> RegionCut:
+    """Return a division of the dimensions of a model for a layer with a different order of experts.
+
+    Args:
+        cut: Division of the dimensions, which assigns the expert at position p to index p.
+        order: int32 ``[experts]``: the expert at each position.
+    """
+    groups = cut.experts
+    if groups is not None:
+        groups = replace(groups, experts=_at_positions(order, groups.experts))
+    return replace(cut, experts=groups, expert_order=order)
+
+
+def _at_positions(order: I32, positions: I32) -> I32:
+    """Return the experts at some positions; -1 for padding, which has the position -1."""
+    return np.where(positions < 0, np.int32(-1), order[positions])
+
+
 def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:
     """Return the weight tiles of an expert router: its matrix and its vectors.
 
     Args:
         op: Op of kind ``router``.
-        cut: Partitioning of the model dimensions across the PEs of the region.
-        outputs: int32 ``[cols, n]``: outputs of the router on each column.
+        cut: How model dimensions are divided over the PEs of the region.
+        outputs: int32 ``[cols, n]``: positions of the router's outputs on each column.
         scored_on_columns: Whether each column computes the scores of only its own outputs. A column
             then stores the score corrections of these outputs; otherwise every PE stores the
             corrections of all outputs. Corrections are float32.
     """
+    count = int(outputs.max(initial=-1)) + 1
+    order = np.arange(count, dtype=np.int32) if cut.expert_order is None else cut.expert_order
+    on_columns = _at_positions(order, outputs)
+    all_outputs = np.broadcast_to(order, (len(outputs), count))
     return [
-        matrix_tile(op.weights, (cut.hidden, COLUMNS), (outputs, ROWS)),
-        *(_router_vector(name, outputs, scored_on_columns=scored_on_columns) for (name,) in op.vectors),
+        matrix_tile(op.weights, (cut.hidden, COLUMNS), (on_columns, ROWS)),
+        *(_router_vector(name, on_columns, all_outputs, scored_on_columns=scored_on_columns) for (name,) in op.vectors),
     ]
 
 
@@ -70,20 +92,19 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     return [tile_of([_expert_down(name, groups, cut, hidden_size, vector=vector)]) for name, vector in names]
 
 
-def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
+def _router_vector(name: str, on_columns: I32, all_outputs: I32, *, scored_on_columns: bool) -> Tile:
     """Return the tile of a router's bias, or of the corrections added to scores to select experts.
 
     Args:
         name: Name of the vector, which says whether it contains biases or corrections.
-        outputs: int32 ``[cols, n]``: outputs of the router on each column.
+        on_columns: int32 ``[cols, n]``: outputs of the router that each column computes.
+        all_outputs: int32 ``[cols, experts]``: all outputs, for each column.
         scored_on_columns: Whether a column needs only the corrections of its own outputs.
     """
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:
-        return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")
-    experts = int(outputs.max(initial=-1)) + 1
-    index_on_every_pe = np.broadcast_to(np.arange(experts, dtype=np.int32), (len(outputs), experts))
-    return tile_of([part_of(name, None, (index_on_every_pe, ROWS))], view="f32")
+        return tile_of([part_of(name, None, (on_columns, ROWS))], view="f32" if is_correction else "wgt")
+    return tile_of([part_of(name, None, (all_outputs, ROWS))], view="f32")
 
 
 def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
@@ -104,7 +125,7 @@ def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: i
 
 ROUTER_OP = "router"
 
-_OF_EXPERTS = (ROUTER_OP, *ROUTED)
+OF_EXPERTS = (ROUTER_OP, *ROUTED)
 """Kinds of ops that have router or expert tiles."""
 
 
@@ -163,7 +184,7 @@ def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: R
         op: The op.
         cut: Partitioning of the model dimensions across the PEs of the stage.
     """
-    if op.kind in _OF_EXPERTS:
+    if op.kind in OF_EXPERTS:
         return cache.of(_expert_tiles, 6)(spec, tiling, op, cut)
     return cache.of(_tiles_without_experts, 64)(spec, tiling, op, cut)
 
@@ -180,7 +201,7 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
 
 
 def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
-    """Return the indices of the router outputs that each column computes.
+    """Return the positions of the router outputs that each column computes.
 
     Returns:
         int32 ``[cols, n]``; -1 is padding.

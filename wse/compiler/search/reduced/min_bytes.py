@@ -54,7 +54,7 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
 
     # 2. Weight tiles.
     sizes = sizes_of(state)
-    for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.sizes_of_op(regions[stage], op)):
+    for op, stage, tile in distinct_tiles(state, lambda op, stage, _: sizes.sizes_of_op(regions[stage], op)):
         bytes_by_stage[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
         if bytes_by_stage[stage] > max_bytes:
             return bytes_by_stage[stage]

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from wse.hardware.number import SourcedNumber
+from wse.program.routing import expected_experts
 from wse.serving.drafts.speculation import HEAD_KIND, measured_curves
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
-from wse.serving.weight_streaming import distinct_experts
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.gpu_deployments import gpu_deployment, gpu_server
 from wse.studies.claims.laboratory import Laboratory, with_type
@@ -163,7 +163,7 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
     experts = gpu_server(MIXTURE, "b200", GPUS, STACK, DTYPE).spec.experts
     assert experts is not None
     for batch in (SMALL, 64, LARGE):
-        used_experts = distinct_experts(experts.count, experts.active, batch)
+        used_experts = expected_experts(experts.count, experts.active, batch)
         numbers[f"experts_{batch}"] = figure(
             used_experts, "experts", f"out of {experts.count} in a layer, used by {batch} users"
         )

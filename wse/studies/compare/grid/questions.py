@@ -193,9 +193,8 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
     prepared_estimate = prepare_estimate(
         replace(request.base, mapping=resident_request.names()[0], wafers=best_for_all.wafers)
     )
-    weights = weights_of(
-        prepared_estimate.spec, prepared_estimate.options.dtype, prepared_estimate.options.activation_type
-    )
+    options = prepared_estimate.options
+    weights = weights_of(prepared_estimate.spec, options.dtype, options.activation_type, options.routing)
     pass_s = (best_for_one.tpot_s or 0.0) * (1 - (best_for_one.crossing_fraction or 0.0))
     tokens_per_s = best_for_all.tokens_per_s or 0.0
     # 2. Streamed weights.

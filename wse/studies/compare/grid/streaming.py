@@ -8,9 +8,10 @@ from typing import Any, Final
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import cache_bytes, coding_of, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.routing import EVEN, RoutingDistribution
 from wse.reports.terminal import in_bytes, plural, rate_and_latency, seconds
 from wse.serving.cost import power_and_cost
-from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass, distinct_experts
+from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -21,7 +22,7 @@ _BY_ROW: Final = ("embedding", "positions")
 """Tables from which each token reads a single row."""
 
 
-def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
+def weights_of(spec: ModelSpec, dtype: str, activation_type: str, routing: RoutingDistribution = EVEN) -> Weights:
     """Count the bytes of weights that a pass reads, separately for experts and other weights.
 
     Embedding tables are not counted, because a pass reads only one of their rows per token. The
@@ -31,6 +32,7 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
         spec: The model.
         dtype: Element type of the weights of linear layers.
         activation_type: Element type of all other weights.
+        routing: How tokens select experts.
     """
     float_bytes = ELEMENT_BYTES[activation_type]
     always_bytes = expert_bytes = 0
@@ -45,7 +47,11 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
     if spec.experts is None:
         return Weights(always_bytes=always_bytes)
     return Weights(
-        always_bytes=always_bytes, expert_bytes=expert_bytes, experts=spec.experts.count, active=spec.experts.active
+        always_bytes=always_bytes,
+        expert_bytes=expert_bytes,
+        experts=spec.experts.count,
+        active=spec.experts.active,
+        routing=routing,
     )
 
 
@@ -130,7 +136,7 @@ def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"
     if weights.expert_bytes:
-        used_experts = distinct_experts(weights.experts, weights.active, batch)
+        used_experts = weights.used_experts(batch)
         load += f", {used_experts:,.3g} of {weights.experts} experts of a layer,"
     speed = f"at {rate_and_latency(streaming.bytes_per_s / wafers)}" + (" to each wafer" if wafers > 1 else "")
     if streaming.waits(batch):

@@ -17,6 +17,7 @@ from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.program.program import Program
+from wse.program.routing import EVEN
 from wse.reports.terminal import in_bytes, plural
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import choose_layout
@@ -243,6 +244,8 @@ def _draft_request(
         activations=None,
         prompt_len=target.prompt_len,
         new_tokens=target.new_tokens,
+        routing=EVEN.name,
+        place_experts=None,
         verify_tokens=None,
         draft=None,
         draft_model=None,

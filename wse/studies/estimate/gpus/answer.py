@@ -72,6 +72,9 @@ def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
     cache = f"tokens of KV cache fit on {plural(result.system.gpus, 'GPU')}"
     yield AnswerRow("KV cache", count(result.memory.kv_capacity_tokens), cache, "memory.kv_capacity_tokens")
     yield AnswerRow("weights", in_bytes(result.model.bytes), f"{count(result.model.parameters)} parameters")
+    if result.decode.experts is not None:
+        text = f"of a layer are used by a pass, chosen as in {printable(str(result.inputs['routing']))}"
+        yield AnswerRow("experts", count(result.decode.experts), text)
     if result.verify is not None:
         verify = result.verify
         text = verification_text(verify.tokens, verify.ratio_to_decode)

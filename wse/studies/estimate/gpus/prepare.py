@@ -10,6 +10,7 @@ from typing import Final
 from wse.errors import BadInput
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
+from wse.program.routing import EVEN
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import LATENCY, Goal
@@ -25,6 +26,7 @@ from wse.studies.estimate.prepare import load_draft_model
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import dtype_note
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
+from wse.studies.options.routing import read_routing
 
 STACK: Final = "vllm"
 """Default serving stack."""
@@ -198,6 +200,7 @@ def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuS
             attention_by_data=parallelism == DATA,
             whole_experts=parallelism in (EXPERTS, DATA),
         ),
+        routing=read_routing(request.serving.routing, spec),
     )
 
 
@@ -222,7 +225,11 @@ def _draft(
         return server.draft_head
     on_one_gpu, over_all_gpus = (
         dataclasses.replace(
-            server, spec=draft_model, weights=weight_format(draft_model), parallelism=Parallelism(gpus=n)
+            server,
+            spec=draft_model,
+            weights=weight_format(draft_model),
+            parallelism=Parallelism(gpus=n),
+            routing=EVEN,
         )
         for n in (1, server.parallelism.gpus)
     )

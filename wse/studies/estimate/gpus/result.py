@@ -110,6 +110,10 @@ class GpuDecodeResult(Result):
 
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users get", "tokens/s")]
+    experts: Annotated[
+        float | None,
+        Doc("experts of a layer that the tokens of a pass select, on average; with `--routing`"),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from wse.hardware.number import SourcedNumber
 from wse.models.tensors.model_tensors import parameter_count
+from wse.program.routing import expected_experts
 from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
 from wse.serving.gpus.roofline import Tokens
@@ -95,7 +96,11 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             bound_s=server.roofline([_decoded(prepared_estimate, prepared_estimate.users_of_one)]).bound_s,
             request_s=serving.ttft_s + (prepared_estimate.new_tokens - 1) * tpot_s,
         ),
-        decode=GpuDecodeResult(tokens_per_s_per_user=1 / tpot_s, tokens_per_s=serving.tokens_per_s),
+        decode=GpuDecodeResult(
+            tokens_per_s_per_user=1 / tpot_s,
+            tokens_per_s=serving.tokens_per_s,
+            experts=_used_experts(prepared_estimate),
+        ),
         verify=_verify(prepared_estimate),
         drafts=drafts,
         published=_published(prepared_estimate, 1 / tpot_s, drafts),
@@ -106,6 +111,15 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         ranges={f"serving.{name}": interval for name, interval in intervals.items()},
         batches=_draft_gains(prepared_estimate, serving),
     )
+
+
+def _used_experts(prepared_estimate: PreparedGpuEstimate) -> float | None:
+    """Return how many experts of a layer a decode pass uses on average; None for even routing."""
+    server = prepared_estimate.server
+    if server.routing.is_even or server.spec.experts is None:
+        return None
+    experts = server.spec.experts
+    return expected_experts(experts.count, experts.active, prepared_estimate.users_of_one, server.routing)
 
 
 def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
@@ -230,6 +244,7 @@ def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
         "dtype": prepared_estimate.server.weights.name,
         "batch": prepared_estimate.users,
         "objective": prepared_estimate.objective,
+        "routing": None if prepared_estimate.server.routing.is_even else prepared_estimate.server.routing.name,
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
         "workload": prepared_estimate.workload,
         "prompt_len": prepared_estimate.prompt_tokens,

@@ -1,0 +1,90 @@
+"""Loads of experts in a decode pass under the assumed routing, beside the loads if it were even."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from wse.backends.fabric.model import Fabric
+from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
+from wse.program.program import Program
+from wse.program.routing import EVEN
+from wse.reports.result import Doc, Result
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import count, short_number
+from wse.studies.options.basis import PreparedPlacement
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpertLoadsResult(Result):
+    """Loads of experts in one decode pass. Loads are means over the layers with experts."""
+
+    routing: Annotated[str, Doc("how tokens select experts: `even`, `zipf:S` or a file")]
+    placement: Annotated[str, Doc("order of the experts: `by index`, or `by file` with `--place-experts`")]
+    experts: Annotated[float, Doc("experts of a layer that tokens of the pass selected")]
+    busiest_expert_tokens: Annotated[float, Doc("tokens of the busiest expert of a layer")]
+    busiest_column_pairs: Annotated[float, Doc("(token, expert) pairs of the busiest column of PEs")]
+    busiest_link_words: Annotated[int, Doc("words to and from selected experts on the busiest link; 0 if none depend")]
+    cycles: Annotated[float, Doc("cycles of the pass")]
+
+
+def expert_loads_result(
+    prepared_placement: PreparedPlacement, program: Program
+) -> tuple[ExpertLoadsResult, ...] | None:
+    """Return the loads of experts in a decode pass in the middle of the answer.
+
+    Returns:
+        The loads for even routing, then for the assumed routing with experts in the order of their
+        indices and, if a different order was requested, in this order. None if even routing is
+        assumed and no order was requested.
+    """
+    if program.routing.is_even and not program.expert_order.size:
+        return None
+    by_index = replace(program, expert_order=program.expert_order[:0, :0])
+    variants = [replace(by_index, routing=EVEN)]
+    variants += [] if program.routing.is_even else [by_index]
+    variants += [program] if program.expert_order.size else []
+    return tuple(_loads(prepared_placement, variant) for variant in variants)
+
+
+def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoadsResult:
+    """Return the loads of experts in a decode pass of one variant of a Program."""
+    p, tokens = prepared_placement, program.decode.tokens
+    fabric = Fabric(program, p.wafer, p.software, p.meshes)
+    ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
+    stages = {layer: stage for kind, layer, stage in ops if kind == "experts"}
+    pairs = {layer: assumed_pairs(program, stage, layer, tokens) for layer, stage in stages.items()}
+    columns = [pairs_of_columns(program, stage, layer, pairs[layer]) for layer, stage in stages.items()]
+    return ExpertLoadsResult(
+        routing=program.routing.name,
+        placement="by file" if program.expert_order.size else "by index",
+        experts=float(np.mean([np.count_nonzero(loads) for loads in pairs.values()])),
+        busiest_expert_tokens=float(np.mean([loads.max() for loads in pairs.values()])),
+        busiest_column_pairs=float(np.mean([loads.max() for loads in columns])),
+        busiest_link_words=fabric.busiest_routed_link_words(program.decode_index),
+        cycles=fabric.decode_cost(*p.middle_context).cycles,
+    )
+
+
+def expert_loads_table(loads: Sequence[ExpertLoadsResult], batch: int) -> Table:
+    """Return a table of the loads of experts, with one row for each routing and order of experts."""
+    placement = Column(key="placement", title="experts placed")
+    columns = (
+        Column(key="routing", title="routing"),
+        *([placement] if len({row.placement for row in loads}) > 1 else []),
+        number("experts", "experts", short_number),
+        number("busiest_expert_tokens", "max tokens", short_number),
+        number("busiest_column_pairs", "max pairs", short_number),
+        number("busiest_link_words", "max words", count),
+        number("cycles", "cycles", count),
+    )
+    note = (
+        f"means over layers, for {batch:,} tokens: experts that they select, tokens of the busiest expert, and (token, "
+        "expert) pairs of the busiest column of PEs; words to and from experts on the busiest link; cycles of the pass"
+    )
+    if not any(row.busiest_link_words for row in loads):
+        note += "; all columns store parts of every expert, so the cycles do not depend on the selection"
+    return Table(columns=columns, rows=loads, title="Experts in a decode pass", note=note)
