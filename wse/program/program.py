@@ -26,10 +26,7 @@ from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
 ORDINALS = "ordinals"
-"""Name of a virtual tensor with the values 1, 2, 3, ...
-
-From a tile of this tensor, a kernel reads which indices a PE stores.
-"""
+"""Virtual tensor with the values 1, 2, 3 ...: its tiles tell a kernel which indices a PE stores."""
 
 FREQUENCIES, WINDOW_FREQUENCIES = "rotary_frequencies", "window_rotary_frequencies"
 """Names of the tables of rotary frequencies: of `ModelSpec.rope`, and of ``window_rope``."""
@@ -318,8 +315,5 @@ class Program:
         return self.element_types[VIEWS.index(view)]
 
     def digest(self) -> str:
-        """Return a SHA-256 hash in hex of all that is executed: all arrays, numbers and names.
-
-        The assumed routing is not part of it. The order of experts is, through the tiles.
-        """
+        """Return a SHA-256 hash in hex of all that is executed, so without the assumed routing."""
         return digest_of(self)
