@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from wse.compiler.search.remedies import fewest_wafers_for_whole_layers
 from wse.reports.result import Doc, Result
-from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.results.placement import SystemResult
+
+if TYPE_CHECKING:
+    from wse.studies.estimate.prepare import PreparedEstimate
+    from wse.studies.results.placement import SystemResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,10 @@ def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> Cu
         prepared_estimate: The request.
         system: Placement of the compiled model, with its pipeline stages.
     """
+    from wse.compiler.search.remedies import (
+        fewest_wafers_for_whole_layers,  # slow to load, and not needed to read a result
+    )
+
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:
         for layer in dict.fromkeys(stage.layers):  # (first, last); layers between the two are never split

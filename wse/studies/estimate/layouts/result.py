@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from wse.compiler.search.search import Compilation
-from wse.compiler.search.trial import Trial
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
+
+if TYPE_CHECKING:
+    from wse.compiler.search.search import Compilation
+    from wse.compiler.search.trial import Trial
 
 MOST_ROWS: Final = 8
 """Maximum number of layouts to show."""
