@@ -21,6 +21,8 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 from wse.studies.options.request_key import request_key
+from wse.studies.what_if import study as what_if_study
+from wse.studies.what_if.result import WhatIfResult
 
 SMALL = {"mesh": "24x24", "prompt_len": 16, "new_tokens": 8}
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -84,6 +86,23 @@ def test_a_search_from_the_cache_has_the_same_programs(name: str, breadth: Any, 
         assert getattr(stored, field) == getattr(compilation, field)
     (folder / f"{key}.entry").write_bytes(b"foreign")
     assert stored_search(key, prepared) is None
+
+
+@pytest.mark.slow
+def test_changes_of_a_machine_from_the_cache_are_those_without_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def result() -> WhatIfResult:
+        return wse.what_if("story", **SMALL, changes="clock=x2,hop=x0.5,sram=x0.01", schedule="baseline", jobs=1)
+
+    with monkeypatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, "none")
+        expected = result()
+    result()
+    monkeypatch.setattr(what_if_study, "estimate_change", None)
+    from_cache = result()
+    assert as_json(from_cache) == as_json(expected)
+    assert _text(from_cache, capsys) == _text(expected, capsys)
 
 
 def test_a_key_covers_the_content_of_files_and_no_code_of_users(

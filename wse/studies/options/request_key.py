@@ -27,8 +27,9 @@ def request_key(kind: str, request: Any) -> str | None:
 
     Args:
         kind: Kind of the result, such as ``estimate``.
-        request: The options, a dataclass. Every text that is the path of a file or folder counts as
-            such. If it is a name instead, the key only covers more than necessary.
+        request: The options: dataclasses, or tuples of them. Every text that is the path of a file
+            or folder counts as such. If it is a name instead, the key only covers more than
+            necessary.
     """
     if cache_folder() is None:
         return None
