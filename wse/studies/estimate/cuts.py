@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from wse.cache.cached import cached
+from wse.cache.content_key import content_key
 from wse.reports.result import Doc, Result
 
 if TYPE_CHECKING:
@@ -40,10 +42,6 @@ def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> Cu
         prepared_estimate: The request.
         system: Placement of the compiled model, with its pipeline stages.
     """
-    from wse.compiler.search.remedies import (
-        fewest_wafers_for_whole_layers,  # slow to load, and not needed to read a result
-    )
-
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:
         for layer in dict.fromkeys(stage.layers):  # (first, last); layers between the two are never split
@@ -55,9 +53,16 @@ def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> Cu
     return CutsResult(
         layers=len(cut),
         between_wafers=sum(len(set(wafers)) > 1 for wafers in cut),
-        wafers_for_whole_layers=None
-        if is_fixed_layout
-        else fewest_wafers_for_whole_layers(
-            prepared_estimate.spec, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.options
-        ),
+        wafers_for_whole_layers=None if is_fixed_layout else _fewest_wafers_for_whole_layers(prepared_estimate),
     )
+
+
+def _fewest_wafers_for_whole_layers(prepared_estimate: PreparedEstimate) -> int | None:
+    """Return the smallest number of wafers on which no layer is split, from the cache if possible."""
+    from wse.compiler.search.remedies import fewest_wafers_for_whole_layers  # slow to load, and rarely needed
+
+    p = prepared_estimate
+    inputs = p.spec, p.wafer, p.software, p.options
+    key = content_key("wafers for whole layers", *inputs)
+    (wafers,) = cached(key, tuple[int | None], lambda: (fewest_wafers_for_whole_layers(*inputs),))
+    return wafers
