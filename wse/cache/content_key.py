@@ -58,7 +58,7 @@ def content_key(kind: str, *inputs: Any) -> str | None:
 
 @cache
 def code_version() -> str | None:
-    """Return a hash of the code of wse, or None if installed packages extend it.
+    """Return a hash of the code of wse; None if it has no files, or if installed packages extend it.
 
     The content of the files is hashed, which takes about 30 ms, because two builds with the same
     version number may differ.
@@ -67,19 +67,23 @@ def code_version() -> str | None:
         return None
     versions = f"{sys.version} {np.__version__} {platform.machine()}"
     digest = sha256(versions.encode())
-    for path in _source_files():
-        digest.update(f"\n{path} ".encode())
+    files = list(_source_files())
+    if not files:  # imported from an archive
+        return None
+    for name, path in files:
+        digest.update(f"\n{name} ".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _source_files() -> Iterator[Path]:
-    """Yield the source and data files of `PACKAGES`, in a fixed order."""
+def _source_files() -> Iterator[tuple[str, Path]]:
+    """Yield the source and data files of `PACKAGES` in a fixed order, each with its name in the package."""
     for package in PACKAGES:
         spec = find_spec(package)
         assert spec is not None
-        for folder in spec.submodule_search_locations or ():
-            yield from (path for path in sorted(Path(folder).rglob("*")) if path.suffix in SUFFIXES)
+        for folder in map(Path, spec.submodule_search_locations or ()):
+            paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+            yield from ((f"{package}/{path.relative_to(folder).as_posix()}", path) for path in paths)
 
 
 def _content(value: Any) -> Any:
