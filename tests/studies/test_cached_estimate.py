@@ -16,10 +16,11 @@ from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
 from wse.studies.estimate import study
+from wse.studies.estimate.layouts import ranked_layouts
 from wse.studies.estimate.layouts.searches import FASTEST, MANY_USERS
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import make_request
+from wse.studies.options.option import make_request, replace_options
 from wse.studies.options.request_key import request_key
 from wse.studies.what_if import study as what_if_study
 from wse.studies.what_if.result import WhatIfResult
@@ -103,6 +104,21 @@ def test_changes_of_a_machine_from_the_cache_are_those_without_it(
     from_cache = result()
     assert as_json(from_cache) == as_json(expected)
     assert _text(from_cache, capsys) == _text(expected, capsys)
+
+
+@pytest.mark.slow
+def test_a_ranking_from_the_cache_compiles_only_what_it_chooses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = make_request(EstimateRequest, model="story", **SMALL, users=4, objective="cost", schedule="baseline")
+    recompiled, calls = ranked_layouts.recompiled, []
+    monkeypatch.setattr(ranked_layouts, "recompiled", lambda *version: calls.append(version) or recompiled(*version))
+    first = study.estimate(request)
+    compiled = len(calls)
+    again = study.estimate(request)
+    cheaper = study.estimate(replace_options(request, price={"wafer": 1.0}))
+    assert compiled > 2
+    assert len(calls) - compiled <= 2
+    assert as_json(again) == as_json(first)
+    assert cheaper.search == first.search
 
 
 def test_a_key_covers_the_content_of_files_and_no_code_of_users(

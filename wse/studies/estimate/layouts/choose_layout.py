@@ -18,7 +18,8 @@ from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
-from wse.studies.estimate.layouts.ranked_layouts import CompiledLayout, LayoutRanking
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
+from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import (
     Search,
     max_users_with_room,

@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import Candidate, Compilation
-from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import plan
-from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank, compiled_layout
 from wse.studies.estimate.layouts.searches import search_for_room
 from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -35,37 +34,6 @@ from wse_mappings.rounding import ceil_div
 WIDENED: Final = 2
 """Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
-
-Rank = tuple[bool, float, float]
-"""Sort key of layouts, best first: whether limits are missed, deciding number, tie-breaker."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CompiledLayout:
-    """A compiled layout, and the deployment that determines how fast it serves users.
-
-    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
-
-    Attributes:
-        prepared: The request. Its number of users per pass is the one for which the layout is
-            compiled.
-        candidate: The compiled layout.
-        deployment: The model as deployed on this layout, from which speed and cost are computed.
-        search_result: Result of the search that found the layout.
-        finalist: Index, among the search's fully compiled layouts, of the layout from which this
-            one was derived.
-    """
-
-    prepared: PreparedEstimate
-    candidate: Candidate
-    deployment: WaferDeployment
-    search_result: Compilation
-    finalist: int
-
-    def rank(self, goal: Goal) -> Rank:
-        """Return the layout's sort key for a goal. The best layout has the smallest key."""
-        found = plan(self.deployment, goal)
-        return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
 
 class LayoutRanking:
@@ -182,7 +150,7 @@ class LayoutRanking:
                     continue
                 layouts = self._with_variants(candidate, search_result, number)
                 layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
-                layout_by_key |= {(layout.candidate.options, layout.candidate.choice): layout for layout in layouts}
+                layout_by_key |= {(layout.options, layout.choice): layout for layout in layouts}
                 best_versions.append(min(layouts, key=rank))
             # 2. Passes over more users.
             if self._prepared.request.serving.batch is None:
@@ -201,10 +169,12 @@ class LayoutRanking:
             finalist: Index of the layout among the search's fully compiled layouts.
         """
         key = candidate.options, candidate.choice
-        layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
-        self._layouts[key] = layout
+        if self._layouts.get(key) is None:
+            self._layouts[key] = compiled_layout(self._prepared, *key, lambda: candidate, search_result, finalist)
+        layout = self._layouts[key]
+        assert layout is not None  # the search has compiled it
         choices = variant_choices(candidate.choice).values()
-        variants = (self._recompiled(layout, self._prepared, candidate._replace(choice=choice)) for choice in choices)
+        variants = (self._recompiled(layout, self._prepared, candidate.options, choice) for choice in choices)
         return [layout, *(variant for variant in variants if variant is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
@@ -217,13 +187,12 @@ class LayoutRanking:
         Returns:
             The layout, or None if the chunks cannot be any shorter or the layout does not fit.
         """
-        candidate, choice = layout.candidate, layout.candidate.choice
-        step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
+        choice = layout.choice
+        step = 1 if choice.prefill == THIN_GEMM else layout.region_rows
         if choice.prefill_chunk <= step:
             return None
         chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
-        smaller = candidate._replace(choice=replace(choice, prefill_chunk=chunk))
-        return self._recompiled(layout, layout.prepared, smaller)
+        return self._recompiled(layout, layout.prepared, layout.options, replace(choice, prefill_chunk=chunk))
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
         """Recompile a layout so that each decode pass generates tokens for twice as many users.
@@ -235,7 +204,7 @@ class LayoutRanking:
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
         """
-        prepared_estimate, (program, options, choice) = layout.prepared, layout.candidate
+        prepared_estimate, options = layout.prepared, layout.options
         max_concurrency, slots = layout.deployment.max_concurrency, 2 * options.batch
         max_users_of_pass = (
             max_concurrency if goal.users is None else math.ceil(goal.users / goal.replicas_for(max_concurrency))
@@ -248,28 +217,26 @@ class LayoutRanking:
             request=replace_options(prepared_estimate.request, batch=slots),
             options=replace(prepared_estimate.options, prompt_tokens=prompts),
         )
-        return self._recompiled(
-            layout, wider_request, Candidate(program, replace(options, prompt_tokens=prompts), choice)
-        )
+        return self._recompiled(layout, wider_request, replace(options, prompt_tokens=prompts), layout.choice)
 
     def _recompiled(
-        self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, candidate: Candidate
+        self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, options: Options, choice: Choice
     ) -> CompiledLayout | None:
-        """Compile a version of a layout with other options or choices; results are cached.
+        """Return a version of a layout with other options or choices; results are cached.
 
         Args:
             layout: The layout from which the version is derived.
             prepared_estimate: The request for the version.
-            candidate: Options and choices for the version.
+            options, choice: Options and choices for the version.
 
         Returns:
             The version, or None if it does not fit.
         """
-        key = candidate.options, candidate.choice
+        key = options, choice
         if key not in self._layouts:
-            compiled = recompiled(prepared_estimate, candidate)
-            self._layouts[key] = compiled and _with_deployment(
-                prepared_estimate, compiled, layout.search_result, layout.finalist
+            compile_version = cache(partial(recompiled, prepared_estimate, options, choice))
+            self._layouts[key] = compiled_layout(
+                prepared_estimate, options, choice, compile_version, layout.search_result, layout.finalist
             )
         return self._layouts[key]
 
@@ -293,24 +260,3 @@ def _while_better(
     while changed_layout is not None and rank(changed_layout) < rank(layout):
         yield changed_layout
         layout, changed_layout = changed_layout, change(changed_layout)
-
-
-def _with_deployment(
-    prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
-) -> CompiledLayout:
-    """Return a compiled layout together with the speeds at which it serves users.
-
-    Args:
-        prepared_estimate: The request.
-        candidate: The compiled layout.
-        search_result: Result of the search that found the layout.
-        finalist: Index of the layout among the search's fully compiled layouts.
-    """
-    deployment = middle_deployment(prepared_estimate, candidate.program)
-    return CompiledLayout(
-        prepared=prepared_estimate,
-        candidate=candidate,
-        deployment=deployment,
-        search_result=search_result,
-        finalist=finalist,
-    )

@@ -1,0 +1,99 @@
+"""A compiled layout of a request, with the deployment that a ranking of layouts compares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
+from wse.compiler.search.search import Candidate, Compilation
+from wse.program.program import Program
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.goal import Goal
+from wse.serving.plan import plan
+from wse.studies.estimate.layouts.stored_deployment import stored_deployment
+from wse.studies.estimate.prepare import PreparedEstimate
+
+Rank = tuple[bool, float, float]
+"""Sort key of layouts, best first: whether limits are missed, deciding number, tie-breaker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledLayout:
+    """A compiled layout, and the deployment that determines how fast it serves users.
+
+    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
+
+    Attributes:
+        prepared: The request. Its number of users per pass is the one for which the layout is
+            compiled.
+        options, choice: Options and choices of the compiler for the layout.
+        compile_layout: Function that returns the compiled layout, and None if it does not fit. It
+            compiles the layout on the first call, because only the chosen layout is needed.
+        region_rows: Rows of the first region.
+        deployment: The model as deployed on this layout, from which speed and cost are computed.
+        search_result: Result of the search that found the layout.
+        finalist: Index, among the search's fully compiled layouts, of the layout from which this
+            one was derived.
+    """
+
+    prepared: PreparedEstimate
+    options: Options
+    choice: Choice
+    compile_layout: Callable[[], Candidate | None]
+    region_rows: int
+    deployment: WaferDeployment
+    search_result: Compilation
+    finalist: int
+
+    @property
+    def candidate(self) -> Candidate:
+        """The compiled layout."""
+        candidate = self.compile_layout()
+        assert candidate is not None  # a layout that does not fit has no deployment
+        return candidate
+
+    def rank(self, goal: Goal) -> Rank:
+        """Return the layout's sort key for a goal. The best layout has the smallest key."""
+        found = plan(self.deployment, goal)
+        return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
+
+
+def compiled_layout(
+    prepared_estimate: PreparedEstimate,
+    options: Options,
+    choice: Choice,
+    compile_layout: Callable[[], Candidate | None],
+    search_result: Compilation,
+    finalist: int,
+) -> CompiledLayout | None:
+    """Return a layout together with the speeds at which it serves users; None if it does not fit.
+
+    Args:
+        prepared_estimate: The request.
+        options, choice: Options and choices of the compiler for the layout.
+        compile_layout: Function that returns the compiled layout.
+        search_result: Result of the search that found the layout.
+        finalist: Index of the layout among the search's fully compiled layouts.
+    """
+
+    def compile_program() -> Program | None:
+        """Return the Program of the layout, or None if it does not fit."""
+        candidate = compile_layout()
+        return None if candidate is None else candidate.program
+
+    found = stored_deployment(prepared_estimate, options, choice, compile_program)
+    if found is None:
+        return None
+    return CompiledLayout(
+        prepared=prepared_estimate,
+        options=options,
+        choice=choice,
+        compile_layout=compile_layout,
+        region_rows=found.region_rows,
+        deployment=found.deployment(prepared_estimate),
+        search_result=search_result,
+        finalist=finalist,
+    )
