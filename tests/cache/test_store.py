@@ -10,7 +10,7 @@ import pytest
 from wse.cache import store
 from wse.cache.store import FOLDER_VARIABLE, cache_folder, clear, read_entry, stored_files, without_cache, write_entry
 
-KEY, OTHER = "0" * 64, "f" * 64
+KEY, OTHER, CLEANING = "0" * 64, "f" * 64, "f" * 63 + "0"
 VALUES = ["layout", 1.5, [None, True, "µs"]]
 
 
@@ -71,8 +71,10 @@ def test_the_entries_not_used_for_longest_are_deleted_first(folder: Path, monkey
     size = stored_files(folder)[0].bytes
     monkeypatch.setattr(store, "LIMIT_BYTES", 8 * size)
     write_entry(OTHER, VALUES)
+    assert len(stored_files(folder)) == 10
+    write_entry(CLEANING, VALUES)
     kept = {file.path.name for file in stored_files(folder)}
-    assert kept == {f"{key}.entry" for key in (keys[0], *keys[4:], OTHER)}
+    assert kept == {f"{key}.entry" for key in (keys[0], *keys[5:], OTHER, CLEANING)}
     assert clear(folder) == 6
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
 

@@ -23,13 +23,16 @@ FOLDER_VARIABLE: Final = "WSE_CACHE"
 """Environment variable with the folder of the cache, or `DISABLED`. Worker processes inherit it."""
 DISABLED: Final = "none"
 FORMAT: Final = "wse-cache 1"
-LIMIT_BYTES: Final = 256 * 2**20
-"""Maximum size of all entries. When it is exceeded, the entries not used for longest are deleted."""
+LIMIT_BYTES: Final = 64 * 2**20
+"""Size of all entries above which the entries not used for longest are deleted."""
 KEPT_FRACTION: Final = 0.75
 """Fraction of the limit that remains after entries are deleted, so that this happens rarely."""
 ENTRY_LIMIT_BYTES: Final = 8 * 2**20
 LEFT_OVER_S: Final = 3600.0
 """Age in seconds from which a temporary file belongs to a process that was killed."""
+
+CLEANING_DIGIT: Final = "0"
+"""Last digit of the keys whose writing also limits the size: one in 16, as it lists the folder."""
 
 _ENTRY: Final = re.compile(r"[0-9a-f]{64}\.entry")
 _TEMPORARY: Final = re.compile(r"[0-9a-f]{64}\.\d+-\d+\.tmp")
@@ -105,7 +108,7 @@ def read_entry(key: str) -> Any:
 
 
 def write_entry(key: str, values: Any) -> None:
-    """Store plain values as an entry, and delete old entries if the cache has become too large.
+    """Store plain values as an entry, and sometimes delete old entries if the cache is too large.
 
     An entry that exceeds `ENTRY_LIMIT_BYTES` is not stored.
 
@@ -129,7 +132,8 @@ def write_entry(key: str, values: Any) -> None:
         with suppress(OSError):
             temporary.unlink()
         return
-    _delete_old_entries(folder)
+    if key.endswith(CLEANING_DIGIT):
+        _delete_old_entries(folder)
 
 
 def stored_files(folder: Path) -> list[StoredFile]:

@@ -32,7 +32,7 @@ class CacheResult(Result):
         """
         rows = [
             ("folder", printable(self.folder)),
-            ("size", f"{plural(self.files, 'file')}, {in_bytes(self.bytes)} of at most {in_bytes(self.limit_bytes)}"),
+            ("size", f"{plural(self.files, 'file')}, {in_bytes(self.bytes)} of about {in_bytes(self.limit_bytes)}"),
         ]
         if self.deleted is not None:
             rows.append(("deleted", plural(self.deleted, "file")))
