@@ -84,7 +84,7 @@ def answer(command: str) -> dict[str, Any]:
         with ``wse:`` (``messages``), and its JSON output without unsteady values (``answer``).
     """
     roots = os.pathsep.join(str(ROOT / name) for name in ("", "kernels", "mappings", "traces"))
-    environment = {**os.environ, "PYTHONPATH": roots, "NO_COLOR": "1"}
+    environment = {**os.environ, "PYTHONPATH": roots, "NO_COLOR": "1", "WSE_CACHE": "none"}
     line = [sys.executable, "-m", "wse", *shlex.split(command), "--json"]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)

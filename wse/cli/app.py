@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import wse
+from wse.cli import cache as cache_command
 from wse.cli import catalogue, claims, pattern, run, validate, view
 from wse.cli import compare as compare_command
 from wse.cli import compile as compile_command
@@ -109,7 +110,13 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "wafers": catalogue.wafers,
     "gpus": catalogue.gpus,
     "mappings": catalogue.mappings,
+    "cache": cache_command.cache,
 }
+
+SEARCHING: Final = frozenset(
+    ("run", "compile", "estimate", "compare", "serve-sim", "serve", "validate", "claims", "scenario", "sweep")
+)
+"""Commands that search for layouts. They use the cache on disk and have the option ``--no-cache``."""
 
 FIRST_COMMANDS: Final = """\
 Compile a transformer onto a virtual wafer and run it there.
@@ -153,7 +160,7 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(cmd_name, cls=PanelCommand)(with_options(COMMANDS[cmd_name]))
+        app.command(cmd_name, cls=PanelCommand)(with_options(COMMANDS[cmd_name], searches=cmd_name in SEARCHING))
         return get_command(app)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

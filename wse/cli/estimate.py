@@ -60,8 +60,8 @@ def estimate(
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
     """
     from wse.reports.progress import ESTIMATING, progress_on
-    from wse.studies.estimate.gpus.checks import check_machine
-    from wse.studies.estimate.study import estimate as study
+    from wse.studies.estimate.cached import cached_estimate
+    from wse.studies.estimate.gpus.check_machine import check_machine
 
     check_machine(request, opt.given_fields(command_line, EstimateRequest))
     if what_if is not None:
@@ -88,7 +88,7 @@ def estimate(
 
         picture = picture_path("--png", png)
     with progress_on(sys.stderr, ESTIMATING) as on_progress:
-        result = study(request, on_progress=on_progress)
+        result = cached_estimate(request, on_progress=on_progress)
     opt.write_mapping_file(path, result.system)
     if picture is not None and result.uncertainty is not None:
         from wse.reports.output_file import write_output

@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from inspect import Parameter
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
+from wse.cache.store import without_cache
 from wse.hardware.quantity import is_time
 from wse.studies.options.option import Option, RequestField, make_request, options_of, request_field
 
@@ -22,12 +24,22 @@ REQUEST: Final = "request"
 
 Command = Callable[..., None]
 
+NO_CACHE: Final = RequestField(
+    name="no_cache",
+    hint=bool,
+    type=bool,
+    default=False,
+    option=Option(doc="Neither read nor write the cache of earlier answers (wse cache).", panel="Output"),
+)
+"""The option ``--no-cache``, which all commands that search for layouts share."""
 
-def with_options(command: Command) -> Command:
+
+def with_options(command: Command, *, searches: bool = False) -> Command:
     """Return a function for typer that has a separate parameter for each option of a command.
 
     Args:
         command: Function of the command. Its parameter ``request`` stands for many options.
+        searches: Whether the command searches for layouts. It then has the option ``--no-cache``.
     """
     hints = get_type_hints(command, include_extras=True)
     request = hints.get(REQUEST)
@@ -44,6 +56,9 @@ def with_options(command: Command) -> Command:
         else:
             signature.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
+    if searches:
+        signature.append(_parameter(NO_CACHE))
+
     @functools.wraps(command)
     def call(**parsed: Any) -> None:
         """Run the command with the options that typer has parsed.
@@ -51,11 +66,13 @@ def with_options(command: Command) -> Command:
         The options of the request class are converted and combined into one request object. Other
         options are converted and passed to the command as separate arguments.
         """
+        uses_cache = not parsed.pop(NO_CACHE.name, False)
         values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
         arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:
             arguments[REQUEST] = make_request(request, **{name: values[name] for name in request_fields})
-        command(**arguments)
+        with nullcontext() if uses_cache else without_cache():
+            command(**arguments)
 
     call.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in signature}

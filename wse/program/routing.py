@@ -9,6 +9,7 @@ list independently, so the loads include both the popularity of experts and chan
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final
 
 import numpy as np
@@ -19,9 +20,11 @@ ZIPF_TOKENS: Final = 4096
 """Number of tokens whose selections are drawn for a Zipf distribution."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDistribution:
     """Assumed distribution of the experts that tokens select, for each layer with experts.
+
+    Distributions with the same name, layers and digest are equal.
 
     Attributes:
         name: Name for reports, such as ``even`` or ``zipf:1``.
@@ -30,12 +33,20 @@ class RoutingDistribution:
             Each row adds up to the number of experts per token.
         choices: int32 ``[layers, tokens, active]``: experts that each token selects. The tokens of
             a pass are drawn from these tokens.
+        digest: SHA-256 hash of the two arrays in hex, computed if it is empty.
     """
 
     name: str
     layers: tuple[int, ...] = ()
-    probabilities: F64 = field(default_factory=lambda: np.zeros((0, 0)))
-    choices: I32 = field(default_factory=lambda: np.zeros((0, 0, 0), np.int32))
+    probabilities: F64 = field(default_factory=lambda: np.zeros((0, 0)), compare=False)
+    choices: I32 = field(default_factory=lambda: np.zeros((0, 0, 0), np.int32), compare=False)
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        """Compute the digest."""
+        if not self.digest:
+            arrays = (np.ascontiguousarray(array).tobytes() for array in (self.probabilities, self.choices))
+            object.__setattr__(self, "digest", sha256(b"".join(arrays)).hexdigest())
 
     @property
     def is_even(self) -> bool:

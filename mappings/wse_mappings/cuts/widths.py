@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -94,7 +95,7 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
     if len(column_bytes) == 1:
         return (cols,)
     max_width, equal_width = cols - len(column_bytes) + 1, cols // len(column_bytes)
-    distinct_functions = set(column_bytes)
+    region_counts = Counter(column_bytes)
 
     # Step 1.
     def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
@@ -111,28 +112,36 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
             bytes_of: Function that maps a number of columns to the bytes on the fullest of them.
             bound: Maximum number of bytes per column.
         """
-        low, high = 1, equal_width if bytes_of(equal_width) <= bound else max_width
-        if bytes_of(high) > bound:
-            return cols + 1
+        low, high = 1, equal_width
+        if bytes_of(equal_width) > bound:
+            high = max_width
+            if bytes_of(max_width) > bound:
+                return cols + 1
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if bytes_of(middle) <= bound else (middle + 1, high)
+            if bytes_of(middle) <= bound:
+                high = middle
+            else:
+                low = middle + 1
         return low
 
-    def widths(bound: float) -> tuple[int, ...]:
-        """Return the minimum width of each region such that no column exceeds a bound on bytes.
-
-        A width is a number of columns. The regions may need more columns in total than there are.
+    def all_fit(bound: float) -> bool:
+        """Return whether the minimum widths of all regions for a bound fit in the columns.
 
         Args:
             bound: Maximum number of bytes per column.
         """
-        by_region = {bytes_of: min_columns(bytes_of, bound) for bytes_of in distinct_functions}
-        return tuple(by_region[bytes_of] for bytes_of in column_bytes)
+        free_cols = cols
+        for bytes_of, regions in region_counts.items():
+            free_cols -= regions * min_columns(bytes_of, bound)
+            if free_cols < 0:
+                return False
+        return True
 
     # 2
     low, high = 0.0, max(bytes_of(equal_width) for bytes_of in column_bytes)
     while high - low > PRECISION * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if sum(widths(middle)) <= cols else (middle, high)
-    return widths(high)
+        low, high = (low, middle) if all_fit(middle) else (middle, high)
+    by_region = {bytes_of: min_columns(bytes_of, high) for bytes_of in region_counts}
+    return tuple(by_region[bytes_of] for bytes_of in column_bytes)

@@ -203,7 +203,7 @@ def test_bug_is_a_row_and_is_told_when_the_table_is_there(
         message = "oh"
         raise KeyError(message)
 
-    monkeypatch.setattr(rows, "estimate", broken)
+    monkeypatch.setattr(rows, "cached_estimate", broken)
     monkeypatch.setattr(
         module, "_outcomes", lambda grid, *_: iter([rows.estimate_setting(0, grid.request(0))])
     )  # in this process, where estimate is broken

@@ -151,6 +151,7 @@ def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
     asked = replace_options(request_, mapping="auto", wafers=1, batch=1, new_tokens=2, objective="throughput")
     found = estimate(asked).to_dict()
     search = found["search"]
+    assert search["objective"] == "throughput"
     rows = search["layouts"]
     assert len(rows) == search["tried"] > 3
     assert any("mesh_rows" in row for row in rows)

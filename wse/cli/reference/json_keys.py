@@ -11,6 +11,7 @@ from wse.cli.reference.docstring import GENERATED, first_line
 from wse.reports.markdown import markdown_table
 from wse.reports.result import Doc, Result
 from wse.studies.bundled_result import GpuResult, GpusResult, MachineResult, MappingsResult, ModelsResult, WafersResult
+from wse.studies.cache_result import CacheResult
 from wse.studies.claims.result import ClaimsResult
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.plan.result import PlanResult
@@ -72,6 +73,7 @@ WITHOUT_FUNCTION: Final[dict[str, type[Result]]] = {
     "gpus": GpusResult,
     "gpus NAME": GpuResult,
     "mappings": MappingsResult,
+    "cache": CacheResult,
     "scenario": ScenariosResult,
     "validate --leave-out": LeaveOut,
     "view": ViewResult,

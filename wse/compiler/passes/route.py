@@ -28,7 +28,7 @@ import numpy as np
 from wse.arrays import I32
 from wse.compiler.options import BASELINE, PREFILL
 from wse.compiler.passes.colouring import Colouring, colouring, rewrite_count
-from wse.compiler.passes.route_demand import NO_PATTERN, BlockRoutes, Key, RouteDemand, Visits, same_routes
+from wse.compiler.passes.route_demand import NO_PATTERN, BlockRoutes, Key, RouteDemand, Visits
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymSteps, distinct_phases
 from wse.errors import TooFewColours
@@ -85,7 +85,7 @@ def route(state: State) -> State:
     Raises:
         TooFewColours: Patterns that run concurrently need more colours than the wafer has.
     """
-    stages, route_rewrites = _colour_stages(state, same_routes(state.patterns))
+    stages, route_rewrites = _colour_stages(state, BlockRoutes(state.patterns))
     uses = []
     for number, stage in enumerate(stages):
         for key, route_number in stage.number.items():
@@ -106,7 +106,7 @@ def route(state: State) -> State:
     )
 
 
-def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
+def count_route_rewrites(state: State, routes: BlockRoutes) -> dict[SymSteps, I32]:
     """Return how many routes each step must rewrite at run time.
 
     A step rewrites a route (the configuration of routers for a transfer) if the colours of the
@@ -115,8 +115,8 @@ def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[Sym
 
     Args:
         state: State after lowering.
-        first_with_routes: For each pattern, the first pattern with the same routes, from
-            `same_routes`.
+        routes: Lookup of the routes that the steps of each block need. States with the same
+            patterns can share it.
 
     Returns:
         For the steps of each phase, int32 ``[steps]``: rewrites in one run of the phase.
@@ -124,10 +124,10 @@ def count_route_rewrites(state: State, first_with_routes: list[int]) -> dict[Sym
     Raises:
         TooFewColours: Patterns that run concurrently need more colours than the wafer has.
     """
-    return _colour_stages(state, first_with_routes)[1]
+    return _colour_stages(state, routes)[1]
 
 
-def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
+def _colour_stages(state: State, routes: BlockRoutes) -> tuple[list[_Stage], dict[SymSteps, I32]]:
     """Assign router colours to the routes of all stages, and count how often routes are rewritten.
 
     1. Count how often each stage uses each route (`_demand`).
@@ -136,14 +136,12 @@ def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_St
 
     Args:
         state: State after lowering.
-        first_with_routes: For each pattern, the first pattern with the same routes, from
-            `same_routes`.
+        routes: Lookup of the routes that the steps of each block need.
 
     Returns:
         The stages with their colours; and for the steps of each phase, the number of route rewrites
         per step, int32 ``[steps]``.
     """
-    routes = BlockRoutes(state, first_with_routes)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)  # 1
     for number, stage in enumerate(stages):  # 2
         _assign(stage, available, number, routes, state.options.cache)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymStep
 from wse.program.steps import StepKind
 from wse.program.transfers.transfer_types import TRANSFERS
@@ -29,8 +28,9 @@ class BlockRoutes:
     lines. Patterns with the same routes (`same_routes`) count as one.
     """
 
-    def __init__(self, state: State, first_with_routes: list[int]) -> None:
-        self._patterns, self._first_with_routes = state.patterns, first_with_routes
+    def __init__(self, patterns: tuple[LineSchedule, ...]) -> None:
+        """Create a lookup for blocks whose steps refer to the given patterns by index."""
+        self._patterns, self._first_with_routes = patterns, same_routes(patterns)
         self._of_blocks: dict[Block, list[tuple[Key, int] | None]] = {}
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 

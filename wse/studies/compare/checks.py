@@ -9,7 +9,7 @@ from typing import Final
 from wse.errors import BadInput
 from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest
 from wse.studies.compare.targets import check_targets
-from wse.studies.estimate.gpus.checks import check_machine
+from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.prepare import check_replicas
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.amounts import check_counts

@@ -22,6 +22,7 @@ from wse.compiler.search.search import Breadth, Compilation, search
 from wse.compiler.search.trial import Timer
 from wse.errors import DoesNotFit, TooFewColours
 from wse.program.program import Program
+from wse.studies.compile.stored_search import search_key, store_search, stored_search
 from wse.studies.options.basis import PreparedPlacement
 
 NARROW: Final = Breadth()
@@ -81,7 +82,7 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
     """Compile a model on the layout that needs the fewest cycles for a request.
 
     Unlike `compile_with_remedies`, this function does not search for remedies when the model does
-    not fit, so it fails faster.
+    not fit, so it fails faster. The result of the search may come from the cache on disk.
 
     Args:
         prepared_placement: The checked request.
@@ -95,8 +96,15 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
         DoesNotFit: The model does not fit. The message states the required and available bytes.
     """
     p = prepared_placement
+    key = search_key(p, breadth)
+    found = None if key is None else stored_search(key, p)
+    if found is not None:
+        return found
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
-    return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
+    compilation = search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
+    if key is not None:
+        store_search(key, compilation)
+    return compilation
 
 
 def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> float:

@@ -162,8 +162,8 @@ def estimate(
         on_progress: Called with (number of parts done, number of parts, name of the part that
             starts).
     """
-    from wse.studies.estimate.gpus.checks import check_machine
-    from wse.studies.estimate.study import estimate as study
+    from wse.studies.estimate.cached import cached_estimate
+    from wse.studies.estimate.gpus.check_machine import check_machine
 
     request = read_request(EstimateRequest, locals())
     check_machine(request)
@@ -171,4 +171,4 @@ def estimate(
         from wse.studies.estimate.gpus.study import estimate_on_gpus
 
         return estimate_on_gpus(request)
-    return study(request, on_progress=on_progress or ignore)
+    return cached_estimate(request, on_progress=on_progress or ignore)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from wse.compiler.search.remedies import fewest_wafers_for_whole_layers
+from wse.cache.cached import cached
+from wse.cache.content_key import content_key
 from wse.reports.result import Doc, Result
-from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.results.placement import SystemResult
+
+if TYPE_CHECKING:
+    from wse.studies.estimate.prepare import PreparedEstimate
+    from wse.studies.results.placement import SystemResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +53,16 @@ def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> Cu
     return CutsResult(
         layers=len(cut),
         between_wafers=sum(len(set(wafers)) > 1 for wafers in cut),
-        wafers_for_whole_layers=None
-        if is_fixed_layout
-        else fewest_wafers_for_whole_layers(
-            prepared_estimate.spec, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.options
-        ),
+        wafers_for_whole_layers=None if is_fixed_layout else _fewest_wafers_for_whole_layers(prepared_estimate),
     )
+
+
+def _fewest_wafers_for_whole_layers(prepared_estimate: PreparedEstimate) -> int | None:
+    """Return the smallest number of wafers on which no layer is split, from the cache if possible."""
+    from wse.compiler.search.remedies import fewest_wafers_for_whole_layers  # slow to load, and rarely needed
+
+    p = prepared_estimate
+    inputs = p.spec, p.wafer, p.software, p.options
+    key = content_key("wafers for whole layers", *inputs)
+    (wafers,) = cached(key, tuple[int | None], lambda: (fewest_wafers_for_whole_layers(*inputs),))
+    return wafers

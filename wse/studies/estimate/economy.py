@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from wse.backends.fabric.activity import Counts, phase_counts
-from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.run_totals import PhaseTotals
-from wse.backends.fabric.token_class import TokenClass
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import PriceEnds
 from wse.serving.cost import Activity, activity_energies, activity_energy, activity_joules, system_cost, system_energy
 from wse.serving.economics import Economics
 from wse.studies.results.operating_points import ServingResult
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.run_totals import PhaseTotals
+    from wse.backends.fabric.token_class import TokenClass
 
 Range = tuple[float, float]
 EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import GRADES, Grade
 from wse.reports.result import Doc, Result
 from wse.serving.network import Network
-from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.options.placement import MachineOptions
 from wse.studies.options.settings import SOFTWARE, WAFER, sourced_numbers
-from wse.studies.results.phases import Cause, CyclesBy, DecodeResult
+
+if TYPE_CHECKING:
+    from wse.studies.estimate.economy import CostResult, EnergyResult
+    from wse.studies.results.phases import Cause, CyclesBy, DecodeResult
 
 SOURCES: Final[dict[Grade, str]] = {
     "M": "measured",

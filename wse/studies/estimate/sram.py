@@ -7,21 +7,23 @@ activations and buffers is known only when that batch is compiled.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.load import load_software
 from wse.hardware.number import Grade
 from wse.hardware.spec import SoftwareProfile
 from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count, in_bytes
-from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.layouts.room import RoomResult, room_table
-from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.sram import BytesByUse, SramResult, cache_capacity, fullest_table, sram_result, use_bytes
+
+if TYPE_CHECKING:
+    from wse.program.program import Program
+    from wse.studies.estimate.grades import Grades
+    from wse.studies.estimate.prepare import PreparedEstimate
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 """Context lengths in tokens for which the number of users is reported."""

@@ -117,7 +117,7 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
     result = replace(
         result,
         cuts=cuts_result(prepared_estimate, result.system),
-        search=search_result(choice),
+        search=search_result(choice, prepared_estimate.goal.objective),
         rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
         sram=replace(result.sram, room=cache_room(layout)),
     )

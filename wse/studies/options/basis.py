@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from wse.cache.cached import cached
+from wse.cache.content_key import content_key
 from wse.compiler.options import Options, check_types
 from wse.compiler.placeable import Placeable
 from wse.compiler.rewrites.recipes import rewrites_of
@@ -175,8 +177,20 @@ def placement_options(
     rewrites_of(basis.spec, options)
     if request.wafers is not None or basis.mapping.wafers is not None:
         return options
-    count_wafers = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
+    count_wafers = partial(_fewest_wafers, basis, options)
     return replace(options, wafers=fewest_wafers_with_defects(basis.mesh or basis.whole, basis.defects, count_wafers))
+
+
+def _fewest_wafers(basis: Basis, options: Options, wafer: WaferSpec) -> int:
+    """Return the smallest number of wafers on which the model fits, from the cache on disk if possible.
+
+    Args:
+        basis: The request's loaded files.
+        options: What the user requested. Its number of wafers is ignored.
+        wafer: Wafer, whose mesh is smaller than in ``basis`` if PEs are dead.
+    """
+    inputs = basis.spec, wafer, basis.software, options
+    return cached(content_key("fewest wafers", *inputs), int, lambda: fewest_wafers(*inputs))
 
 
 def check_context(context: int | None, spec: ModelSpec) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from wse.reports.intervals import RangeResult, interval_text, sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
-from wse.studies.estimate.grades import GradeResult
 from wse.studies.results.operating_points import ServingResult
-from wse.studies.results.published import PublishedSpeed
+
+if TYPE_CHECKING:
+    from wse.studies.estimate.grades import GradeResult
+    from wse.studies.results.published import PublishedSpeed
 
 Cause = TypeVar("Cause", bound=str)
 

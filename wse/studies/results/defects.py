@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from wse.backends.fabric.model import Fabric
-from wse.compiler.placeable import Placeable
-from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import count, percent, plural, printable
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.model import Fabric
+    from wse.compiler.placeable import Placeable
+    from wse.program.program import Program
 
 Axis = Literal["rows", "columns"]
 AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
@@ -61,6 +63,8 @@ def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int
     Returns:
         The counts and the slowdown, or None for a request without defects.
     """
+    from wse.backends.fabric.model import Fabric  # slow to load, and not needed to read a result
+
     defects, meshes = placeable.defects, placeable.meshes
     if defects is None:
         return None

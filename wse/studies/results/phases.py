@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from wse.arrays import F64
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.run_totals import PhaseTotals
-from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.reports.colours import CAUSES as COLOURS
 from wse.reports.result import Doc, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from wse.backends.fabric.run_totals import PhaseTotals
+    from wse.program.program import Program
 
 Cause = Literal["hops", "relays", "compute", "launch", "crossing", "host"]
 """Causes of cycles, in JSON key order (`wse.backends.fabric.causes`)."""

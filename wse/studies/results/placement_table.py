@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wse.reports.shared_tables import setting_texts, wafer_line
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable
-from wse.studies.results.placement import ModelResult, StageResult, SystemResult, WaferResult
+
+if TYPE_CHECKING:
+    from wse.studies.results.placement import ModelResult, StageResult, SystemResult, WaferResult
 
 ABOUT_ALL: Final = 0.95
 """Minimum fraction of a wafer's PEs in use at which the wafer is reported as fully used."""

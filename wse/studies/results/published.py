@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
-from wse.models.load import load_model
-from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable
 from wse.serving.gpus.weights import FORMATS
+
+if TYPE_CHECKING:
+    from wse.models.spec import ModelSpec
 
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
@@ -211,6 +212,8 @@ def _all_points(file: str) -> tuple[tuple[str, PublicPoint], ...]:
 @cache
 def _shape_of(configuration: str) -> tuple[int, int, int]:
     """Return the layer count, hidden size and parameter count of the bundled model of this name."""
+    from wse.models.load import load_model  # slow to load, and not needed to read a result
+
     return _shape(load_model(configuration, with_weights=False).spec)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from wse.compiler.options import BASELINE, OPTIMIZED, Options
-from wse.compiler.rewrites.catalogue import known_rewrites
-from wse.compiler.search.rewrite_search import RewriteTrial
-from wse.models.spec import ModelSpec
+from wse.compiler.options import BASELINE, OPTIMIZED
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import short_number
+
+if TYPE_CHECKING:
+    from wse.compiler.options import Options
+    from wse.compiler.search.rewrite_search import RewriteTrial
+    from wse.models.spec import ModelSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,8 @@ def rewrites_result(
     Returns:
         The rewrites in order of application, or None for the baseline schedule, which uses none.
     """
+    from wse.compiler.rewrites.catalogue import known_rewrites  # slow to load, and not needed to read a result
+
     if options.schedule == BASELINE:
         return None
     trial_by_name = {trial.name: trial for trial in used_rewrites}

@@ -19,7 +19,7 @@ from wse.errors import BadInput, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
 from wse.models.load import load_model
 from wse.serving.economics import check_stated
-from wse.studies.estimate.gpus.checks import check_machine
+from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.gpus.prepare import STACK
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.drafts.acceptance import read_acceptance

@@ -12,10 +12,10 @@ import pydantic
 
 from wse.errors import WseBug, WseError
 from wse.reports.result import Result
-from wse.studies.estimate.gpus.checks import check_machine
+from wse.studies.estimate.cached import cached_estimate
+from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.study import estimate
 from wse.studies.options.option import union_parts
 
 Cell = bool | int | float | str | None
@@ -69,7 +69,7 @@ def estimate_setting(setting: int, request: EstimateRequest) -> SettingOutcome:
     """
     try:
         check_machine(request)
-        result = estimate(request) if request.gpu is None else estimate_on_gpus(request)
+        result = cached_estimate(request) if request.gpu is None else estimate_on_gpus(request)
         return SettingOutcome(setting, JournalEntry(setting=setting, row=flat(result.to_dict())).line(), failed=False)
     except WseError as error:
         return failed_outcome(setting, str(error))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wse.cache.cached import cached
 from wse.errors import BadInput, WseBug, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.reports.progress import OnProgress, ignore
@@ -20,6 +21,7 @@ from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
+from wse.studies.options.request_key import request_key
 from wse.studies.options.settings import SOFTWARE, WAFER, with_settings
 from wse.studies.what_if.changes import Change
 from wse.studies.what_if.result import WhatIfResult, WhatIfRow
@@ -59,7 +61,7 @@ def what_if(
 ) -> WhatIfResult:
     """Estimate a request on its machine and on variants of the machine with one change each.
 
-    The layout search is repeated for each change.
+    The layout search is repeated for each change. The result may come from the cache on disk.
 
     Args:
         request: The request, which must be for wafers.
@@ -78,6 +80,14 @@ def what_if(
         WseBug: An estimate triggered a bug in wse.
     """
     check(request)
+    key = request_key("what-if", (request, *changes))
+    return cached(key, WhatIfResult, lambda: _estimate_all(request, changes, on_progress, jobs, engine))
+
+
+def _estimate_all(
+    request: EstimateRequest, changes: Sequence[Change], on_progress: OnProgress, jobs: int | None, engine: EngineChoice
+) -> WhatIfResult:
+    """Estimate a request on its machine and on all variants. Arguments and errors are those of `what_if`."""
     base_request = with_settings(request)
     requests = [base_request, *(replace_options(base_request, settings=change.settings) for change in changes)]
     names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from wse.compiler.choice import TreeSize
 from wse.compiler.passes.route import count_route_rewrites
-from wse.compiler.passes.route_demand import same_routes
+from wse.compiler.passes.route_demand import BlockRoutes
 from wse.compiler.rewrites.fitted_trees import with_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
-from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases
+from wse.compiler.symbolic import Block, BlockRun, SymPhase, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.models.graph import ops_in_order
 
@@ -85,7 +85,8 @@ class TreeCosts:
                         tree = with_groups(reduced.state.pattern_calls[pattern], savings[size].groups)
                         patterns.append(tree.schedule(reduced.state.options.cache))
         self._state = replace(reduced.state, patterns=tuple(patterns))
-        self._same_routes = same_routes(self._state.patterns)
+        self._routes = BlockRoutes(self._state.patterns)
+        self._blocks: dict[tuple[Block, frozenset[TreeSize]], Block] = {}  # by block and its fitted sizes
 
     def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
         """Return the cycles that depend on which all-reduces of a stage use fitted trees.
@@ -137,7 +138,7 @@ class TreeCosts:
         """
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
-            route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._same_routes)
+            route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._routes)
         except DoesNotFit:
             return {phase.name: math.inf for phase in phases}
         cycles: dict[str, float] = defaultdict(float)
@@ -181,17 +182,27 @@ class TreeCosts:
             phase: Phase of the reduced model, after lowering to steps.
             fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
-        blocks = {
-            block: replace(
-                block,
-                steps=tuple(
-                    step.copy_with(pattern=self._patterns[step.tree, step.pattern])
-                    if step.tree in fitted_sizes
-                    else step
-                    for step in block.steps
-                ),
-            )
-            for block in phase.steps.blocks
-        }
+        blocks = {block: self._block_with_trees(block, fitted_sizes) for block in phase.steps.blocks}
         runs = tuple(replace(run, block=blocks[run.block]) for run in phase.steps.runs)
         return replace(phase, steps=SymSteps(runs=runs))
+
+    def _block_with_trees(self, block: Block, fitted_sizes: frozenset[TreeSize]) -> Block:
+        """Return a block in which all-reduces of some sizes use fitted trees.
+
+        The block itself is returned if it has none of these sizes. Results are cached, so that the
+        routes of each block are looked up only once.
+
+        Args:
+            block: Block (list of steps) of the reduced model.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
+        """
+        sizes = fitted_sizes.intersection(step.tree for step in block.steps if step.tree is not None)
+        if not sizes:
+            return block
+        if (block, sizes) not in self._blocks:
+            steps = tuple(
+                step.copy_with(pattern=self._patterns[step.tree, step.pattern]) if step.tree in sizes else step
+                for step in block.steps
+            )
+            self._blocks[block, sizes] = replace(block, steps=steps)
+        return self._blocks[block, sizes]

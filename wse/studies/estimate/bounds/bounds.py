@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from wse.backends.fabric.bounds import BOUNDS, PhaseBounds
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.token_class import TokenClass
-from wse.models.spec import Layer, ModelSpec
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import COLOURS, NARROW, bar, percent, short_number
 from wse.studies.estimate.bounds.bound_row import BoundName, BoundRow
 from wse.studies.estimate.bounds.gap import GapRow, gap_rows
-from wse.studies.estimate.grades import SOURCES, Grades
-from wse.studies.results.phases import CyclesBy
+from wse.studies.estimate.grades import SOURCES
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.token_class import TokenClass
+    from wse.models.spec import Layer, ModelSpec
+    from wse.studies.estimate.grades import Grades
+    from wse.studies.results.phases import CyclesBy
 
 F64 = npt.NDArray[np.float64]
 OUTSIDE = "outside the layers"
@@ -64,6 +66,8 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
         token_classes: Groups of decoded tokens with the same cost, each with its token count.
         grades: Evidence grades of the timing model's constants.
     """
+    from wse.backends.fabric.bounds import BOUNDS, PhaseBounds  # slow to load, and not needed to read a result
+
     program, phase = fabric.program, fabric.program.decode
     bounds_of = PhaseBounds(program, fabric.wafer, fabric.software)
     tokens, shape_classes = sum(group.tokens for group in token_classes), fabric.shape_classes(phase)
@@ -111,6 +115,8 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
         tokens: Number of tokens.
         grades: Evidence grades, which state how reliable each constant is.
     """
+    from wse.backends.fabric.bounds import BOUNDS  # slow to load, and not needed to read a result
+
     cycles_by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
     bound_cycles: dict[BoundName, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
     row = BoundRow(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import percent, short_number
-from wse.studies.estimate.bounds.bound_row import BoundName, BoundRow
+from wse.studies.estimate.bounds.bound_row import BoundName
 from wse.studies.results.phases import Cause
+
+if TYPE_CHECKING:
+    from wse.studies.estimate.bounds.bound_row import BoundRow
 
 BOUNDED: Final[Mapping[BoundName, Cause]] = {
     "sram": "compute",

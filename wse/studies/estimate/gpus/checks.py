@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.reports.terminal import plural
 from wse.serving.gpus.server import GpuServer
+from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.amounts import check_counts
 from wse.studies.options.drafts.draft import SAME
-from wse.studies.options.option import get_option, group_path, options_of
-from wse.studies.options.serving import GpuOptions
+from wse.studies.options.option import get_option
 
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
 PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
 """Ways to split a model: all matrices, or experts whole, or experts whole and attention by user."""
-
-SHARED: Final = frozenset(
-    (
-        *("model", "dtype", "replicas", "verify_tokens", "draft", "gpu"),
-        *("workload", "serving", "drafts", "gpu_serving", "costs"),
-    )
-)
-"""Options, and groups of options, that apply to GPUs too."""
-
-
-def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = ()) -> None:
-    """Check that a request does not mix options for GPUs with options for wafers.
-
-    Args:
-        request: The request.
-        explicit_fields: Fields that were given even though they have their default value.
-
-    Raises:
-        BadInput: An option for wafers is given together with ``--gpu``, or an option for GPUs
-            without ``--gpu``.
-    """
-    default = EstimateRequest()
-    given_names = {
-        *explicit_fields,
-        *(n for n in options_of(EstimateRequest) if get_option(request, n) != get_option(default, n)),
-    }
-    if request.gpu is None:
-        wrong_options = sorted(given_names & options_of(GpuOptions).keys())
-        if wrong_options:
-            msg = f"{_flag(wrong_options[0])}: says how GPUs serve the model; give --gpu NAME as well, or leave it out"
-            raise BadInput(msg)
-        return
-    wrong_options = sorted(name for name in given_names if not {name, *group_path(EstimateRequest, name)} & SHARED)
-    if wrong_options:
-        flags = ", ".join(map(_flag, wrong_options))
-        msg = f"--gpu {request.gpu}: {flags} is of wafers; leave it out, or leave out --gpu"
-        raise BadInput(msg.replace(" is of", " are of") if len(wrong_options) > 1 else msg)
 
 
 def check_options(request: EstimateRequest) -> None:
@@ -120,8 +82,3 @@ def check_users(server: GpuServer, users: int, tokens: int, option: str, replica
         f", or more {' or '.join(options_to_raise)}" if options_to_raise else ""
     )
     raise BadInput(msg)
-
-
-def _flag(field: str) -> str:
-    """Return the command-line option that sets a field of the request, such as ``--gpus``."""
-    return options_of(EstimateRequest)[field].flag

@@ -1,15 +1,19 @@
-"""Compiled layouts with their serving performance."""
+"""A compiled layout of a request, with the deployment that a ranking of layouts compares."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
 from wse.compiler.search.search import Candidate, Compilation
+from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.plan import Plan, plan
-from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.layouts.stored_deployment import stored_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 
 Rank = tuple[bool, float, float]
@@ -25,7 +29,10 @@ class CompiledLayout:
     Attributes:
         prepared: The request. Its number of users per pass is the one for which the layout is
             compiled.
-        candidate: The compiled layout.
+        options, choice: Options and choices of the compiler for the layout.
+        compile_layout: Function that returns the compiled layout, and None if it does not fit. It
+            compiles the layout on the first call, because only the chosen layout is needed.
+        region_rows: Rows of the first region.
         deployment: The model as deployed on this layout, from which speed and cost are computed.
         search_result: Result of the search that found the layout.
         finalist: Index, among the search's fully compiled layouts, of the layout from which this
@@ -33,10 +40,20 @@ class CompiledLayout:
     """
 
     prepared: PreparedEstimate
-    candidate: Candidate
+    options: Options
+    choice: Choice
+    compile_layout: Callable[[], Candidate | None]
+    region_rows: int
     deployment: WaferDeployment
     search_result: Compilation
     finalist: int
+
+    @property
+    def candidate(self) -> Candidate:
+        """The compiled layout."""
+        candidate = self.compile_layout()
+        assert candidate is not None  # a layout that does not fit has no deployment
+        return candidate
 
     @property
     def users_may_wait(self) -> bool:
@@ -60,21 +77,38 @@ class CompiledLayout:
 
 
 def compiled_layout(
-    prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
-) -> CompiledLayout:
-    """Return a compiled layout together with the speeds at which it serves users.
+    prepared_estimate: PreparedEstimate,
+    options: Options,
+    choice: Choice,
+    compile_layout: Callable[[], Candidate | None],
+    search_result: Compilation,
+    finalist: int,
+) -> CompiledLayout | None:
+    """Return a layout together with the speeds at which it serves users; None if it does not fit.
 
     Args:
         prepared_estimate: The request.
-        candidate: The compiled layout.
+        options, choice: Options and choices of the compiler for the layout.
+        compile_layout: Function that returns the compiled layout.
         search_result: Result of the search that found the layout.
         finalist: Index of the layout among the search's fully compiled layouts.
     """
-    deployment = middle_deployment(prepared_estimate, candidate.program)
+
+    def compile_program() -> Program | None:
+        """Return the Program of the layout, or None if it does not fit."""
+        candidate = compile_layout()
+        return None if candidate is None else candidate.program
+
+    found = stored_deployment(prepared_estimate, options, choice, compile_program)
+    if found is None:
+        return None
     return CompiledLayout(
         prepared=prepared_estimate,
-        candidate=candidate,
-        deployment=deployment,
+        options=options,
+        choice=choice,
+        compile_layout=compile_layout,
+        region_rows=found.region_rows,
+        deployment=found.deployment(prepared_estimate),
         search_result=search_result,
         finalist=finalist,
     )

@@ -167,7 +167,7 @@ class LayoutRanking:
                     continue
                 layouts = self._with_variants(candidate, search_result, number)
                 layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
-                layout_by_key |= {(layout.candidate.options, layout.candidate.choice): layout for layout in layouts}
+                layout_by_key |= {(layout.options, layout.choice): layout for layout in layouts}
                 best_versions.append(min(layouts, key=rank))
             # 2. Passes over more users.
             if self._prepared.request.serving.batch is None:
@@ -186,10 +186,12 @@ class LayoutRanking:
             finalist: Index of the layout among the search's fully compiled layouts.
         """
         key = candidate.options, candidate.choice
-        layout = self._layouts.get(key) or compiled_layout(self._prepared, candidate, search_result, finalist)
-        self._layouts[key] = layout
+        if self._layouts.get(key) is None:
+            self._layouts[key] = compiled_layout(self._prepared, *key, lambda: candidate, search_result, finalist)
+        layout = self._layouts[key]
+        assert layout is not None  # the search has compiled it
         choices = variant_choices(candidate.choice).values()
-        variants = (self._recompiled(layout, self._prepared, candidate._replace(choice=choice)) for choice in choices)
+        variants = (self._recompiled(layout, self._prepared, candidate.options, choice) for choice in choices)
         return [layout, *(variant for variant in variants if variant is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
@@ -202,13 +204,12 @@ class LayoutRanking:
         Returns:
             The layout, or None if the chunks cannot be any shorter or the layout does not fit.
         """
-        candidate, choice = layout.candidate, layout.candidate.choice
-        step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
+        choice = layout.choice
+        step = 1 if choice.prefill == THIN_GEMM else layout.region_rows
         if choice.prefill_chunk <= step:
             return None
         chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
-        smaller = candidate._replace(choice=replace(choice, prefill_chunk=chunk))
-        return self._recompiled(layout, layout.prepared, smaller)
+        return self._recompiled(layout, layout.prepared, layout.options, replace(choice, prefill_chunk=chunk))
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
         """Recompile a layout so that each decode pass generates tokens for twice as many users.
@@ -220,7 +221,7 @@ class LayoutRanking:
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
         """
-        prepared_estimate, (program, options, choice) = layout.prepared, layout.candidate
+        prepared_estimate, options = layout.prepared, layout.options
         max_concurrency, slots = layout.deployment.max_concurrency, 2 * options.batch
         users = max_concurrency if goal.users is None else math.ceil(goal.users / goal.replicas_for(max_concurrency))
         if slots > min(users, max_concurrency, MOST_SLOTS):
@@ -231,28 +232,26 @@ class LayoutRanking:
             request=replace_options(prepared_estimate.request, batch=slots),
             options=replace(prepared_estimate.options, prompt_tokens=prompts),
         )
-        return self._recompiled(
-            layout, wider_request, Candidate(program, replace(options, prompt_tokens=prompts), choice)
-        )
+        return self._recompiled(layout, wider_request, replace(options, prompt_tokens=prompts), layout.choice)
 
     def _recompiled(
-        self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, candidate: Candidate
+        self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, options: Options, choice: Choice
     ) -> CompiledLayout | None:
-        """Compile a version of a layout with other options or choices; results are cached.
+        """Return a version of a layout with other options or choices; results are cached.
 
         Args:
             layout: The layout from which the version is derived.
             prepared_estimate: The request for the version.
-            candidate: Options and choices for the version.
+            options, choice: Options and choices for the version.
 
         Returns:
             The version, or None if it does not fit.
         """
-        key = candidate.options, candidate.choice
+        key = options, choice
         if key not in self._layouts:
-            compiled = recompiled(prepared_estimate, candidate)
-            self._layouts[key] = compiled and compiled_layout(
-                prepared_estimate, compiled, layout.search_result, layout.finalist
+            compile_version = cache(partial(recompiled, prepared_estimate, options, choice))
+            self._layouts[key] = compiled_layout(
+                prepared_estimate, options, choice, compile_version, layout.search_result, layout.finalist
             )
         return self._layouts[key]
 

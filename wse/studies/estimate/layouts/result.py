@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from wse.compiler.search.search import Compilation
-from wse.compiler.search.trial import Trial
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
+from wse.serving.goal import PURPOSES
+
+if TYPE_CHECKING:
+    from wse.compiler.search.search import Compilation
+    from wse.compiler.search.trial import Trial
 
 MOST_ROWS: Final = 8
 """Maximum number of layouts to show."""
@@ -50,6 +53,7 @@ class SearchResult(Result):
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
     """
 
+    objective: Annotated[str, Doc("what the layout was chosen for: `latency` of a request, `throughput` or `cost`")]
     tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
     fitting: Annotated[int, Doc("layouts that fit")]
     compiled: Annotated[int, Doc("layouts that were fully compiled")]
@@ -58,10 +62,14 @@ class SearchResult(Result):
     ]
 
 
-def search_result(choice: Compilation) -> SearchResult | None:
+def search_result(choice: Compilation, objective: str) -> SearchResult | None:
     """Create the record of the layouts that a search tried.
 
     The chosen layout comes first, followed by the other layouts, fastest first.
+
+    Args:
+        choice: Result of the search.
+        objective: Objective for which the layout was chosen, one of `OBJECTIVES`.
 
     Returns:
         The record, or None if only one layout was tried.
@@ -76,6 +84,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
 
     order = sorted(choice.trials, key=rank)
     return SearchResult(
+        objective=objective,
         tried=len(choice.trials),
         fitting=sum(trial.fits for trial in choice.trials),
         compiled=len(choice.compiled_trials),
@@ -113,7 +122,10 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
         number("token_cycles", "tokens/s", lambda cycles: count(round(clock_hz / cycles)), priority=1),
         number("request_cycles", "cycles", short_number, priority=3),
     )
-    counts = f"{search.tried} tried on a reduced model, {search.fitting} fit, {search.compiled} fully compiled"
+    counts = (
+        f"chosen for {PURPOSES[search.objective]}; {search.tried} tried on a reduced model, {search.fitting} fit, "
+        f"{search.compiled} fully compiled"
+    )
     legend = (
         ("✗", "does not fit"),
         ("tokens/s", "approximate, with the smallest chunks; cycles: of the whole request"),

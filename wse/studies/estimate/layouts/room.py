@@ -8,16 +8,17 @@ available for additional KV caches.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from wse.backends.fabric.model import Fabric
-from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
-from wse.studies.estimate.layouts.choose_layout import ChosenLayout
-from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.sram import users_at
+
+if TYPE_CHECKING:
+    from wse.program.program import Program
+    from wse.studies.estimate.layouts.choose_layout import ChosenLayout
+    from wse.studies.estimate.prepare import PreparedEstimate
 
 CHOSEN: Final = "as chosen"
 """Name of the row with the compiler's own choices."""
@@ -56,6 +57,8 @@ def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> Ro
         name: Description of what the compiler did differently in this variant.
         program: The compiled variant.
     """
+    from wse.backends.fabric.model import Fabric  # slow to load, and not needed to read a result
+
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     cycles = fabric.decode_cost(*prepared_estimate.middle_context).cycles
     return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from wse.compiler.choice import Choice
-from wse.compiler.options import WIDE_UNPACKING
+from wse.compiler.options import WIDE_UNPACKING, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
@@ -40,9 +40,7 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
         candidate: The compiled layout from which the variants are derived.
     """
     choices = variant_choices(candidate.choice)
-    compiled = (
-        (name, recompiled(prepared_estimate, candidate._replace(choice=choice))) for name, choice in choices.items()
-    )
+    compiled = ((name, recompiled(prepared_estimate, candidate.options, choice)) for name, choice in choices.items())
     return tuple(Variant(name, variant) for name, variant in compiled if variant is not None)
 
 
@@ -82,20 +80,20 @@ def _without_unpacking(choice: Choice) -> Choice:
     return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
 
 
-def recompiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
-    """Compile a model again with the options and choices of ``candidate``.
+def recompiled(prepared_estimate: PreparedEstimate, options: Options, choice: Choice) -> Candidate | None:
+    """Compile a model again with other options or choices.
 
     Args:
         prepared_estimate: The request.
-        candidate: Compiler options and choices. Its Program is not used, because it was compiled
-            with other choices.
+        options: Compiler options.
+        choice: Compiler choices, such as the layout.
 
     Returns:
         The compiled layout, or None if it does not fit.
     """
-    p, (_, options, choice) = prepared_estimate, candidate
+    p = prepared_estimate
     try:
         program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
     except DoesNotFit:
         return None
-    return candidate._replace(program=program)
+    return Candidate(program, options, choice)

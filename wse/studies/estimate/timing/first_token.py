@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
-from wse.program.phase import Phase
 from wse.reports.result import Doc, Result
 from wse.serving import events
 from wse.serving.pipelining import chunks_cycles, idle_fraction
 from wse.serving.route import PassRoute, alone_cycles, route_counts
 from wse.studies.estimate.timing.servers import REGION, Server
 from wse.studies.estimate.timing.stage_times import RouteReader
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.phase_cost import PhaseCost
+    from wse.program.phase import Phase
 
 MOST_VISITS: Final = 40_000
 """Maximum number of visits in a discrete-event run for a report, which takes about 0.1 s."""

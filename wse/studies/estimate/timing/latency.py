@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.run_totals import PhaseTotals, RunTotals
 from wse.hardware.spec import WaferSpec
-from wse.program.program import Program
 from wse.program.steps import HOST
 from wse.reports.result import Doc, Result
 from wse.serving.network import Network
-from wse.studies.estimate.timing.first_token import ChunksResult
 from wse.studies.estimate.timing.user_latency import UserLatencyResult, user_latency_result
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.run_totals import PhaseTotals, RunTotals
+    from wse.program.program import Program
+    from wse.studies.estimate.timing.first_token import ChunksResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.phase_cost import PhaseCost
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, seconds
@@ -26,6 +24,10 @@ from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, c
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK
 from wse.studies.estimate.timing.stage_times import stage_times
 from wse.studies.results.sram import streams_in_cache
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.phase_cost import PhaseCost
 
 PASSES: Final = 4
 """Passes per stream in a simulation: two to reach the steady state and two to measure."""

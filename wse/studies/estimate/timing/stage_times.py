@@ -18,24 +18,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.links.link_map import cached_max_link_words
-from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.phase_cost import PhaseCost
 from wse.hardware.spec import WaferSpec
-from wse.program.phase import Phase
-from wse.program.steps import HOST, Steps
+from wse.program.steps import HOST
 from wse.program.transfers.stage_streams import StageStream
-from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server
 from wse.serving.simulation.staged_costs import PassTime
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.phase_cost import PhaseCost
+    from wse.program.phase import Phase
+    from wse.program.steps import Steps
+    from wse.program.transfers.transfer import Transfer
 
 _LINK_RATES: Final = ("clock_hz", "stream_words_per_cycle", "host_bytes_per_s", "wafer_link_bytes_per_s")
 

@@ -6,14 +6,16 @@ It is compared with a decode pass, which processes one token per user.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from wse.backends.fabric.model import Fabric
-from wse.compiler.placeable import Placeable
-from wse.compiler.search.search import Compilation
 from wse.reports.result import Doc, Result
 from wse.studies.results.phases import CyclesBy, cycles_by_cause
 from wse.studies.results.rewrites import RewriteResult, rewrites_result
+
+if TYPE_CHECKING:
+    from wse.backends.fabric.model import Fabric
+    from wse.compiler.placeable import Placeable
+    from wse.compiler.search.search import Compilation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,126 @@
+"""Records: dataclasses and named tuples as plain values of JSON, and back.
+
+Unlike the reports of `wse.reports.result`, plain values here have every field, also those without a
+value, so that the same object can be created again. The values that are read may come from a
+damaged or foreign file. They are converted only if they agree with the types of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+PLAIN: Final = (str, bool, int, float, NoneType)
+
+
+class BadRecordError(ValueError):
+    """Raised for plain values that do not agree with the types of a class."""
+
+
+def to_plain(value: Any) -> Any:
+    """Return an object as values that JSON can represent without loss.
+
+    A dataclass becomes the list of its fields, without those that are not compared. A named tuple
+    becomes a list, and a mapping a list of pairs.
+    """
+    if is_dataclass(value):
+        return [to_plain(getattr(value, field.name)) for field in fields(value) if field.compare]
+    if isinstance(value, Mapping):
+        return [[to_plain(key), to_plain(item)] for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    assert isinstance(value, PLAIN), type(value)
+    return value
+
+
+def from_plain(hint: Any, value: Any) -> Any:
+    """Create an object from the plain values that `to_plain` returned for it.
+
+    Args:
+        hint: Type of the object, as in a type annotation: a class, ``X | None``, ``tuple[X, ...]``
+            ``Mapping[X, Y]`` or ``Literal``.
+        value: Plain values, which are not trusted.
+
+    Raises:
+        BadRecordError: The values do not agree with the type.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return from_plain(arguments[0], value)
+    if origin in (Union, UnionType):
+        return _one_of(arguments, value)
+    if origin is Literal:
+        if value in arguments:
+            return value
+        raise _mismatch(hint, value)
+    if hint in PLAIN:
+        if type(value) is hint or (hint is float and type(value) is int):
+            return value
+        raise _mismatch(hint, value)
+    if not isinstance(value, list):
+        raise _mismatch(hint, value)
+    if origin is tuple:
+        return _as_tuple(hint, arguments, value)
+    if origin is not None and issubclass(origin, Mapping):
+        return dict(_as_tuple(hint, arguments, pair) for pair in value)
+    if origin is not None and issubclass(origin, Sequence):
+        return tuple(from_plain(arguments[0], item) for item in value)
+    hints = _field_types(hint)
+    if len(value) != len(hints):
+        raise _mismatch(hint, value)
+    return hint(**{name: from_plain(hints[name], item) for name, item in zip(hints, value, strict=True)})
+
+
+def _one_of(hints: Sequence[Any], value: Any) -> Any:
+    """Create an object of the first of several types with which a value agrees.
+
+    Raises:
+        BadRecordError: The value agrees with none of the types.
+    """
+    for hint in hints:
+        try:
+            return from_plain(hint, value)
+        except BadRecordError:
+            continue
+    raise _mismatch(" | ".join(map(str, hints)), value)
+
+
+def _as_tuple(hint: Any, item_hints: Sequence[Any], values: Any) -> tuple[Any, ...]:
+    """Create a tuple from a list of plain values.
+
+    Args:
+        hint: Type of the tuple or of the mapping to which it belongs, for the message.
+        item_hints: Type of each item, or one type followed by ``...``.
+        values: The items.
+
+    Raises:
+        BadRecordError: The number or the type of items is wrong.
+    """
+    if len(item_hints) == 2 and item_hints[1] is ...:
+        return tuple(from_plain(item_hints[0], item) for item in values)
+    if not isinstance(values, list) or len(values) != len(item_hints):
+        raise _mismatch(hint, values)
+    return tuple(from_plain(item_hint, item) for item_hint, item in zip(item_hints, values, strict=True))
+
+
+@cache
+def _field_types(record: type) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass or named tuple, by name and in their order."""
+    hints = get_type_hints(record, include_extras=True)
+    if is_dataclass(record):
+        names = [field.name for field in fields(record) if field.compare]
+    else:
+        names = list(getattr(record, "_fields", ()))
+    return {name: hints[name] for name in names}
+
+
+def _mismatch(hint: Any, value: Any) -> BadRecordError:
+    """Return the error for a value that does not have the expected type."""
+    return BadRecordError(f"{type(value).__name__} is not {hint}")

@@ -1,0 +1,77 @@
+"""Deployments of compiled layouts, whose times are kept in the cache on disk.
+
+A ranking of layouts compiles and times many versions of each layout. If the times of a version are
+in the cache, the version is compiled only if it is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from wse.cache.cached import cached
+from wse.cache.content_key import content_key
+from wse.compiler.choice import Choice
+from wse.compiler.options import Options
+from wse.program.program import Program
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.operating_point import RequestShape
+from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.prepare import PreparedEstimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDeployment:
+    """The numbers of a deployment that follow from its layout and its request, without prices.
+
+    Attributes:
+        region_rows: Rows of the first region of the layout.
+        max_concurrency, chips, slots, token_s, stage_s, prompt_s, chunk_s, delay_s: As in
+            `WaferDeployment`.
+    """
+
+    region_rows: int
+    max_concurrency: int
+    chips: int
+    slots: int
+    token_s: float
+    stage_s: float
+    prompt_s: float
+    chunk_s: float
+    delay_s: float
+
+    def deployment(self, prepared_estimate: PreparedEstimate) -> WaferDeployment:
+        """Return the deployment, with the lengths and prices of a request."""
+        p = prepared_estimate
+        numbers = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "region_rows"}
+        shape = RequestShape(prompt_tokens=p.prompt_len, new_tokens=p.new_tokens)
+        return WaferDeployment(shape=shape, economics=p.economics, **numbers)
+
+
+def stored_deployment(
+    prepared_estimate: PreparedEstimate, options: Options, choice: Choice, compile_program: Callable[[], Program | None]
+) -> StoredDeployment | None:
+    """Return the deployment of a layout, from the cache if possible; None if the layout does not fit.
+
+    Args:
+        prepared_estimate: The request, with the users per pass for which the layout is compiled.
+        options: Options of the compiler for the layout.
+        choice: The layout, chunk sizes and rewrites.
+        compile_program: Function that returns the compiled layout, or None if it does not fit. It is
+            called only if the cache has no result.
+    """
+
+    def compute() -> tuple[StoredDeployment | None]:
+        """Compile and time the layout."""
+        program = compile_program()
+        if program is None:
+            return (None,)
+        deployment = middle_deployment(p, program)
+        numbers = {field.name: getattr(deployment, field.name) for field in fields(StoredDeployment)[1:]}
+        return (StoredDeployment(region_rows=program.stages[0].rect.rows, **numbers),)
+
+    p = prepared_estimate
+    inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, options, choice
+    key = None if p.meshes else content_key("deployment", *inputs)
+    (found,) = cached(key, tuple[StoredDeployment | None], compute)
+    return found

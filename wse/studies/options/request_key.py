@@ -1,0 +1,102 @@
+"""Cache keys of requests, which cover the content of all files that the options name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from wse.cache.content_key import NotCacheableError, content_key
+from wse.cache.store import cache_folder
+
+CONTENT_LIMIT_BYTES: Final = 2**22
+"""Size up to which the content of a file is hashed. Larger files, such as weights, are recognised by
+their path, size and time of the last change.
+"""
+FILES_LIMIT: Final = 1000
+"""Maximum number of files in a model folder whose estimates are cached."""
+
+
+def request_key(kind: str, request: Any) -> str | None:
+    """Return the key of a request's result, or None if the result must not be cached.
+
+    It must not be cached if the cache is disabled, if an option names code that users have written,
+    or if a model is a repository of a hub, whose files are not known before they are downloaded.
+
+    Args:
+        kind: Kind of the result, such as ``estimate``.
+        request: The options: dataclasses, or tuples of them. Every string that is the path of a
+            file or folder counts as such. If it is a name instead, the key only covers more than
+            necessary.
+    """
+    if cache_folder() is None:
+        return None
+    try:
+        files = [_file_content(text) for text in _texts(request)]
+    except (NotCacheableError, OSError):
+        return None
+    return content_key(kind, _without_paths(request), files)
+
+
+def _texts(value: Any) -> list[str]:
+    """Return all strings and paths in an option group and its parts."""
+    if isinstance(value, str | Path):
+        return [str(value)]
+    if is_dataclass(value):
+        return [text for field in fields(value) for text in _texts(getattr(value, field.name))]
+    if isinstance(value, Mapping):
+        return [text for item in value.values() for text in _texts(item)]
+    return [text for item in value for text in _texts(item)] if isinstance(value, list | tuple) else []
+
+
+def _without_paths(value: Any) -> Any:
+    """Return options as plain values in which paths are strings."""
+    if isinstance(value, Path):
+        return str(value)
+    if is_dataclass(value):
+        return {field.name: _without_paths(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _without_paths(item) for key, item in value.items()}
+    return tuple(map(_without_paths, value)) if isinstance(value, list | tuple) else value
+
+
+def _file_content(text: str) -> Any:
+    """Return values that identify the content of a file or folder; None if a string is not a path.
+
+    Raises:
+        NotCacheableError: The string looks like a path or a repository but does not exist, or the
+            folder has too many files.
+        OSError: The file cannot be read.
+    """
+    path = Path(text)
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):  # too long for a path, or with a null character
+        return None
+    if not exists:
+        if "/" in text:
+            raise NotCacheableError(text)
+        return None
+    if not path.is_dir():
+        return _identity(path)
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    if len(files) > FILES_LIMIT:
+        raise NotCacheableError(text)
+    return [[file.name, _identity(file)] for file in files]
+
+
+def _identity(path: Path) -> Any:
+    """Return the hash of a small file, or the path, size and modification time of a large one.
+
+    Raises:
+        NotCacheableError: The path is not a regular file.
+        OSError: The file cannot be read.
+    """
+    if not path.is_file():
+        raise NotCacheableError(str(path))
+    status = path.stat()
+    if status.st_size > CONTENT_LIMIT_BYTES:
+        return [str(path.resolve()), status.st_size, status.st_mtime_ns]
+    return sha256(path.read_bytes()).hexdigest()
