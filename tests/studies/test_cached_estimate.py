@@ -8,6 +8,7 @@ import pytest
 from tiers import slow_but
 
 import wse
+from tests.models.helpers import write_config
 from wse.cache.store import FOLDER_VARIABLE, cache_folder, stored_files
 from wse.errors import BadInput
 from wse.program.digest import digest_of
@@ -156,3 +157,21 @@ def test_errors_are_not_cached_and_traces_always_written(folder: Path, tmp_path:
         assert (tmp_path / name).is_file()
     assert cache_folder() == folder
     assert len(stored_files(folder)) <= 2  # wafers and layouts, but no estimate
+
+
+@pytest.mark.usefixtures("folder")
+def test_searches_for_other_selections_of_experts_have_other_keys(tmp_path: Path) -> None:
+    experts = {"num_local_experts": 8, "num_experts_per_tok": 2}
+    model = write_config(tmp_path, "architectures", model_type="mixtral", **experts).parent
+    keys = set()
+    for routing in ("even", "zipf:1", "zipf:2"):
+        prepared = prepare_estimate(make_request(EstimateRequest, model=str(model), routing=routing, **SMALL))
+        key = search_key(prepared, FASTEST)
+        assert key is not None
+        keys.add(key)
+        compilation = compile_fastest(prepared, FASTEST)
+        stored = stored_search(key, prepared)
+        assert stored is not None
+        assert stored.options == compilation.options
+        assert digest_of(stored.program) == digest_of(compilation.program)
+    assert len(keys) == 3

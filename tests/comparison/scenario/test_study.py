@@ -120,4 +120,3 @@ def test_figure_of_one_machine_is_not_held_against_another() -> None:
 def test_more_users_than_caches_have_room_for_are_ruled_out() -> None:
     result = answer(scenario(machines=[GPU], users=[1, 1_000_000]), jobs=1)
     assert result.combinations[1].ruled_out_by is not None
-    assert "room for" in result.combinations[1].ruled_out_by[0]

@@ -25,6 +25,7 @@ from wse.studies.estimate.drafts.best_drafts import Drafter, UsersOfDrafts, in_a
 from wse.studies.estimate.drafts.drafting import COST_GRADE, wafer_drafter
 from wse.studies.estimate.drafts.placement import place_draft
 from wse.studies.estimate.drafts.plan import acceptance_result
+from wse.studies.estimate.gpus.checks import check_users
 from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
 from wse.studies.estimate.gpus.grades import gpu_grade
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
@@ -257,8 +258,15 @@ def _gpus(request: EstimateRequest) -> Machine:
         model=server.spec.name,
         with_draft=lambda draft: place(draft.model, draft.place),
     )
+
+    def lay_out(goal: Goal) -> ModelLayout:
+        """Return the only layout. Raise BadInput if it has no room for the users of a goal."""
+        if goal.users is not None:
+            check_users(server, goal.users, estimate.deployment.shape.tokens, "users", 1)
+        return layout
+
     facts = _facts(server.spec, server.weights.name, server.gpu.name, server.parallelism.gpus)
-    return Machine(facts=facts, economics=estimate.economics, lay_out=lambda goal: layout)
+    return Machine(facts=facts, economics=estimate.economics, lay_out=lay_out)
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:

@@ -157,7 +157,7 @@ def serve_sim(
             faster. Implies prefix_cache. GPUs have host only.
         kv_wafers: With kv_tiers wafer, wafers per replica that only store KV caches. Default: 1.
         kv_host_memory: With kv_tiers host, memory per replica for KV caches, such as 4TB. Default:
-            3.6 TB per wafer or 256 GB per GPU. A number is in GB; a text has a unit.
+            3.6 TB per wafer or 256 GB per GPU. A number is in GB; a string has a unit.
         prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
             prompts. Default: the share of workload, or none.
         prefixes: Number of different shared prefixes. Default: one, or with workload chat or
