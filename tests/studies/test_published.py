@@ -91,7 +91,7 @@ def test_an_estimate_on_gpus_has_the_speeds_of_its_gpus_and_users() -> None:
         for s in result.published
     )
     titles = [table.title for table in result.tables()]
-    assert titles[titles.index("Answer") + 1] == "Published speeds beside the estimate"
+    assert titles[titles.index("Results") + 1] == "Published speeds and the estimate"
 
 
 def test_a_model_that_nobody_published_has_none(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         Column(key="meaning"),
     )
     absent_causes = [cause for cause, cycles in by.items() if not cycles]
-    footer = [("0 cycles", ", ".join(absent_causes))] if absent_causes else []
+    footer = [("others", f"{', '.join(absent_causes)}: 0 cycles")] if absent_causes else []
     return Table(columns=columns, rows=rows, title="Decode cycles by cause", footer=footer)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from wse.reports.intervals import RangeResult, sampled_text, with_interval
+from wse.reports.intervals import sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds, three_figures
+from wse.serving.goal import LATENCY, PURPOSES
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
+from wse.studies.results.answer import PEAK_POWER
 from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.options import STATIC
 
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
     from wse.studies.serve.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 
-def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] | None = None) -> Table:
+def waits_table(served_result: ServedResult) -> Table:
     """Build the table of latencies: queueing delay, TTFT, TPOT, and inter-token latency.
 
     Each request tier has additional rows.
 
     Args:
         served_result: Statistics of the served requests.
-        ranges: 90 % intervals of the result's figures. A note states how they were sampled, so
-            that readers do not take them for percentiles. None if there are none.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
@@ -45,29 +44,29 @@ def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] |
         number("most", "max", seconds),
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
-    note = "; ".join(filter(None, [plural(all_waits.requests, "request"), sampled_text(ranges)]))
+    note = f"of {plural(all_waits.requests, 'request')}"
     return Table(columns=tuple(columns), rows=cells, title="Latency", note=note)
 
 
 def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Build the table of throughput, goodput, machine utilisation, energy and cost."""
     use = served_result.use
-    busy = f"at least one pass in flight {percent(use.busy)} of these {seconds(served_result.makespan_s)}"
+    busy = f"a pass is in flight {percent(use.busy)} of the time"
     if result.machine.stages > 1:
-        busy += f", slowest stage {percent(use.slowest_stage)}"
+        busy += f"; the busiest stage works {percent(use.slowest_stage)} of the time"
     if use.prefill_busy is not None:
-        busy += f", machine for prompts {percent(use.prefill_busy)}"
+        busy += f"; the machine for prompts works {percent(use.prefill_busy)} of the time"
     prefix_note = "" if served_result.prefix_cache is None else ", kept prefixes included"
     room = use.most_users  # of the shortest requests, so the mean may need more
     if served_result.prefix_cache is None:
         room = min(room, result.replicas * result.machine.kv_capacity_users)
     ranges = result.ranges or {}
     throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
+    span = f"over {seconds(served_result.makespan_s)}, from the first arrival to the last token"
+    if "served.tokens_per_s" in ranges and "load" in result.inputs:
+        span += "; interval: at the same load in every sample, so that arrivals increase with the capacity"
     rows = [
-        (
-            "throughput",
-            f"{throughput} over {seconds(served_result.makespan_s)}, from the first arrival to the last token",
-        ),
+        ("throughput", f"{throughput} {span}"),
         ("busy", busy),
         ("decoding", f"{count(use.users)} users on average; there is room for {room:,}"),
         ("KV cache", f"{percent(use.kv)} occupied on average{prefix_note}"),
@@ -79,17 +78,18 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         amount, interval = getattr(served_result, key), ranges.get(f"served.{key}")
         if amount is None:
             continue
-        peak = " at peak power" if name == "energy" and amount.value == amount.range[1] else ""
-        if interval is None:
-            rows.append((name, f"{ranged(amount.value, amount.range[0], amount.range[1], three_figures)} {unit}{peak}"))
-        else:
-            text = with_interval(three_figures(amount.value), f" {unit}{peak}", interval, three_figures)
-            rows.append((name, f"{text}{peak and ', lower power included'}"))
+        text = (
+            ranged(amount.value, amount.range[0], amount.range[1], three_figures, f" {unit}")
+            if interval is None
+            else with_interval(three_figures(amount.value), f" {unit}", interval, three_figures)
+        )
+        is_peak = name == "energy" and amount.range[0] < amount.value == amount.range[1]
+        rows.append((name, f"{text}{', ' + PEAK_POWER if is_peak else ''}"))
     if served_result.usd_per_hour is not None:
         rows.append(
             (
                 "price",
-                f"{_price_text(served_result.usd_per_hour)} USD/h in all: "
+                f"{_price_text(served_result.usd_per_hour)} USD/h in total: "
                 f"{printable(served_result.usd_per_hour.source)}",
             )
         )
@@ -111,7 +111,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
         )
         rows += [("prefixes", f"{found}: {saved_text}"), *_origin_rows(prefixes)]
-    return pair_table(rows, "Machine use and cost")
+    return pair_table(rows, "Machine use and cost", sampled_text(ranges))
 
 
 def machine_table(result: ServeResult) -> Table:
@@ -137,13 +137,17 @@ def machine_table(result: ServeResult) -> Table:
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users each"
-            contexts = f"{len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,} (interpolated)"
+            contexts = (
+                f"{len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,} tokens (interpolated)"
+            )
             chunks = f"prefill chunks of {plural(machine.chunk_tokens, 'token')}"
-            rows.append(("", f"timed: decode passes of {users} at {contexts}, {chunks}"))
+            rows.append(("timed", f"decode passes of {users} at {contexts}; {chunks}"))
     if "objective" in result.inputs:
         user_count = None if requests.think_s is not None else result.inputs.get("users")
-        purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
-        rows.append(("layout", f"chosen for {result.inputs['objective']} {purpose}"))
+        objective = result.inputs["objective"]
+        users = "" if user_count is None else f" of {plural(user_count, 'user')} (--users)"
+        remark = "" if objective == LATENCY else f"; `wse estimate` chooses for {LATENCY} by default"
+        rows.append(("layout", f"chosen for {PURPOSES[objective]}{users} (--objective {objective}){remark}"))
     if result.inputs["batching"] == STATIC:
         users = plural(result.inputs["max_users"], "user")
         rows.append(("batches", f"static: at most {users} start together, and none can join until the last one ends"))

@@ -191,7 +191,7 @@ def draft_sentence(plan: DraftPlanResult | None) -> str:
         speed += f", {plan.speed_up:.2f} times as many"
     else:
         speed += f" and all together {count(plan.tokens_per_s)}, a gain of {plan.speed_up:.2f} x"
-    return f"With drafts, each user gets {speed}; the numbers under Answer are without drafts."
+    return f"With drafts, each user gets {speed}; the figures under Results are without drafts."
 
 
 def _cost_text(plan: DraftPlanResult) -> str:
