@@ -153,6 +153,11 @@ def setting_texts(values: Mapping[str, float]) -> list[str]:
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 
+def tokens_text(prompt_tokens: int, generated_tokens: int) -> str:
+    """Return the numbers of tokens of a run, such as ``prompt: 12, generated: 152``."""
+    return f"prompt: {count(prompt_tokens)}, generated: {count(generated_tokens)}"
+
+
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
     """Return the description of a machine, followed by the numbers that the user changed.
 

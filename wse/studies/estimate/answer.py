@@ -101,8 +101,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts
-        back = ", including the return path" if any(cut.to_wafer < cut.from_wafer for cut in cuts) else ""
-        pairs = f"{plural(len(cuts), 'pair')} of wafers{back}"
+        return_text = ", including the return path" if any(cut.to_wafer < cut.from_wafer for cut in cuts) else ""
+        pairs = f"{plural(len(cuts), 'pair')} of wafers{return_text}"
         traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
@@ -131,8 +131,8 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     interval = (result.ranges or {}).get("serving.ttft_s")
     if interval is not None:
         low, high = low + interval.low - interval.value, high + interval.high - interval.value
-    outside = seconds(user.ttft_s - result.latency.ttft_s)
-    text = f"({seconds(low)} to {seconds(high)}) with an assumed {outside} for connection, network and service"
+    added_text = seconds(user.ttft_s - result.latency.ttft_s)
+    text = f"({seconds(low)} to {seconds(high)}) with an assumed {added_text} for connection, network and service"
     return AnswerRow("remote TTFT", seconds(user.ttft_s + waited_s), text, "latency.user.ttft_s")
 
 

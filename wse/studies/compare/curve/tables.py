@@ -50,7 +50,7 @@ DOLLARS: Final = _column("usd_per_million_tokens", "USD/Mtok", formatter=price, 
 RANGE: Final = _column(
     "usd_per_million_tokens_low",
     "price range",
-    doc="the same at both ends of the price's range",
+    doc="the same at the lowest and highest machine price",
     cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
     numeric=True,
     priority=3,

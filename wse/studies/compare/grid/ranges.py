@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from wse.arrays import F64
-from wse.reports.intervals import CONFIDENCE, percent_text, range_of, share_above
+from wse.reports.intervals import percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.compare.grid.verdict import own_link, place
@@ -123,8 +123,11 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
     """
     texts = [
         f"{place(rows[order.first])} {'is' if rows[order.first].wafers == 1 else 'are'} {_ORDERS[order.figure][0]} "
-        f"than the next best, {place(rows[order.second])}, in {percent_text(order.share)}"
+        f"than the next best, {place(rows[order.second])}"
         for order in orders
     ]
-    samples = f"{orders[0].samples} samples of uncertain constants and prices" if orders else ""
-    return f"Of {samples} ({percent_text(CONFIDENCE)}: their interval), {'; '.join(texts)}." if texts else ""
+    if not texts:
+        return ""
+    first, *others = (f"in {percent_text(order.share)}{{}}, {text}" for order, text in zip(orders, texts, strict=True))
+    samples = f" of {orders[0].samples} samples of the uncertain inputs"
+    return f"{'; '.join([first.format(samples).capitalize(), *(text.format('') for text in others)])}."
