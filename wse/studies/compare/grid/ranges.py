@@ -10,7 +10,7 @@ from wse.arrays import F64
 from wse.reports.intervals import percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
-from wse.studies.compare.grid.verdict import own_link, place
+from wse.studies.compare.grid.verdict import is_or_are, own_link, place
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -121,13 +121,13 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
         rows: Rows of the comparison.
         orders: Results of `orders_of`.
     """
-    texts = [
-        f"{place(rows[order.first])} {'is' if rows[order.first].wafers == 1 else 'are'} {_ORDERS[order.figure][0]} "
-        f"than the next best, {place(rows[order.second])}"
-        for order in orders
-    ]
-    if not texts:
+    if not orders:
         return ""
-    first, *others = (f"in {percent_text(order.share)}{{}}, {text}" for order, text in zip(orders, texts, strict=True))
-    samples = f" of {orders[0].samples} samples of the uncertain inputs"
-    return f"{'; '.join([first.format(samples).capitalize(), *(text.format('') for text in others)])}."
+    in_first, *in_others = (percent_text(order.share) for order in orders)
+    shares = [f"In {in_first} of {orders[0].samples} samples of the uncertain inputs", *(f"in {s}" for s in in_others)]
+    texts = [
+        f"{share}, {place(rows[order.first])} {is_or_are(rows[order.first])} {_ORDERS[order.figure][0]} than the next "
+        f"best, {place(rows[order.second])}"
+        for share, order in zip(shares, orders, strict=True)
+    ]
+    return f"{'; '.join(texts)}."

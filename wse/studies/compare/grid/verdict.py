@@ -90,7 +90,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     ranges = user.ranges or {}
     interval = interval_text(ranges.get("tokens_per_s_per_user"), count)
     user_rate = f"{rate(speed(user))} {interval}".rstrip()
-    first = f"{_counts_text(counts)}{place(user)} {_is_or_are(user)} fastest for one user: {user_rate}"
+    first = f"{_counts_text(counts)}{place(user)} {is_or_are(user)} fastest for one user: {user_rate}"
     cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
     cost, low, high = (
         number or 0.0
@@ -120,7 +120,7 @@ def _counts_text(counts: Sequence[int]) -> str:
     return f"Of {', '.join(other_counts)} and {last} wafers, "
 
 
-def _is_or_are(row: ComparisonRow) -> str:
+def is_or_are(row: ComparisonRow) -> str:
     """Return the verb that follows the wafers of a row."""
     return "is" if row.wafers == 1 else "are"
 
@@ -137,7 +137,7 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
     """
     base, next_row, *larger_rows = fastest_rows
     change = speed(next_row) / speed(base) - 1
-    text = f"{_capital(plural(next_row.wafers, 'wafer'))} instead of {base.wafers}"
+    text = wafers_text = f"{plural(next_row.wafers, 'wafer')} instead of {base.wafers}"
     if abs(change) < NO_CHANGE:
         text += f" make no difference to one user ({rate(speed(next_row))})"
     else:
@@ -148,7 +148,7 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
         effect = "make no difference" if abs(change) < NO_CHANGE else f"make it {_change_text(change)}"
         text += f"; {last_row.wafers} {effect}"
     reason = _reason(base, next_row, slower=speed(next_row) < speed(base))
-    return f"{text}.{reason and f' With {next_row.wafers} instead of {base.wafers}, {reason}.'}"
+    return f"{text}.{reason and f' With {wafers_text}, {reason}.'}"
 
 
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
@@ -206,9 +206,8 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
     latencies_s = sorted(row.link_latency_s or 0.0 for row in other_rows)
     rate_text, latency_text = _span(rates, "{:g}".format), _span(latencies_s, seconds)
     other_link_text = f"{rate_text} GB/s and {latency_text}"
-    return (
-        f" over links of {own_link_text}; over links of {other_link_text}, {low}{'' if low == high else f' to {high}'}"
-    )
+    change_text = low if low == high else f"{low} to {high}"
+    return f" over links of {own_link_text}; over links of {other_link_text}, {change_text}"
 
 
 def _span(numbers: Sequence[float], text: Callable[[float], str]) -> str:
@@ -277,8 +276,3 @@ def _change_text(change: float) -> str:
 def _signed_percent(fraction: float) -> str:
     """Format a fraction as a percentage with its sign, such as "+1.9 %"."""
     return f"{fraction:+.1%}".replace("%", " %").replace("-", "\N{MINUS SIGN}")
-
-
-def _capital(text: str) -> str:
-    """Return a sentence with its first letter capitalised."""
-    return text[:1].upper() + text[1:]
