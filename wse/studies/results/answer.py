@@ -81,7 +81,7 @@ def verification_text(tokens: int, ratio_to_decode: float) -> str:
         tokens: New tokens of the user that the pass processes.
         ratio_to_decode: Time of the pass, divided by the time of a pass over a single token.
     """
-    return f"a pass over {tokens} new tokens of a user, {ratio_to_decode:.3g} times that over one"
+    return f"a pass over {tokens} new tokens of a user: {ratio_to_decode:.3g} times the time for one token"
 
 
 def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:

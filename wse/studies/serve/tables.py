@@ -56,7 +56,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         busy += f"; the busiest stage works {percent(use.slowest_stage)} of the time"
     if use.prefill_busy is not None:
         busy += f"; the machine for prompts works {percent(use.prefill_busy)} of the time"
-    prefix_note = "" if served_result.prefix_cache is None else ", kept prefixes included"
+    prefix_note = "" if served_result.prefix_cache is None else ", including kept prefixes"
     room = use.most_users  # of the shortest requests, so the mean may need more
     if served_result.prefix_cache is None:
         room = min(room, result.replicas * result.machine.kv_capacity_users)
@@ -94,7 +94,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             )
         )
     if served_result.tokens_per_pass is not None:
-        rows.insert(1, ("drafts", f"a pass brings a user {served_result.tokens_per_pass:.2f} tokens on average"))
+        rows.insert(1, ("drafts", f"{served_result.tokens_per_pass:.2f} tokens per user and pass on average"))
     goodput = served_result.goodput
     if goodput is not None:
         promised = [
@@ -124,7 +124,7 @@ def machine_table(result: ServeResult) -> Table:
     lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     if requests.too_long or requests.without_answer:
-        rows.append(("left out", _left_out_text(requests)))
+        rows.append(("not served", _left_out_text(requests)))
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
             cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
@@ -154,7 +154,7 @@ def machine_table(result: ServeResult) -> Table:
     kv = result.kv_transfer
     if kv is not None:
         link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
-        text = f"move at {in_bytes(kv.bytes_per_token)} a token over {link}: {seconds(kv.prompt_s)} a mean prompt"
+        text = f"{in_bytes(kv.bytes_per_token)} per token move over {link}: {seconds(kv.prompt_s)} for a mean prompt"
         rows.append(("caches", text))
     rows += [(f"KV tier {tier.name}", _tier_text(tier)) for tier in result.kv_tiers or ()]
     if result.drafts is not None:
@@ -211,7 +211,8 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
     if not drafts.draft_tokens:
         return f"none, because {source}, {basis}, would not increase the speed"
     times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
-    return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {drafts.tokens_per_pass:.2f} a pass; {times}"
+    per_pass = f"{drafts.tokens_per_pass:.2f} tokens per pass"
+    return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {per_pass}; {times}"
 
 
 def _price_text(price: AmountResult) -> str:

@@ -199,7 +199,7 @@ def _cost_text(plan: DraftPlanResult) -> str:
     assert plan.usd_per_million_tokens is not None
     value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
     cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
-    draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
+    draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft model included" if plan.wafers else ""
     users = f"{plural(plan.users, 'user')}, TTFT {seconds(plan.ttft_s)}"
     return f"{cost} USD per million tokens with drafts, for {users}{draft_wafers}"
 
