@@ -179,7 +179,7 @@ def _speed_table(result: RunResult) -> Table:
         columns=tuple(number(key, formatter=str) for key in keys),
         rows=[dict(zip(keys, row, strict=True)) for row in rows],
         title="Speed of the emulated wafer",
-        note="TTFT and prefill tokens/s: including the first token's transfer to the host",
+        note="TTFT and prefill rate: with transfer to the host",
     )
 
 

@@ -69,7 +69,7 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
     text = f"One user is {_change_text(change)} in the second run, {rate(speed(second))} after {rate(speed(first))}"
     first_clock_hz, second_clock_hz = (_cycles(row) / (row.tpot_s or 1.0) for row in (first, second))
     if not math.isclose(first_clock_hz, second_clock_hz, rel_tol=NO_CHANGE):
-        text += f", at {hertz(second_clock_hz)} in place of {hertz(first_clock_hz)}"
+        text += f", at {hertz(second_clock_hz)} instead of {hertz(first_clock_hz)}"
     reason = _reason(first, second, slower=_cycles(second) > _cycles(first))
     return f"{text}{reason and f'; {reason}'}."
 

@@ -156,7 +156,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         shape = f"tree of {plan.tree.nodes}, {plan.tree.depth} deep"
         tree = {"draft": shape, "yield": f"{plan.tree.tokens_per_pass:.2f}", "gain": f"{plan.tree.speed_up:.2f} x"}
         rows.append({"drafting": "", "pass": "", **tree})
-    titles = {"yield": "tokens a pass", "drafting": "drafting", "pass": "checking", "gain": "faster"}
+    titles = {"yield": "tokens/pass", "drafting": "drafting", "pass": "verifying", "gain": "speed-up"}
     columns = [
         Column(key="draft", title="draft"),
         *(number(key, title, formatter=str) for key, title in titles.items()),
