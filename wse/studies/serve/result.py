@@ -270,6 +270,8 @@ class ServeResult(Result):
         is_continuous = self.inputs["batching"] == CONTINUOUS
         if self.served is None or not self.load.offered or not is_pipeline or not is_continuous:
             return ""
+        if self.served.prefix_cache is not None:  # prompts share blocks, so the room differs between requests
+            return ""
         use, room = self.served.use, self.replicas * self.machine.kv_capacity_users
         stage_share = use.slowest_stage / self.load.offered
         if use.most_users < room or stage_share >= SATURATED_STAGE:
