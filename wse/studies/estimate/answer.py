@@ -69,7 +69,9 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 def _layout_sentence(result: EstimateResult) -> str:
     """Return a sentence that describes the layout and the objective for which it was chosen."""
-    stages = f"Layout: {printable(result.system.mapping)}, {plural(len(result.system.stages), 'stage')}"
+    stages = (
+        f"Layout: mapping {printable(result.system.mapping)}, {plural(len(result.system.stages), 'pipeline stage')}"
+    )
     if result.search is None:
         return f"{stages}."
     objective, serving = str(result.inputs["objective"]), result.serving

@@ -216,4 +216,4 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
 
 
 def _price_text(price: AmountResult) -> str:
-    return ranged(price.value, *price.range, "{:,g}".format)
+    return ranged(price.value, *price.range, three_figures)
