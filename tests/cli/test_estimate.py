@@ -106,10 +106,14 @@ def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse
 @pytest.mark.parametrize(
     ("options", "lengths", "says"),
     [
-        ([], (20, 20), "20 tokens of prompt and 20 tokens generated in place of 1,024: 40 in all are what tiny was"),
-        (["--prompt-len", "9"], (9, 31), "31 tokens generated in place of 1,024"),
-        (["--new-tokens", "39"], (1, 39), "1 token of prompt in place of 1,024"),
-        (["--context", "30"], (15, 15), "30 in all are --context 30"),
+        (
+            [],
+            (20, 20),
+            "20 tokens of prompt and 20 tokens generated instead of 1,024, for a total of the 40 tokens that tiny",
+        ),
+        (["--prompt-len", "9"], (9, 31), "31 tokens generated instead of 1,024"),
+        (["--new-tokens", "39"], (1, 39), "1 token of prompt instead of 1,024"),
+        (["--context", "30"], (15, 15), "of the 30 tokens of --context 30"),
     ],
     ids=str,
 )

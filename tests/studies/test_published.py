@@ -10,7 +10,9 @@ import wse
 from tests.models.helpers import write_config
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
+from wse.reports.intervals import RangeResult
 from wse.studies.options.option import replace_options
+from wse.studies.results.answer import outside_sentence
 from wse.studies.results.published import (
     EstimatedSpeed,
     published_speeds,
@@ -37,6 +39,15 @@ def test_the_fastest_of_each_kind_of_drafts_is_shown(spec: ModelSpec) -> None:
     assert speeds_of(spec, ON_WAFERS) == [(s, word, pytest.approx(900 / s)) for word, s in published.items()]
     drafted = replace(ON_WAFERS, drafted_tokens_per_s_per_user=1074.0)
     assert [ratio for _, _, ratio in speeds_of(spec, drafted)] == pytest.approx([2.0, 0.5, 1074 / 2314])
+
+
+def test_a_published_speed_outside_the_interval_is_named(spec: ModelSpec) -> None:
+    speeds = published_speeds(spec, ON_WAFERS)
+    for low, high, side in ((460, 1800, "below"), (200, 440, "above"), (440, 1800, "")):
+        interval = RangeResult(value=900.0, low=low, high=high, samples=8)
+        expected = f"450 tokens/s is {side} the interval of the estimate." if side else ""
+        assert outside_sentence(speeds, interval, users=1) == expected
+        assert outside_sentence(speeds, interval, users=2) == ""
 
 
 def test_speeds_that_do_not_say_whether_they_draft_are_shown() -> None:
@@ -91,7 +102,7 @@ def test_an_estimate_on_gpus_has_the_speeds_of_its_gpus_and_users() -> None:
         for s in result.published
     )
     titles = [table.title for table in result.tables()]
-    assert titles[titles.index("Answer") + 1] == "Published speeds beside the estimate"
+    assert titles[titles.index("Results") + 1] == "Published speeds and the estimate"
 
 
 def test_a_model_that_nobody_published_has_none(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def with_interval(value: str, unit: str, interval: RangeResult | None, text: Cal
 
 
 def sampled_text(ranges: Mapping[str, RangeResult] | None) -> str:
-    """Return a note that explains the intervals of an output, such as ``90 %: of 256 samples ...``.
+    """Return a note that explains the intervals of an output, such as ``90 %: interval over 256 samples ...``.
 
     Args:
         ranges: The intervals, all of which are computed from the same number of samples. None or
@@ -87,7 +87,7 @@ def sampled_text(ranges: Mapping[str, RangeResult] | None) -> str:
     if not ranges:
         return ""
     samples = next(iter(ranges.values())).samples
-    return f"{percent_text(CONFIDENCE)}: of {samples:,} samples of all uncertain inputs"
+    return f"{percent_text(CONFIDENCE)}: interval over {samples:,} samples of the uncertain inputs"
 
 
 def percent_text(fraction: float) -> str:

@@ -108,7 +108,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         Column(key="meaning"),
     )
     absent_causes = [cause for cause, cycles in by.items() if not cycles]
-    footer = [("0 cycles", ", ".join(absent_causes))] if absent_causes else []
+    footer = [("others", f"{', '.join(absent_causes)}: 0 cycles")] if absent_causes else []
     return Table(columns=columns, rows=rows, title="Decode cycles by cause", footer=footer)
 
 
@@ -151,6 +151,11 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
 def setting_texts(values: Mapping[str, float]) -> list[str]:
     """Return an option such as ``--set wafer.clock_hz=1.1e+09`` for each changed number."""
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
+
+
+def tokens_text(prompt_tokens: int, generated_tokens: int) -> str:
+    """Return the numbers of tokens of a run, such as ``prompt: 12, generated: 152``."""
+    return f"prompt: {count(prompt_tokens)}, generated: {count(generated_tokens)}"
 
 
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:

@@ -106,7 +106,7 @@ def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, 
         columns: Columns that are shown.
     """
     titles = [column.title for column in _filled_columns(table) if column.title and column not in columns]
-    return [("left out", f"columns {', '.join(titles)}: too wide for this output; --json has them")] if titles else []
+    return [("omitted", f"for width: columns {', '.join(titles)} (--json has them)")] if titles else []
 
 
 def _is_marked(column: Column, table: Table) -> bool:

@@ -17,7 +17,7 @@ On a given number of machines, the last two are equivalent.
 
 
 PURPOSES: Final = {
-    LATENCY: "the lowest latency",
+    LATENCY: "the lowest latency of a whole request",
     THROUGHPUT: "the highest throughput",
     COST: "the lowest cost per token",
 }

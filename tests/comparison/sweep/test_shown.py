@@ -89,7 +89,7 @@ def test_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
     assert "5 more settings" in " ".join(printed.split())
     assert "…" not in printed
     heading = next(line for line in printed.splitlines() if "batch" in line)
-    assert ("type" in heading) == (width > 40) == ("left out" not in printed)
+    assert ("type" in heading) == (width > 40) == ("omitted" not in printed)
 
 
 def test_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:

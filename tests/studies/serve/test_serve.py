@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ def test_the_default_load_is_seven_tenths_of_the_capacity() -> None:
     assert result.served.little.in_system == pytest.approx(result.served.little.by_law)
 
 
+def test_a_verdict_states_when_room_for_kv_caches_limits_the_capacity() -> None:
+    result = wse.serve_sim(**STORY | {"requests": 50})
+    machine, served = replace(result.machine, stages=2, kv_capacity_users=5), result.served
+    for busy, slots, limited in ((0.35, 5, True), (0.65, 5, False), (0.35, 4, False)):
+        use = replace(served.use, slowest_stage=busy, most_users=slots)
+        verdict = replace(result, machine=machine, served=replace(served, use=use)).verdict
+        assert ("Room for 5 KV caches limits the capacity" in verdict and "about 50 %" in verdict) == limited
+
+
 @pytest.mark.parametrize(("load", "replicas"), [(1.01, 2), (1.8, 2), (1.81, 3), (9.0, 10)])
 def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(load: float, replicas: int) -> None:
     result = wse.serve_sim(**STORY | {"requests": 50}, load=load)
@@ -49,7 +59,7 @@ def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(
     assert result.served is None
     assert "Overloaded" in result.verdict
     assert rate / replicas <= 0.9 * capacity * (1 + 1e-9) < rate / (replicas - 1)
-    in_all = f"--replicas {replicas}` ({replicas} wafers wse3 in all) instead of --load, for a load of at most 0.9."
+    in_all = f"--replicas {replicas}` ({replicas} wse3 wafers in total) instead of --load, for a load of at most 0.9."
     assert result.verdict.endswith(in_all)
     replica = wse.serve_sim(**STORY | {"requests": 50}, rate=rate / replicas)
     assert replica.load.stable
@@ -113,7 +123,7 @@ def test_prompts_on_machines_of_their_own_leave_gaps_alone_and_cost_more(service
     own = wse.serve_sim(**service, prefill="own", rate=same.requests.rate_per_s)
     on_gpus = service is GPUS
     assert (same.machine.gpus, same.machine.wafers) == ((1, None) if on_gpus else (None, 1))
-    assert ("1 GPU h100" in same.title) == on_gpus
+    assert ("1 h100 GPU" in same.title) == on_gpus
     assert own.prefill_machine is not None
     assert own.served.gaps.most < same.served.gaps.most
     assert own.served.use.prefill_busy is not None

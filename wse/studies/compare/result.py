@@ -93,9 +93,11 @@ class CompareResult(Result):
         """One line with the model, the wafer, and the prompt and answer lengths."""
         wafer, inputs = self.wafer, self.inputs
         model = f"{printable(self.model.name)} as {self.model.dtype}"
-        machine = with_settings_text(f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs", inputs)
+        machine = with_settings_text(
+            f"{printable(wafer['name'])} wafers of {wafer['rows']}x{wafer['cols']} PEs", inputs
+        )
         batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
-        return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens{batch}"
+        return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens per request{batch}"
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:

@@ -20,11 +20,11 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
-    "1 user": "one pass alone on the machine",
-    "users": "as many as saturate it, or as fit",
-    "USD/Mtok": "with all users",
-    "TTFT": "one prompt alone",
-    "crossing": "fraction of the time of one pass alone",
+    "1 user": "with one request in flight",
+    "users": "the number that saturates the wafers, or the maximum number that fits",
+    "USD/Mtok": "with all these users",
+    "TTFT": "with one request in flight",
+    "crossing": "fraction of a token's time with one request in flight",
 }
 """Short explanations of the columns in the table of best rows."""
 
@@ -56,7 +56,12 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         heading(console, "Options")
         print_text(console, ", ".join(input_texts(result.inputs)))
     elif more_rows := len(result.rows) - len(result.best) - len(impossible_rows):
-        print_text(console, f"{plural(more_rows, 'more row')} with --detail.", style="bright_black")
+        print_more_rows(console, more_rows, best.title)
+
+
+def print_more_rows(console: Console, rows: int, title: str) -> None:
+    """Print how many rows of the table with this title are shown only with ``--detail``."""
+    print_text(console, f'"{title}" has {plural(rows, "more row")} with --detail.', style="bright_black")
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from wse.studies.results.answer import (
     answer_tables,
     limit_sentence,
     machine_text,
+    outside_sentence,
     published_sentence,
     serving_rows,
     speed_sentence,
@@ -35,14 +36,14 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
         detail: Whether to add mesh, prefill and traffic numbers, and a grade for the reliability of
             each number.
     """
-    headline = f"{printable(result.model.name)}, {result.model.dtype}, on {_machine(result)}"
+    headline = f"{printable(result.model.name)} as {result.model.dtype} on {_machine(result)}"
     rows = [*_rows(result), *(_detail_rows(result) if detail else ())]
     return answer_tables(headline, _sentences(result), rows, result.grades if detail else None, result.ranges)
 
 
 def _machine(result: EstimateResult) -> str:
     """Return the phrase that describes the wafers in the headline, with the number of replicas."""
-    wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
+    wafers = plural(result.system.wafers, f"{printable(result.wafer.name)} wafer")
     replicas = 1 if result.serving is None else result.serving.replicas
     return machine_text(wafers, replicas)
 
@@ -55,21 +56,37 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
         yield f"Note: {printable(result.note)}."
     if result.serving is not None:
         yield speed_sentence(result.serving, result.ranges)
-        if result.serving.users > result.serving.replicas:
-            purpose = PURPOSES[str(result.inputs["objective"])]
-            yield f"The layout was chosen for {purpose} with these users (--objective)."
+    yield _layout_sentence(result)
     yield draft_sentence(result.drafts)
     if result.decode is not None:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
-        yield limit_sentence(result.decode.cycles_by, meanings, "a token's cycles")
+        yield limit_sentence(result.decode.cycles_by, meanings, "a token's time")
     yield published_sentence(result.published, result.model.name)
+    if result.serving is not None:
+        interval = (result.ranges or {}).get("serving.tokens_per_s_per_user")
+        yield outside_sentence(result.published, interval, result.serving.users)
+
+
+def _layout_sentence(result: EstimateResult) -> str:
+    """Return a sentence that describes the layout and the objective for which it was chosen."""
+    stages = (
+        f"Layout: mapping {printable(result.system.mapping)}, {plural(len(result.system.stages), 'pipeline stage')}"
+    )
+    if result.search is None:
+        return f"{stages}."
+    objective, serving = str(result.inputs["objective"]), result.serving
+    users = "" if serving is None or serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
+    return f"{stages}, chosen for {PURPOSES[objective]}{users} (--objective {objective})."
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     """Yield the rows of an estimate's main table, such as speed, SRAM and weights."""
     serving, latency, decode = result.serving, result.latency, result.decode
     if serving is not None:
-        cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token with one pass alone"
+        in_flight = "one request" if result.batch == 1 else f"one pass of {plural(result.batch, 'user')}"
+        cycles = (
+            "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token with {in_flight} in flight"
+        )
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
@@ -85,8 +102,10 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     weights = f"{count(result.model.parameters)} parameters; {percent(result.system.padding_fraction)} padding"
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
-        links = plural(len(result.crossing.cuts), "link")
-        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token over {links} between wafers"
+        cuts = result.crossing.cuts
+        return_text = ", including the return path" if any(cut.to_wafer < cut.from_wafer for cut in cuts) else ""
+        pairs = f"{plural(len(cuts), 'pair')} of wafers{return_text}"
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
         wafers = result.cuts.wafers_for_whole_layers
@@ -114,8 +133,9 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     interval = (result.ranges or {}).get("serving.ttft_s")
     if interval is not None:
         low, high = low + interval.low - interval.value, high + interval.high - interval.value
-    text = f"with connection, network and service as assumed ({seconds(low)} to {seconds(high)})"
-    return AnswerRow("TTFT at user", seconds(user.ttft_s + waited_s), text, "latency.user.ttft_s")
+    added_text = seconds(user.ttft_s - result.latency.ttft_s)
+    text = f"({seconds(low)} to {seconds(high)}) with an assumed {added_text} for connection, network and service"
+    return AnswerRow("remote TTFT", seconds(user.ttft_s + waited_s), text, "latency.user.ttft_s")
 
 
 def _detail_rows(result: EstimateResult) -> Iterator[AnswerRow]:

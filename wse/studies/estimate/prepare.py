@@ -94,8 +94,10 @@ class PreparedEstimate(PreparedPlacement):
         if not short_lengths:
             return None
         limit = self.request.context or self.spec.context_limit
-        limit_origin = f"--context {limit}" if self.request.context else f"what {self.spec.name} was made for"
-        return f"{' and '.join(short_lengths)} in place of {LENGTH:,}: {limit:,} in all are {limit_origin}"
+        limit_origin = f"of --context {limit}" if self.request.context else f"that {self.spec.name} supports"
+        return (
+            f"{' and '.join(short_lengths)} instead of {LENGTH:,}, for a total of the {limit:,} tokens {limit_origin}"
+        )
 
 
 def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:

@@ -157,7 +157,7 @@ class EstimateResult(Result):
         """
         tables = wafer_answer_tables(self, detail=detail)
         if self.published is not None:
-            tables.append(published_table(self.published))
+            tables.append(published_table(self.published, 1 if self.serving is None else self.serving.users))
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         if self.decode is not None:

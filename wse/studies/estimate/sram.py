@@ -154,14 +154,16 @@ def sram_tables(
         context: Requested context per user in tokens.
         replicas: Number of identical machines that share the users.
         for_one_user: Whether the layout was chosen for the latency of a single user.
-        detail: Whether to add a table with the SRAM use of one PE of each stage.
+        detail: Whether to add the size of the code, and a table with the SRAM use of one PE of each
+            stage.
         width: Terminal width in characters.
     """
     code = sram.code
     fits = code.research_bytes_per_pe - code.bytes_per_pe <= sram.bytes_per_pe["free"]
     verb = "would fit too" if fits else "would not fit"
-    comparison = f"the {count(code.research_bytes_per_pe)} B of released research kernels {verb}"
-    footer = [("code", f"{count(code.bytes_per_pe)} B without stack and runtime; {comparison}")]
+    comparison = f"the code of released research kernels, {count(code.research_bytes_per_pe)} B, {verb}"
+    text = f"{count(code.bytes_per_pe)} B without stack and runtime; {comparison}"
+    footer = [("code", text)] if detail else []
     if (sequence := sram.sequence) is not None:
         state, cache = f"state of {in_bytes(sequence.state_bytes)} at any context", in_bytes(sequence.kv_bytes)
         per_token = in_bytes(sequence.kv_bytes_per_token)
@@ -199,7 +201,7 @@ def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user:
         title="Sequences whose KV caches fit",
         note=f"by context length, in this layout{replica}{note}",
         footer=(
-            ("blocks", f"A cache occupies blocks of one token per PE row of the limiting stage: {blocks} tokens."),
+            ("blocks", f"allocated in blocks of {blocks} tokens, one per PE row of the stage with the least room"),
         ),
     )
 

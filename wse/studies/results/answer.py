@@ -9,18 +9,20 @@ from wse.reports.intervals import RangeResult, interval_text, sampled_text, with
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
 from wse.studies.results.operating_points import ServingResult
+from wse.studies.results.published import PublishedSpeed, date_text
 
 if TYPE_CHECKING:
     from wse.studies.estimate.grades import GradeResult
-    from wse.studies.results.published import PublishedSpeed
 
 Cause = TypeVar("Cause", bound=str)
 
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 """Legend of the evidence-grade column."""
-DRAFTS: Final = {"no": " without drafts", "yes": " with drafts"}
+DRAFTS: Final = {"no": "without speculative decoding", "yes": "with speculative decoding"}
 """Remark after a published speed, by whether the service uses speculative decoding."""
-NO_STATEMENT: Final = ", drafts not stated"
+PEAK_POWER: Final = "at peak power; the interval also covers lower power"
+"""Remark after an energy that is computed at peak power, if its interval starts below it."""
+NO_STATEMENT: Final = "speculative decoding not stated"
 
 
 class AnswerRow(NamedTuple):
@@ -66,7 +68,7 @@ def answer_tables(
     columns.append(Column(key="note", wraps=True, cell=lambda row: f"{row.interval} {row.note}".strip()))
     note = "; ".join(filter(None, [sampled_text(ranges), "" if grades is None else GRADES]))
     summary = pair_table([("", sentence) for sentence in sentences if sentence], headline)
-    return [summary, Table(columns=tuple(columns), rows=rows, title="Answer", note=note)]
+    return [summary, Table(columns=tuple(columns), rows=rows, title="Results", note=note)]
 
 
 def machine_text(machine: str, replicas: int) -> str:
@@ -81,7 +83,7 @@ def verification_text(tokens: int, ratio_to_decode: float) -> str:
         tokens: New tokens of the user that the pass processes.
         ratio_to_decode: Time of the pass, divided by the time of a pass over a single token.
     """
-    return f"a pass over {tokens} new tokens of a user, {ratio_to_decode:.3g} times that over one"
+    return f"a pass over {tokens} new tokens of a user: {ratio_to_decode:.3g} times the time for one token"
 
 
 def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
@@ -134,10 +136,31 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None, model: str) -> s
     texts = []
     for speed in speeds:
         drafts = DRAFTS.get(speed.drafts or "", NO_STATEMENT)
-        other_model = f"{speed.model}, " if speed.model in other_models and not model_text else ""
-        remark = printable(f"{other_model}{speed.date.replace('n.d.', 'undated')}")
-        texts.append(f"{count(speed.tokens_per_s_per_user)} {unit}{drafts} ({remark})")
-    return f"Published for {plural(users, 'user')}{model_text}: {', '.join(texts)}."
+        other_model = f"{printable(speed.model)}, " if speed.model in other_models and not model_text else ""
+        published = f"{count(speed.tokens_per_s_per_user)} {unit}"
+        texts.append(f"{published} ({other_model}{date_text(speed.date)}, {drafts})")
+    return f"Published for {plural(users, 'user')}{model_text}: {'; '.join(texts)}."
+
+
+def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:
+    """Return a sentence that names a published speed outside the interval of the estimate.
+
+    Only speeds without speculative decoding are considered, because the interval is for an estimate
+    without it. The sentence is empty if they are all within the interval, or if there is none.
+
+    Args:
+        speeds: The published speeds.
+        interval: 90 % interval of the estimated speed per user; None if unknown.
+        users: Concurrent users for which the interval was computed.
+    """
+    if interval is None:
+        return ""
+    for speed in speeds or ():
+        published = speed.tokens_per_s_per_user
+        if speed.drafts == "no" and speed.estimated_users == users and not interval.low <= published <= interval.high:
+            side = "below" if published < interval.low else "above"
+            return f"{count(published)} tokens/s is {side} the interval of the estimate."
+    return ""
 
 
 def serving_rows(
@@ -168,7 +191,7 @@ def serving_rows(
     at = f"at concurrency {serving.users:,}"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, "
     if serving.users > serving.replicas:
-        prompt += "waiting for other users included"
+        prompt += "including the wait for other users"
     else:
         prompt += f"{count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
     yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s", interval("ttft_s", seconds))
@@ -177,10 +200,9 @@ def serving_rows(
     tokens = serving.prompt_tokens + serving.new_tokens
     room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
     yield AnswerRow("concurrency", f"{serving.users:,}", room_note or room)
-    rate = count(serving.tokens_per_s)
-    yield AnswerRow(
-        "throughput", rate, "output tokens/s with prefill time", "decode.tokens_per_s", interval("tokens_per_s", count)
-    )
+    rate = f"{count(serving.tokens_per_s)} tokens/s"
+    note = "output tokens of all users, including prefill time"
+    yield AnswerRow("throughput", rate, note, "decode.tokens_per_s", interval("tokens_per_s", count))
     usd, low, high = (
         serving.usd_per_million_tokens,
         serving.usd_per_million_tokens_low,
@@ -188,25 +210,26 @@ def serving_rows(
     )
     if usd is not None:
         usd_interval = interval("usd_per_million_tokens", three_figures)
-        note = f"per million output tokens {at}{'' if usd_interval else _range(low, high)}"
+        note = f"{'' if usd_interval else _range(low, high)}{at}"
         last = serving.points[-1]
         if last.users > serving.users and last.usd_per_million_tokens is not None:
             note += f"; {three_figures(last.usd_per_million_tokens)} at {last.users:,}"
         if serving.usd_per_hour is not None:
-            note += f"; {three_figures(serving.usd_per_hour)} USD/h"
-        yield AnswerRow("cost", f"{three_figures(usd)} USD", note, "cost.usd_per_million_tokens", usd_interval)
+            note += f"; all machines: {three_figures(serving.usd_per_hour)} USD/h"
+        yield AnswerRow("cost", f"{three_figures(usd)} USD/Mtok", note, "cost.usd_per_million_tokens", usd_interval)
     joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
     if joules is not None:
         joules_interval = interval("joules_per_token", three_figures)
-        peak = "" if joules != high else "; central value: peak power" if joules_interval else " at peak power"
-        note = f"per output token{peak}{'' if joules_interval else _range(low, high)}"
-        yield AnswerRow("energy", f"{three_figures(joules)} J", note, "energy.joules_per_token", joules_interval)
+        note = "" if joules_interval else _range(low, high)
+        note += PEAK_POWER if low != joules == high else ""
+        energy = f"{three_figures(joules)} J/token"
+        yield AnswerRow("energy", energy, note.strip(), "energy.joules_per_token", joules_interval)
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """Format a range of values as " (LOW to HIGH)"; empty if the ends are unknown or equal."""
+    """Format a range of values as "(LOW to HIGH) "; empty if the ends are unknown or equal."""
     text = range_text(low, high, three_figures)
-    return text and f" ({text})"
+    return text and f"({text}) "
 
 
 def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], total_name: str) -> str:
@@ -215,10 +238,12 @@ def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], to
     Args:
         parts: Time or cycles due to each cause, in any unit.
         meanings: Description of each cause.
-        total_name: Description of the total, such as "a token's cycles".
+        total_name: Description of the total in the singular, such as "the time of a token".
     """
     total = sum(parts.values())
     if not total:
         return ""
     largest_cause = max(parts, key=lambda cause: parts[cause])
-    return f"The largest part of {total_name} is {meanings[largest_cause]}: {percent(parts[largest_cause] / total)}."
+    share = parts[largest_cause] / total
+    amount = "Most" if share > 0.5 else "The largest part"
+    return f"{amount} of {total_name} ({percent(share)}) is spent on {meanings[largest_cause]}."

@@ -19,11 +19,12 @@ DEFINITIONS: Final = (
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
     (
         "TPOT",
-        "time per output token after the first, stalls by prefill of others included; tok/s/user is 1 / TPOT",
+        "time per output token after the first, including stalls caused by prefill of other requests",
     ),
+    ("tok/s/user", "1 / TPOT"),
     ("tok/s", "output tokens per second of all users"),
-    ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
-    ("price range", "USD/Mtok at both ends of the range of the machine's price, at this speed"),
+    ("USD/Mtok", "price of all machines per million output tokens, including prefill"),
+    ("price range", "USD/Mtok at the lowest and highest machine price, with this tok/s"),
 )
 """Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
 
@@ -180,7 +181,7 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
         ),
         rows=serving.points,
         title="Operating points",
-        note=f"{tokens} each; {fit}{_saturated_text(serving.points)}",
+        note=f"{tokens} per request; {fit}{_saturated_text(serving.points)}",
         style=lambda row: "bold" if row.users == serving.users else "",
         footer=[*DEFINITIONS, *([("price", printable(price))] if price else [])],
     )
@@ -189,4 +190,4 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
 def _saturated_text(points: Sequence[OperatingPointResult]) -> str:
     """Return a note on the user count beyond which more users only wait, or "" if there is none."""
     first = next((point.users for point in points if point.saturated), None)
-    return "" if first is None else f"; from {first} on more users only wait"
+    return "" if first is None else f"; above {first}, additional users only wait"

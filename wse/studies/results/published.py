@@ -154,29 +154,42 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
     return tuple(estimated.compared_with(point) for point in fastest_points) or None
 
 
-def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
-    """Build the table of published speeds, each with the ratio of the estimate to it."""
+def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> Table:
+    """Build the table of published speeds, each with the ratio of the estimate to it.
+
+    Args:
+        speeds: The published speeds.
+        layout_users: Number of users for which the layout of the estimate was chosen.
+    """
     columns = (
         number("tokens_per_s_per_user", "published"),
         number("ratio", "ratio", cell=lambda row: f"{row.ratio:.2f}"),
         Column(key="estimated_chips", title="estimate for", cell=_estimated_machine, priority=1),
-        Column(key="model", title="model", formatter=printable, priority=3),
         number("chips", "chips", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
-        Column(key="by", title="by", formatter=printable, priority=2),
-        Column(key="date", title="date", formatter=printable),
+        Column(key="date", title="date", formatter=date_text),
     )
-    note = (
-        "tokens/s per user, the fastest without drafts (speculative decoding), with them and unstated; ratio: "
-        "estimate / published; the estimate has drafts only with --draft and if the service may use them; chips: of "
-        "the published machine; an estimate for one user is for the layout "
-        "of all requested users"
-    )
-    speeds_by_address: dict[str, list[str]] = {}
+    estimate = "users and machine of the estimate, which has drafts only with --draft and if the service may use them"
+    if any(speed.estimated_users < layout_users for speed in speeds):
+        estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
+    footer = [
+        ("published", "fastest speed without drafts (speculative decoding), with drafts, and where not stated"),
+        ("ratio", "estimate divided by published speed"),
+        ("estimate for", estimate),
+        ("chips", "wafers or GPUs of the published machine"),
+    ]
+    figures_by_source: dict[str, list[str]] = {}
     for speed in speeds:
-        speeds_by_address.setdefault(_short_address(speed.source), []).append(count(speed.tokens_per_s_per_user))
-    sources = [(f"source of {', '.join(published)}", address) for address, published in speeds_by_address.items()]
-    return Table(columns=columns, rows=speeds, title="Published speeds beside the estimate", note=note, footer=sources)
+        source = f"{printable(speed.model)} ({printable(speed.by)}): {_short_address(speed.source)}"
+        figures_by_source.setdefault(source, []).append(count(speed.tokens_per_s_per_user))
+    footer += [(f"source of {', '.join(figures)}", source) for source, figures in figures_by_source.items()]
+    title = "Published speeds and the estimate"
+    return Table(columns=columns, rows=speeds, title=title, note="tokens/s per user", footer=footer)
+
+
+def date_text(date: str) -> str:
+    """Return the date of a source, or "undated"."""
+    return printable(date.replace("n.d.", "undated"))
 
 
 def _estimated_machine(speed: PublishedSpeed) -> str:

@@ -154,7 +154,8 @@ def capacity_text(sram: SramResult, batch: int) -> str:
         batch: Number of users decoded in one pass.
     """
     tokens = f"at most {count(batch * sram.kv_capacity_tokens)} tokens"
-    return f"KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in all"
+    room = f"a KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in total"
+    return f"room for {room}, free SRAM included"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

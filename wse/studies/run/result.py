@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import causes_table, experts_table
+from wse.reports.shared_tables import causes_table, experts_table, tokens_text
 from wse.reports.table import Table, number, pair_table
 from wse.reports.terminal import WIDEST, console_on, count, in_bytes, plural, printable, printable_text, seconds
 from wse.reports.terminal_table import print_tables
@@ -179,7 +179,7 @@ def _speed_table(result: RunResult) -> Table:
         columns=tuple(number(key, formatter=str) for key in keys),
         rows=[dict(zip(keys, row, strict=True)) for row in rows],
         title="Speed of the emulated wafer",
-        note="TTFT: with the first token's transfer to the host",
+        note="TTFT and prefill rate: with transfer to the host",
     )
 
 
@@ -191,15 +191,15 @@ def _traffic_table(result: RunResult) -> Table:
     fabric, crossing = result.fabric, result.crossing
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
-        ("hops", f"{count(hops)} hops of 32-bit words from PE to PE"),
+        ("word hops", f"{count(hops)} moves of a 32-bit word to the next PE"),
         ("busiest link", f"{count(words)} words"),
-        ("colours", f"{fabric.colours_used} routing channels in the stage that uses the most"),
+        ("colours", f"{fabric.colours_used} routing channels, in the stage that uses the most"),
     ]
     if crossing is not None and result.system.wafers > 1:
         text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
         rows.insert(2, ("between wafers", text))
-    title = "Traffic per generated token" if result.batch == 1 else "Traffic per decode pass, a token of each user"
-    return pair_table(rows, title)
+    note = "per generated token" if result.batch == 1 else "per decode pass, which generates a token of each user"
+    return pair_table(rows, "Traffic and routes", note)
 
 
 def _emulation_table(result: RunResult) -> Table:
@@ -208,8 +208,11 @@ def _emulation_table(result: RunResult) -> Table:
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s
     speed = f"{count(rate)} tokens/s while decoding" if rate else "nothing was left to do"
-    whole_run = f"{plural(tokens, 'token')} in {seconds(emulation.wall_s)} with compilation and prefill"
-    rows = [("speed", f"{speed}; {whole_run}")]
+    rows = [
+        ("speed", speed),
+        ("whole run", f"{seconds(emulation.wall_s)}, including compilation and prefill"),
+        ("tokens", tokens_text(sum(user.prompt_tokens for user in result.users), tokens)),
+    ]
     if emulation.passes_again is not None:
         rows.append(("reused", f"{count(emulation.passes_again)} passes of an earlier run"))
     if result.profile is not None:

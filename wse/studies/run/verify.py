@@ -155,21 +155,21 @@ def verified_table(verified: VerifiedResult) -> Table:
     pass_text = f" over {verified.tokens} tokens, the others over one" if draft else ", each a user's next token"
     rows = [("passes", f"{count(verified.passes)}{pass_text}")]
     if draft is not None and verified.accepted_per_pass is not None:
-        accepted_text = f"{verified.accepted_per_pass:.2f} of {verified.tokens - 1} drafted tokens a pass"
+        accepted_text = f"{verified.accepted_per_pass:.2f} of {verified.tokens - 1} draft tokens per pass"
         rows.append(("accepted", accepted_text))
         percentages = " ".join(
             "-" if probability is None else f"{100 * probability:.0f}%" for probability in draft.acceptance
         )
         rows.append(("by position", f"{percentages}, where all before were accepted"))
     if verified.cycles_per_pass is not None:
-        rows.append(("a pass", f"{count(verified.cycles_per_pass)} cycles"))
+        rows.append(("verification", f"{count(verified.cycles_per_pass)} cycles per pass"))
     if draft is not None and verified.passes:
-        rows.append(("a draft", f"{count(draft.cycles / verified.passes)} cycles a pass"))
+        rows.append(("drafting", f"{count(draft.cycles / verified.passes)} cycles per pass"))
     if verified.tokens_per_s is not None:
-        rows.append(("in all", f"{count(verified.tokens_per_s)} tokens/s"))
+        rows.append(("in total", f"{count(verified.tokens_per_s)} tokens/s"))
     if verified.speed_up is not None and verified.plain_tokens_per_s is not None:
-        plain = f"{count(verified.plain_tokens_per_s)} tokens/s, so drafts make it {verified.speed_up:.2f} x as fast"
-        rows.append(("without", plain))
+        plain = f"{count(verified.plain_tokens_per_s)} tokens/s; drafts make it {verified.speed_up:.2f} times as fast"
+        rows.append(("without drafts", plain))
     if draft is None:
         return pair_table(rows, "Generation", "users round-robin")
     source_text = "looked up in the text so far" if draft.name == NGRAM else printable(f"of {draft.name}")

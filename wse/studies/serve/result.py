@@ -21,7 +21,7 @@ from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.machines.kv_tiers import KvTierResult
 from wse.studies.serve.machines.kv_transfer import KvTransferResult
 from wse.studies.serve.machines.machine import MachineResult
-from wse.studies.serve.options import CONTINUOUS
+from wse.studies.serve.options import CONTINUOUS, LOAD
 from wse.studies.serve.tables import machine_table, served_table, waits_table
 
 
@@ -58,6 +58,11 @@ class RequestsResult(Result):
     ] = None
 
 
+PREDICTION_INTERVALS: Final = (
+    "The intervals in brackets are for the uncertainty of the prediction; they are not percentiles of the requests."
+)
+SATURATED_STAGE: Final = 0.9
+"""Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
 STABLE_LOAD: Final = 0.9
 """Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 
@@ -208,9 +213,8 @@ class ServeResult(Result):
     @property
     def title(self) -> str:
         """One-line description of the model and the machine."""
-        machine = with_settings_text(
-            f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}", self.inputs
-        )
+        layout = self.machine.stack or f"{self.machine.mapping} for {self.inputs['objective']}"
+        machine = with_settings_text(f"{self.machine.systems}, {layout}", self.inputs)
         prefill_result = self.prefill_machine
         machine = machine_text(machine, self.replicas)
         prompts = "" if prefill_result is None else f", prompts on {prefill_result.systems}"
@@ -223,7 +227,7 @@ class ServeResult(Result):
         load, rate = self.load, self.requests.rate_per_s
         capacity = f"{count(load.capacity_requests_per_s)} requests/s"
         if rate is None or load.offered is None:
-            come = f"All requests come at once; {capacity} can be served."
+            come = f"All requests arrive at once; {capacity} can be served."
         elif self.requests.in_flight is not None:
             users = plural(self.requests.in_flight, "user")
             sends = "sends" if self.requests.in_flight == 1 else "send"
@@ -232,11 +236,13 @@ class ServeResult(Result):
             come = f"{users} {sends} {count(rate)} requests/s, each the next one {pause}."
         elif not load.stable:
             come = (
-                f"Overloaded: {count(rate)} requests/s come and {capacity} can be served (load {load.offered:.2f}), so "
-                f"the queue grows as long as they come. {self._remedy(rate)}"
+                f"Overloaded: {count(rate)} requests/s arrive and {capacity} can be served (load {load.offered:.2f}), "
+                f"so the queue grows as long as they arrive. {self._remedy(rate)}"
             )
         else:
-            come = f"Stable: {count(rate)} requests/s offered, {percent(load.offered)} of the capacity of {capacity}"
+            option = f" (--load, by default {LOAD:g})" if "load" in self.inputs else ""
+            share = f"{percent(load.offered)}{option}"
+            come = f"Stable: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}"
             if load.overloaded_share:
                 come += (
                     f"; in {percent_text(load.overloaded_share)} of the samples, the machine is slower and overloaded"
@@ -244,13 +250,35 @@ class ServeResult(Result):
             come += "."
         if self.served is None:
             return come
+        come += self._limit()
         waits, pace = self.served.all, ""
         if waits.tpot is not None:
             interval = self._interval("served.all.tpot.p50")
             speed_interval = None if interval is None else interval.reciprocal()
-            pace = f" and then {with_interval(count(1 / waits.tpot.p50), ' tokens/s', speed_interval, count)}"
+            speed = with_interval(count(1 / waits.tpot.p50), " tokens/s", speed_interval, count)
+            pace = f", the median speed per user {speed}"
         ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
-        return f"{come} The median request gets its first token after {ttft}{pace}."
+        medians = f"{come} The median TTFT is {ttft}{pace}."
+        return f"{medians} {PREDICTION_INTERVALS}" if self.ranges else medians
+
+    def _limit(self) -> str:
+        """Return a sentence that states that KV-cache room limits the capacity, or "" otherwise.
+
+        The room is the limit if the busiest stage would have spare time even at full load.
+        """
+        is_pipeline = self.machine.stages > 1 and self.prefill_machine is None
+        is_continuous = self.inputs["batching"] == CONTINUOUS
+        if self.served is None or not self.load.offered or not is_pipeline or not is_continuous:
+            return ""
+        if self.served.prefix_cache is not None:  # prompts share blocks, so the room differs between requests
+            return ""
+        use, room = self.served.use, self.replicas * self.machine.kv_capacity_users
+        stage_share = use.slowest_stage / self.load.offered
+        if use.most_users < room or stage_share >= SATURATED_STAGE:
+            return ""
+        share = f"{stage_share:.0%}".replace("%", " %")
+        limit = f"Room for {plural(room, 'KV cache')} limits the capacity"
+        return f" {limit}: even at a load of 100 %, the busiest stage would work about {share} of the time."
 
     def _interval(self, path: str) -> RangeResult | None:
         """Return the 90 % interval of a figure; None if it is unknown.
@@ -276,7 +304,7 @@ class ServeResult(Result):
             replicas = self.load.replicas_needed or 1
             machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
             rate_text = f"--rate {rate:g} " if is_drawn else ""
-            remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in all)")
+            remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in total)")
         other_options = ("--load", "--users", "--time-scale")
         given_options = [name for name in other_options if name[2:].replace("-", "_") in self.inputs]
         other_option = f" instead of {given_options[0]}" if given_options else ""
@@ -291,5 +319,5 @@ class ServeResult(Result):
         """
         tables = [pair_table([("", self.verdict)], self.title)]
         if self.served is not None:
-            tables += [waits_table(self.served, self.ranges), served_table(self, self.served)]
+            tables += [waits_table(self.served), served_table(self, self.served)]
         return (*tables, machine_table(self))

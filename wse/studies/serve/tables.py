@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from wse.reports.intervals import RangeResult, sampled_text, with_interval
+from wse.reports.intervals import sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds, three_figures
+from wse.serving.goal import LATENCY, PURPOSES
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
+from wse.studies.results.answer import PEAK_POWER
 from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.options import STATIC
 
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
     from wse.studies.serve.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 
-def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] | None = None) -> Table:
+def waits_table(served_result: ServedResult) -> Table:
     """Build the table of latencies: queueing delay, TTFT, TPOT, and inter-token latency.
 
     Each request tier has additional rows.
 
     Args:
         served_result: Statistics of the served requests.
-        ranges: 90 % intervals of the result's figures. A note states how they were sampled, so
-            that readers do not take them for percentiles. None if there are none.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
@@ -45,29 +44,29 @@ def waits_table(served_result: ServedResult, ranges: Mapping[str, RangeResult] |
         number("most", "max", seconds),
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
-    note = "; ".join(filter(None, [plural(all_waits.requests, "request"), sampled_text(ranges)]))
+    note = f"of {plural(all_waits.requests, 'request')}"
     return Table(columns=tuple(columns), rows=cells, title="Latency", note=note)
 
 
 def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Build the table of throughput, goodput, machine utilisation, energy and cost."""
     use = served_result.use
-    busy = f"at least one pass in flight {percent(use.busy)} of these {seconds(served_result.makespan_s)}"
+    busy = f"a pass is in flight {percent(use.busy)} of the time"
     if result.machine.stages > 1:
-        busy += f", slowest stage {percent(use.slowest_stage)}"
+        busy += f"; the busiest stage works {percent(use.slowest_stage)} of the time"
     if use.prefill_busy is not None:
-        busy += f", machine for prompts {percent(use.prefill_busy)}"
-    prefix_note = "" if served_result.prefix_cache is None else ", kept prefixes included"
+        busy += f"; the machine for prompts works {percent(use.prefill_busy)} of the time"
+    prefix_note = "" if served_result.prefix_cache is None else ", including kept prefixes"
     room = use.most_users  # of the shortest requests, so the mean may need more
     if served_result.prefix_cache is None:
         room = min(room, result.replicas * result.machine.kv_capacity_users)
     ranges = result.ranges or {}
     throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
+    span = f"over {seconds(served_result.makespan_s)}, from the first arrival to the last token"
+    if "served.tokens_per_s" in ranges and "load" in result.inputs:
+        span += "; interval: at the same load in every sample, so that arrivals increase with the capacity"
     rows = [
-        (
-            "throughput",
-            f"{throughput} over {seconds(served_result.makespan_s)}, from the first arrival to the last token",
-        ),
+        ("throughput", f"{throughput} {span}"),
         ("busy", busy),
         ("decoding", f"{count(use.users)} users on average; there is room for {room:,}"),
         ("KV cache", f"{percent(use.kv)} occupied on average{prefix_note}"),
@@ -79,22 +78,23 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         amount, interval = getattr(served_result, key), ranges.get(f"served.{key}")
         if amount is None:
             continue
-        peak = " at peak power" if name == "energy" and amount.value == amount.range[1] else ""
-        if interval is None:
-            rows.append((name, f"{ranged(amount.value, amount.range[0], amount.range[1], three_figures)} {unit}{peak}"))
-        else:
-            text = with_interval(three_figures(amount.value), f" {unit}{peak}", interval, three_figures)
-            rows.append((name, f"{text}{peak and ', lower power included'}"))
+        text = (
+            ranged(amount.value, amount.range[0], amount.range[1], three_figures, f" {unit}")
+            if interval is None
+            else with_interval(three_figures(amount.value), f" {unit}", interval, three_figures)
+        )
+        is_peak = name == "energy" and amount.range[0] < amount.value == amount.range[1]
+        rows.append((name, f"{text}{', ' + PEAK_POWER if is_peak else ''}"))
     if served_result.usd_per_hour is not None:
         rows.append(
             (
                 "price",
-                f"{_price_text(served_result.usd_per_hour)} USD/h in all: "
+                f"{_price_text(served_result.usd_per_hour)} USD/h in total: "
                 f"{printable(served_result.usd_per_hour.source)}",
             )
         )
     if served_result.tokens_per_pass is not None:
-        rows.insert(1, ("drafts", f"a pass brings a user {served_result.tokens_per_pass:.2f} tokens on average"))
+        rows.insert(1, ("drafts", f"{served_result.tokens_per_pass:.2f} tokens per user and pass on average"))
     goodput = served_result.goodput
     if goodput is not None:
         promised = [
@@ -111,7 +111,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
         )
         rows += [("prefixes", f"{found}: {saved_text}"), *_origin_rows(prefixes)]
-    return pair_table(rows, "Machine use and cost")
+    return pair_table(rows, "Machine use and cost", sampled_text(ranges))
 
 
 def machine_table(result: ServeResult) -> Table:
@@ -124,7 +124,7 @@ def machine_table(result: ServeResult) -> Table:
     lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     if requests.too_long or requests.without_answer:
-        rows.append(("left out", _left_out_text(requests)))
+        rows.append(("not served", _left_out_text(requests)))
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
             cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
@@ -137,20 +137,24 @@ def machine_table(result: ServeResult) -> Table:
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users each"
-            contexts = f"{len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,} (interpolated)"
+            contexts = (
+                f"{len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,} tokens (interpolated)"
+            )
             chunks = f"prefill chunks of {plural(machine.chunk_tokens, 'token')}"
-            rows.append(("", f"timed: decode passes of {users} at {contexts}, {chunks}"))
+            rows.append(("timed", f"decode passes of {users} at {contexts}; {chunks}"))
     if "objective" in result.inputs:
         user_count = None if requests.think_s is not None else result.inputs.get("users")
-        purpose = "(--objective)" if user_count is None else f"of {plural(user_count, 'user')} (--objective, --users)"
-        rows.append(("layout", f"chosen for {result.inputs['objective']} {purpose}"))
+        objective = result.inputs["objective"]
+        users = "" if user_count is None else f" of {plural(user_count, 'user')} (--users)"
+        remark = "" if objective == LATENCY else f"; `wse estimate` chooses for {LATENCY} by default"
+        rows.append(("layout", f"chosen for {PURPOSES[objective]}{users} (--objective {objective}){remark}"))
     if result.inputs["batching"] == STATIC:
         users = plural(result.inputs["max_users"], "user")
         rows.append(("batches", f"static: at most {users} start together, and none can join until the last one ends"))
     kv = result.kv_transfer
     if kv is not None:
         link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
-        text = f"move at {in_bytes(kv.bytes_per_token)} a token over {link}: {seconds(kv.prompt_s)} a mean prompt"
+        text = f"{in_bytes(kv.bytes_per_token)} per token move over {link}: {seconds(kv.prompt_s)} for a mean prompt"
         rows.append(("caches", text))
     rows += [(f"KV tier {tier.name}", _tier_text(tier)) for tier in result.kv_tiers or ()]
     if result.drafts is not None:
@@ -207,8 +211,9 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
     if not drafts.draft_tokens:
         return f"none, because {source}, {basis}, would not increase the speed"
     times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
-    return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {drafts.tokens_per_pass:.2f} a pass; {times}"
+    per_pass = f"{drafts.tokens_per_pass:.2f} tokens per pass"
+    return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {per_pass}; {times}"
 
 
 def _price_text(price: AmountResult) -> str:
-    return ranged(price.value, *price.range, "{:,g}".format)
+    return ranged(price.value, *price.range, three_figures)

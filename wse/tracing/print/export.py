@@ -32,7 +32,7 @@ def print_export(report: ExportResult, stream: TextIO) -> None:
         range_hint = (
             "FROM-TO shows others" if first is None else f"{max(0, first - 9)}-{first} shows the end of the prompt"
         )
-        rows.append(("left out", f"{passes}, prompts first: more than a viewer takes; --tokens {range_hint}"))
+        rows.append(("omitted", f"{passes}, prompts first: more than a viewer takes; --tokens {range_hint}"))
     if report.to in _OPEN:
         rows.append(("open in", _OPEN[report.to]))
     lines(console, rows)

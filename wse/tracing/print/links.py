@@ -65,7 +65,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
             *([number("count", "links", priority=1)] if folded else []),
             Column(key="bar", cell=lambda link: bar(link.words / max_words, width, "hops"), priority=3),
             number("words", "words"),
-            Column(key="layers", title="of", cell=_layers, wraps=True, priority=2),
+            Column(key="layers", title="sent by", cell=_layers, wraps=True, priority=2),
         ),
         rows=links,
     )
@@ -75,8 +75,8 @@ def link_line(link: Link) -> str:
     """Describe a link: place, words, layers, and number of links with the same load."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, other_links = _layers(link), link.count - 1
-    equal_text = f", as on {plural(other_links, 'other link')}" if other_links else ""
-    return f"{place}: {count(link.words)} words{equal_text}{f'; of them {layers}' if layers else ''}"
+    equal_text = f", the same number as on {plural(other_links, 'other link')}" if other_links else ""
+    return f"{place}: {count(link.words)} words{equal_text}{f'; sent by {layers}' if layers else ''}"
 
 
 def _layers(link: Link) -> str:
@@ -96,7 +96,7 @@ def _layers(link: Link) -> str:
 
 
 def _layers_text(layers: _Layers, words: int) -> str:
-    """Return a phrase such as "layers 0–3 25 % each": layers, and each layer's percentage of words.
+    """Return a phrase such as "layers 0–3: 25 % each": layers, and each layer's percentage of words.
 
     Args:
         layers: Layers that send the same number of words over a link.
@@ -104,10 +104,10 @@ def _layers_text(layers: _Layers, words: int) -> str:
     """
     percentage = percent(layers.words / words)
     if layers.first < 0:
-        return f"outside the layers {percentage}"
+        return f"ops outside the layers: {percentage}"
     if layers.first == layers.last:
-        return f"layer {layers.first} {percentage}"
-    return f"{layers_text(((layers.first, layers.last),))} {percentage} each"
+        return f"layer {layers.first}: {percentage}"
+    return f"{layers_text(((layers.first, layers.last),))}: {percentage} each"
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:

@@ -51,14 +51,14 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
     columns = (
         Column(key="phase", title="phase"),
         Column(key="op", title="op", cell=_op, wraps=True, min_width=15),
-        Column(key="name", title="kernel, pattern", cell=_kernel_or_pattern, wraps=True, min_width=12),
+        Column(key="name", title="kernel/pattern", cell=_kernel_or_pattern, wraps=True, min_width=14),
         number("times", "times", priority=spare["times"]),
         number("cycles", "cycles"),
         number("fraction", "share", percent),
         *_order_columns(order),
-        number("words", "words", short_number, priority=spare["words"]),
+        number("words", "words sent", short_number, priority=spare["words"]),
         number("hops", "hops", short_number, priority=spare["hops"]),
-        Column(key="mostly", title="mostly", priority=spare["mostly"]),
+        Column(key="mostly", title="cause", priority=spare["mostly"]),
     )
     return Table(columns=columns, rows=steps, title=title, note=note)
 
@@ -148,9 +148,9 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
     return (
         *columns,
         *ops,
-        Column(key="words", title="words", cell=mean(short_number, "words"), numeric=True, priority=2),
+        Column(key="words", title="words sent", cell=mean(short_number, "words"), numeric=True, priority=2),
         Column(key="hops", title="hops", cell=mean(short_number, "hops"), numeric=True, priority=3),
-        Column(key="mostly", title="mostly"),
+        Column(key="mostly", title="cause"),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.reports.shared_tables import causes_table, experts_table, sram_table, wafer_line
+from wse.reports.shared_tables import causes_table, experts_table, sram_table, tokens_text, wafer_line
 from wse.reports.table import Column, Table, pair_table
 from wse.reports.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
 from wse.reports.terminal_table import print_table
@@ -43,7 +43,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
         ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
         ("mapping", f"{printable(system.mapping)}, {plural(len(system.stages), 'stage')}"),
         *_attention(system.stages),
-        ("tokens", f"{count(view.prompt_tokens)} of the prompt, {count(view.generated_tokens)} generated"),
+        ("tokens", tokens_text(view.prompt_tokens, view.generated_tokens)),
         *_texts(view.users),
         ("written by", f"{printable(view.created_by)}, program digest {printable(view.program_digest[:16])}"),
     ]
@@ -65,9 +65,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
         print_wavelets(console, view.wavelets)
     if view.steps:
         steps = view.steps[:MAX_STEPS]
-        print_table(
-            console, step_table(steps, title="Costliest steps", note="summed over the run; share: of the phase")
-        )
+        print_table(console, step_table(steps, title="Costliest steps", note="summed over the run; share of the phase"))
     lines(console, [("", ""), ("more", "--tree, --steps, --by kind, --links, --pe ROW,COL, --tokens; see --help")])
 
 
@@ -102,11 +100,11 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
         cycles = f"{count(prefill.cycles)} cycles in {plural(prefill.passes, 'chunk')}"
         speeds.append(_PhaseSpeed("prefill", cycles, seconds(prefill.cycles / clock_hz), ""))
     if decode is not None:
-        cycles = f"{count(decode.cycles_per_pass)} cycles a token"
+        cycles = f"{count(decode.cycles_per_pass)} cycles per token"
         rate = f"{count(decode.tokens_per_s or 0.0)} tokens/s"
         speeds.append(_PhaseSpeed("decode", cycles, seconds(decode.cycles_per_pass / clock_hz), rate))
     if verify is not None:
-        cycles = f"{count(verify.cycles_per_pass)} cycles a pass"
+        cycles = f"{count(verify.cycles_per_pass)} cycles per pass"
         speeds.append(_PhaseSpeed("verification", cycles, seconds(verify.cycles_per_pass / clock_hz), ""))
     return speeds
 
@@ -129,7 +127,7 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
     if not total:
         return
     width = 14 if console.width < 90 else 32
-    mean = "of a generated token" if phase == "decode" else "of a mean chunk of the prompt"
+    title = "Decode cycles" if phase == "decode" else "Cycles of a mean prompt chunk"
     columns = (
         Column(key="kind"),
         Column(key="bar", cell=lambda kind: bar(cycle_fraction(kind.cycles, total), width, "compute")),
@@ -137,10 +135,12 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
         Column(key="cycles", cell=lambda kind: count(kind.cycles), numeric=True),
         Column(key="ops", cell=lambda kind: plural(kind.ops, "op")),
     )
-    note = f"cycles {mean}, all layers together"
-    print_table(console, Table(title="Kinds of op", note=note, columns=columns, rows=kinds[:MAX_KINDS]))
+    footer = []
     if len(kinds) > MAX_KINDS:
         other_cycles = sum(kind.cycles for kind in kinds[MAX_KINDS:])
-        other_kinds = plural(len(kinds) - MAX_KINDS, "kind")
         share = percent(cycle_fraction(other_cycles, total))
-        lines(console, [(f"and {other_kinds} more", f"{share}, {count(other_cycles)} cycles")])
+        footer.append(("others", f"{plural(len(kinds) - MAX_KINDS, 'kind')}: {share}, {count(other_cycles)} cycles"))
+    table = Table(
+        title=f"{title} by kind of op", note="of all layers", columns=columns, rows=kinds[:MAX_KINDS], footer=footer
+    )
+    print_table(console, table)

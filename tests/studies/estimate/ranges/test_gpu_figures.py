@@ -37,5 +37,5 @@ def test_one_token_has_no_interval_of_tpot() -> None:
 
 def test_table_says_how_its_intervals_were_computed() -> None:
     result = wse.estimate("llama-3-8b", gpu="h100", prompt_len=100, new_tokens=20)
-    notes = [table.note for table in result.tables() if table.title == "Answer"]
+    notes = [table.note for table in result.tables() if table.title == "Results"]
     assert notes == [sampled_text(result.ranges)] != [""]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TextIO
 
 from wse.reports.table import pair_table
-from wse.reports.terminal import console_on, heading, plural, printable
+from wse.reports.terminal import console_on, heading, printable
 from wse.reports.terminal_table import print_table, print_tables, shown_columns
 from wse.studies.compare.curve.result import CurveResult
-from wse.studies.compare.summary import input_texts, print_text
+from wse.studies.compare.summary import input_texts, print_more_rows, print_text
 from wse.studies.compare.tables import IMPOSSIBLE, notes
 
 
@@ -35,7 +35,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
         print_text(console, ", ".join(input_texts(result.inputs)))
         print_table(console, pair_table(assumption_texts(result), "Assumptions"))
     elif more_rows := sum(not row.best for row in result.rows):
-        print_text(console, f"{plural(more_rows, 'more row')} with --detail.", style="bright_black")
+        print_more_rows(console, more_rows, tables[1].title)
 
 
 def assumption_texts(result: CurveResult) -> list[tuple[str, str]]:

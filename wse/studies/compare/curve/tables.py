@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from wse.reports.result import docs_of
 from wse.reports.table import Column, Table
-from wse.reports.terminal import count, printable, range_text, seconds, three_figures
+from wse.reports.terminal import count, range_text, seconds, three_figures
 from wse.serving.tiers import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.studies.compare.tables import dollars
 from wse.studies.results.operating_points import DEFINITIONS
-from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint
+from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint, date_text
 
 
 def price(number: float) -> str:
@@ -50,7 +50,7 @@ DOLLARS: Final = _column("usd_per_million_tokens", "USD/Mtok", formatter=price, 
 RANGE: Final = _column(
     "usd_per_million_tokens_low",
     "price range",
-    doc="the same at both ends of the price's range",
+    doc="the same at the lowest and highest machine price",
     cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
     numeric=True,
     priority=3,
@@ -140,6 +140,6 @@ def public_table(public: Sequence[PublicPoint]) -> Table:
         Column(key="usd_per_million_tokens", title="USD/Mtok", formatter=price, numeric=True),
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts], priority=1),
         Column(key="by", title="by"),
-        Column(key="date", title="date", formatter=printable),
+        Column(key="date", title="date", formatter=date_text),
     )
     return Table(columns=columns, rows=public, title="Published speeds of services", note="sources with --json")

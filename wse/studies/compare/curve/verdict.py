@@ -123,7 +123,7 @@ def _certainty(
     crossovers = f"{', '.join(other_texts)} and {last_text}" if other_texts else last_text
     places = [f"{winner.text} than on {loser.text}" for winner, loser in (fastest_machines, cheapest_machines)]
     return (
-        f"Of {certainty.samples} samples of prices, constants and model errors, one user is faster on {places[0]} in "
+        f"Of {certainty.samples} samples of the uncertain inputs, one user is faster on {places[0]} in "
         f"{percent_text(certainty.faster)}, and a token is cheaper on {places[1]} in "
         f"{percent_text(certainty.cheaper)}; wafers have the cheaper token {crossovers}."
     )

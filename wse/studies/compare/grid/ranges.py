@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from wse.arrays import F64
-from wse.reports.intervals import CONFIDENCE, percent_text, range_of, share_above
+from wse.reports.intervals import percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
-from wse.studies.compare.grid.verdict import own_link, place
+from wse.studies.compare.grid.verdict import is_or_are, own_link, place
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -121,10 +121,13 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
         rows: Rows of the comparison.
         orders: Results of `orders_of`.
     """
+    if not orders:
+        return ""
+    in_first, *in_others = (percent_text(order.share) for order in orders)
+    shares = [f"In {in_first} of {orders[0].samples} samples of the uncertain inputs", *(f"in {s}" for s in in_others)]
     texts = [
-        f"{place(rows[order.first])} {'is' if rows[order.first].wafers == 1 else 'are'} {_ORDERS[order.figure][0]} "
-        f"than the next best, {place(rows[order.second])}, in {percent_text(order.share)}"
-        for order in orders
+        f"{share}, {place(rows[order.first])} {is_or_are(rows[order.first])} {_ORDERS[order.figure][0]} than the next "
+        f"best, {place(rows[order.second])}"
+        for share, order in zip(shares, orders, strict=True)
     ]
-    samples = f"{orders[0].samples} samples of uncertain constants and prices" if orders else ""
-    return f"Of {samples} ({percent_text(CONFIDENCE)}: their interval), {'; '.join(texts)}." if texts else ""
+    return f"{'; '.join(texts)}."

@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from wse.reports.intervals import interval_text
-from wse.reports.terminal import count, hertz, percent, plural, ranged, rate_and_latency
+from wse.reports.terminal import count, hertz, percent, plural, range_text, ranged, rate_and_latency, seconds
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 CAUSE_WORDS: Final = {
@@ -69,13 +69,9 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
     text = f"One user is {_change_text(change)} in the second run, {rate(speed(second))} after {rate(speed(first))}"
     first_clock_hz, second_clock_hz = (_cycles(row) / (row.tpot_s or 1.0) for row in (first, second))
     if not math.isclose(first_clock_hz, second_clock_hz, rel_tol=NO_CHANGE):
-        text += f", at {hertz(second_clock_hz)} in place of {hertz(first_clock_hz)}"
-        longer = _cycles(second) / (_cycles(first) or 1.0) - 1
-        if abs(longer) < NO_CHANGE:
-            return f"{text}."
-        text += f"; a token takes {percent(abs(longer))} {'more' if longer > 0 else 'fewer'} cycles"
-        return f"{text}{_reason(first, second, slower=longer > 0)}."
-    return f"{text}{_reason(first, second, slower=change < 0)}."
+        text += f", at {hertz(second_clock_hz)} instead of {hertz(first_clock_hz)}"
+    reason = _reason(first, second, slower=_cycles(second) > _cycles(first))
+    return f"{text}{reason and f'; {reason}'}."
 
 
 def _cycles(row: ComparisonRow) -> float:
@@ -94,7 +90,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     ranges = user.ranges or {}
     interval = interval_text(ranges.get("tokens_per_s_per_user"), count)
     user_rate = f"{rate(speed(user))} {interval}".rstrip()
-    first = f"{_counts_text(counts)} user is fastest on {place(user)} with {user_rate}"
+    first = f"{_counts_text(counts)}{place(user)} {is_or_are(user)} fastest for one user: {user_rate}"
     cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
     cost, low, high = (
         number or 0.0
@@ -104,28 +100,29 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
             cheapest.usd_per_million_tokens_high,
         )
     )
-    unit = " USD per million"
+    unit = " USD per million tokens"
     cost_text = (
         f"{cost:,.2f}{unit} {cost_interval}" if cost_interval else ranged(cost, low, high, "{:,.2f}".format, unit)
     )
     total = f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}"
     by_wafer = "" if cheapest.wafers == 1 else f" ({count((cheapest.tokens_per_s or 0.0) / cheapest.wafers)} per wafer)"
     serves = f"{total}{by_wafer}, {cost_text}"
-    praise = "cheapest at every price of a wafer"
     if cheapest is user:
-        return f"{first}, where tokens are also {praise}: {serves}."
-    return f"{first}. Tokens are {praise} on {place(cheapest)}: {serves}."
+        return f"{first}. Tokens are also cheapest there, whatever a wafer costs: {serves}."
+    return f"{first}. Whatever a wafer costs, tokens are cheapest on {place(cheapest)}: {serves}."
 
 
 def _counts_text(counts: Sequence[int]) -> str:
-    """Return the start of a sentence, such as "Of 1, 2 and 4 wafers compared, one".
-
-    For a single wafer count, it is only "One".
-    """
+    """Return the start of a sentence, such as "Of 1, 2 and 4 wafers, "; empty for a single count."""
     if len(counts) == 1:
-        return "One"
+        return ""
     *other_counts, last = map(str, counts)
-    return f"Of {', '.join(other_counts)} and {last} wafers compared, one"
+    return f"Of {', '.join(other_counts)} and {last} wafers, "
+
+
+def is_or_are(row: ComparisonRow) -> str:
+    """Return the verb that follows the wafers of a row."""
+    return "is" if row.wafers == 1 else "are"
 
 
 def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
@@ -140,57 +137,59 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
     """
     base, next_row, *larger_rows = fastest_rows
     change = speed(next_row) / speed(base) - 1
-    text = f"{_capital(plural(next_row.wafers, 'wafer'))} instead of {base.wafers}"
+    text = wafers_text = f"{plural(next_row.wafers, 'wafer')} instead of {base.wafers}"
     if abs(change) < NO_CHANGE:
         text += f" make no difference to one user ({rate(speed(next_row))})"
     else:
         text += f" make one user {_change_text(change)} ({rate(speed(next_row))}{_other_links(base, next_row, rows)})"
-        text += _reason(base, next_row, slower=change < 0)
     if larger_rows:
         last_row = larger_rows[-1]
         change = speed(last_row) / speed(base) - 1
         effect = "make no difference" if abs(change) < NO_CHANGE else f"make it {_change_text(change)}"
         text += f"; {last_row.wafers} {effect}"
-    return f"{text}."
+    reason = _reason(base, next_row, slower=speed(next_row) < speed(base))
+    return f"{text}.{reason and f' With {wafers_text}, {reason}.'}"
 
 
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
-    """Return a clause that explains why a token became slower or faster.
+    """Return a clause with the relative change of a token's cycles and its parts by cause.
 
     It names all causes whose cycles changed noticeably, ordered by their contribution to the
-    change; causes that changed in the opposite direction come last. Changes are stated as
-    percentages of a token's time before the change. The clause is empty if the stated changes add
-    up to a change in the opposite direction.
+    change; causes that changed in the opposite direction come last, followed by the sum of all
+    other causes. All changes are percentages of a token's cycles before the change. The clause is
+    empty if the cycles are unknown or did not change.
 
     Args:
         base: The row before the change.
         next_row: The row after the change.
-        slower: Whether tokens became slower.
+        slower: Whether the cycles became more.
     """
-    if base.cycles_by is None or next_row.cycles_by is None:
+    if base.cycles_by is None or next_row.cycles_by is None or abs(_cycles(next_row) / _cycles(base) - 1) < NO_CHANGE:
         return ""
     total = sum(base.cycles_by.values())
     parts = {cause: (next_row.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
     causes = sorted(parts, key=lambda cause: parts[cause], reverse=slower)
     large_causes = [cause for cause in causes if abs(parts[cause]) >= WORTH_TELLING] or causes[:1]
-    if (sum(parts[cause] for cause in large_causes) > 0) != slower:
-        return ""
     texts = [f"{CAUSE_WORDS[cause]} {_signed_percent(parts[cause])}" for cause in large_causes]
-    return f": of a token's time, {', '.join(texts)}"
+    change, named_change = sum(parts.values()), sum(parts[cause] for cause in large_causes)
+    if abs(change - named_change) >= NO_CHANGE:
+        texts.append(f"other causes {_signed_percent(change - named_change)}")
+    return f"the cycles of a token change by {_signed_percent(change)}: {', '.join(texts)}"
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
     """Return a phrase that states how one user's speed changes with more wafers over other links.
 
-    The text is a range, such as " over links of 150 GB/s and 5 µs; over other links 12.5 % slower
-    to 3.1 % faster". It is empty if there are no other links.
+    The text is a range, such as " over links of 150 GB/s and 5 µs; over links of 8 to 150 GB/s and
+    500 ns to 20 µs, 12.5 % slower to 3.1 % faster". It is empty if there are no other links.
 
     Args:
         base: Row with fewer wafers.
         next_row: Row with more wafers. Its own link is left out.
         rows: All rows of the comparison.
     """
-    links = {row.link for row in rows if row.possible and row.wafers == next_row.wafers} - {next_row.link}
+    other_rows = [row for row in rows if row.possible and row.wafers == next_row.wafers and row.link != next_row.link]
+    links = {row.link for row in other_rows}
     changes = []
     for link in links:
         next_on_link = max(
@@ -203,7 +202,17 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
         return ""
     low, high = _change_text(min(changes)), _change_text(max(changes))
     own_link_text = rate_and_latency(next_row.link_bytes_per_s or 0.0, next_row.link_latency_s, joint=" and ")
-    return f" over links of {own_link_text}; over other links {low}{'' if low == high else f' to {high}'}"
+    rates = sorted((row.link_bytes_per_s or 0.0) / 1e9 for row in other_rows)
+    latencies_s = sorted(row.link_latency_s or 0.0 for row in other_rows)
+    rate_text, latency_text = _span(rates, "{:g}".format), _span(latencies_s, seconds)
+    other_link_text = f"{rate_text} GB/s and {latency_text}"
+    change_text = low if low == high else f"{low} to {high}"
+    return f" over links of {own_link_text}; over links of {other_link_text}, {change_text}"
+
+
+def _span(numbers: Sequence[float], text: Callable[[float], str]) -> str:
+    """Format the smallest and the largest of ascending numbers, or the number if both are equal."""
+    return range_text(numbers[0], numbers[-1], text) or text(numbers[0])
 
 
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
@@ -267,8 +276,3 @@ def _change_text(change: float) -> str:
 def _signed_percent(fraction: float) -> str:
     """Format a fraction as a percentage with its sign, such as "+1.9 %"."""
     return f"{fraction:+.1%}".replace("%", " %").replace("-", "\N{MINUS SIGN}")
-
-
-def _capital(text: str) -> str:
-    """Return a sentence with its first letter capitalised."""
-    return text[:1].upper() + text[1:]

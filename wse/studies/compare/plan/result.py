@@ -165,7 +165,7 @@ class PlanResult(Result):
         return (
             *self._machine_columns(),
             number("max_users", "room", count),
-            number("users_per_pass", "a pass", count),
+            number("users_per_pass", "users/pass", count),
             number("tpot_s", "TPOT", seconds),
             number("tokens_per_s", "tok/s", count),
             number("joules_per_token", "J/token", three_figures),

@@ -103,7 +103,7 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         f"the {BEST[COST]} of them is {_text(high)}."
     )
     text = (
-        f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of prices, constants and model errors, "
+        f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of the uncertain inputs, "
         f"a token is cheaper on {low.machine} than on {high.machine}"
     )
     if cheaper.within_limits is not None:

@@ -156,7 +156,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         shape = f"tree of {plan.tree.nodes}, {plan.tree.depth} deep"
         tree = {"draft": shape, "yield": f"{plan.tree.tokens_per_pass:.2f}", "gain": f"{plan.tree.speed_up:.2f} x"}
         rows.append({"drafting": "", "pass": "", **tree})
-    titles = {"yield": "tokens a pass", "drafting": "drafting", "pass": "checking", "gain": "faster"}
+    titles = {"yield": "tokens/pass", "drafting": "drafting", "pass": "verifying", "gain": "speed-up"}
     columns = [
         Column(key="draft", title="draft"),
         *(number(key, title, formatter=str) for key, title in titles.items()),
@@ -191,7 +191,7 @@ def draft_sentence(plan: DraftPlanResult | None) -> str:
         speed += f", {plan.speed_up:.2f} times as many"
     else:
         speed += f" and all together {count(plan.tokens_per_s)}, a gain of {plan.speed_up:.2f} x"
-    return f"With drafts, each user gets {speed}; the numbers under Answer are without drafts."
+    return f"With drafts, each user gets {speed}; the figures under Results are without drafts."
 
 
 def _cost_text(plan: DraftPlanResult) -> str:
@@ -199,7 +199,7 @@ def _cost_text(plan: DraftPlanResult) -> str:
     assert plan.usd_per_million_tokens is not None
     value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
     cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
-    draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
+    draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft model included" if plan.wafers else ""
     users = f"{plural(plan.users, 'user')}, TTFT {seconds(plan.ttft_s)}"
     return f"{cost} USD per million tokens with drafts, for {users}{draft_wafers}"
 

@@ -13,6 +13,7 @@ from wse.studies.results.answer import (
     answer_tables,
     limit_sentence,
     machine_text,
+    outside_sentence,
     published_sentence,
     serving_rows,
     speed_sentence,
@@ -43,8 +44,8 @@ def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]
         detail: Whether to add a grade for the reliability of each number.
     """
     system, replicas = result.system, result.serving.replicas
-    gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"
-    headline = f"{printable(result.model.name)}, {result.model.dtype}, on {machine_text(gpus, replicas)}"
+    gpus = f"{plural(system.gpus, f'{printable(result.gpu.name)} GPU')} ({printable(system.software)})"
+    headline = f"{printable(result.model.name)} as {result.model.dtype} on {machine_text(gpus, replicas)}"
     grades = result.grades if detail else None
     return answer_tables(headline, _sentences(result), [*_rows(result)], grades, result.ranges)
 
@@ -60,6 +61,8 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
     meanings = {**TERMS, "all_reduces_s": "all-reduces"}
     yield limit_sentence({**parts, "all_reduces_s": all_reduce_s}, meanings, "the time per output token")
     yield published_sentence(result.published, result.model.name)
+    interval, serving = result.ranges.get("serving.tokens_per_s_per_user"), result.serving
+    yield outside_sentence(result.published, interval, serving.users // serving.replicas)
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
@@ -69,7 +72,7 @@ def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
     by_stack = result.memory.kv_capacity_users == result.system.max_sequences
     limit = f"at most {sequences:,} sequences, the limit of {printable(result.system.software)}" if by_stack else ""
     yield from serving_rows(result.serving, bound, limit, result.ranges)
-    cache = f"tokens of KV cache fit on {plural(result.system.gpus, 'GPU')}"
+    cache = f"tokens fit on {plural(result.system.gpus, 'GPU')}"
     yield AnswerRow("KV cache", count(result.memory.kv_capacity_tokens), cache, "memory.kv_capacity_tokens")
     yield AnswerRow("weights", in_bytes(result.model.bytes), f"{count(result.model.parameters)} parameters")
     if result.decode.experts is not None:

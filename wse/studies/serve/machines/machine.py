@@ -46,13 +46,13 @@ class MachineResult(Result):
 
     @property
     def systems(self) -> str:
-        """Number and name of the wafers or GPUs of one replica, such as "2 wafers wse3"."""
+        """Number and name of the wafers or GPUs of one replica, such as "2 wse3 wafers"."""
         return self.systems_of(1)
 
     def systems_of(self, replicas: int) -> str:
         """Return the number and name of the wafers or GPUs of several replicas."""
         count, kind = (self.wafers, "wafer") if self.gpus is None else (self.gpus, "GPU")
-        return f"{plural(replicas * (count or 0), kind)} {printable(self.name)}"
+        return plural(replicas * (count or 0), f"{printable(self.name)} {kind}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
