@@ -159,6 +159,7 @@ def test_errors_are_not_cached_and_traces_always_written(folder: Path, tmp_path:
     assert len(stored_files(folder)) <= 2  # wafers and layouts, but no estimate
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_searches_for_other_selections_of_experts_have_other_keys(tmp_path: Path) -> None:
     experts = {"num_local_experts": 8, "num_experts_per_tok": 2}
