@@ -134,7 +134,7 @@ this project. This page uses the following terms:
 15. **Lives of buffers.** `lives` contains the steps between which a buffer is needed, for one
     schedule of each phase. A buffer without a row there is always needed if its `live_from` is -1.
 
-Some axes always have the same positions, in this order: {{axes}}. The axes `row` and `col` have the
+The labels of some axes are fixed, in this order: {{axes}}. The axes `row` and `col` have the
 lengths of the mesh, and `dim` has length 4.
 
 ## A reader in 20 lines

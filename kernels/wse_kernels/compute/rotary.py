@@ -128,11 +128,11 @@ def _set_cosine_and_sine(place, f32, ctl, frequency, pair, factors, cosines, sin
 
 @helper_function
 def _rotate_pair(act, view, block, out, x, half, cosines, sines):
-    """Rotate a pair of features by an angle, and round the results to activations.
+    """Rotate a pair of features by an angle, and round the results to the activation type.
 
     Args:
-        act, view: SRAM as arrays [block, address, PE of block]: one of the element type of the
-            results, and one of the element type of the features.
+        act, view: SRAM as arrays [block, address, PE of block]. ``act`` has the element type of
+            the results, and ``view`` that of the features.
         block: Index of the block (group of neighbouring PEs).
         out, x: Addresses of the first result and of the first feature.
         half: Distance from the first feature of a pair to the second.

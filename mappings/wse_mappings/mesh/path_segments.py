@@ -177,15 +177,16 @@ class LinkLoads:
     def _add_segments(
         self, direction: int, segments: PathSegments, indices: I64, low: I64, high: I64, words: I64
     ) -> None:
-        """Add words to the links that leave the PEs from ``low`` to ``high`` - 1 in one direction.
+        """Count the words of some segments on the physical links that they use in one direction.
 
         Args:
             direction: NORTH, EAST, SOUTH or WEST.
             segments: All segments.
-            indices: int64 ``[n]``: indices of the segments to add.
-            low, high: int64 ``[n]``: position along each of these segments of the first PE, and of
-                the end, exclusive. It is a row for NORTH and SOUTH, and a column for EAST and WEST.
-            words: int64 ``[links]``: number of words on each logical link.
+            indices: int64 ``[n]``: indices of the segments to count.
+            low, high: int64 ``[n]``: for each of these segments, the first PE whose link it uses,
+                and one past the last. PEs are numbered by row for NORTH and SOUTH, and by column
+                for EAST and WEST.
+            words: int64 ``[links]``: number of words on each logical link; not changed.
         """
         segment_words = words[segments.link[indices]]
         nonzero = np.flatnonzero(segment_words)

@@ -40,10 +40,11 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let softmax maxima be all-reduced in parallel with the exponentials, where possible.
+    """Overlap the all-reduce of the softmax maxima with the computation of the exponentials.
 
-    Each row of PEs first uses the maxima of its own scores, and rescales the results once the
-    common maxima are known. The steps are modified in place. ``setting`` is not used.
+    Each row of PEs computes its exponentials with the maxima of its own scores, while the maxima of
+    all rows are combined. It then rescales the results. Steps for which this is impossible are not
+    changed. The steps are modified in place. ``setting`` is not used.
     """
     steps = block_steps.steps
     for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:

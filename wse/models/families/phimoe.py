@@ -64,9 +64,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
-    """Return the rotary position embeddings, valid up to the original context.
+    """Return the rotary position embedding, valid up to the original context length.
 
-    With LongRoPE, the factor of cosine and sine for contexts of this length is ``short_mscale``.
+    With LongRoPE, cosines and sines are multiplied by ``short_mscale`` up to this context length.
     """
     rope = read_rope(config, head_size, base=UNSTATED_BASE, kinds=SCALINGS, other_keys=MAGNITUDES)
     table = rope_table(config)

@@ -36,7 +36,7 @@ class LineCosts:
 
     @classmethod
     def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
-        """Return the costs of words on a line of PEs, for a wafer type and given software costs.
+        """Return the costs of messages along a line of PEs, given the costs of the software.
 
         Args:
             wafer: Wafer type, which determines the costs of the hardware.
@@ -56,7 +56,7 @@ class LineCosts:
 
     @classmethod
     def for_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Return the costs of words on a line of PEs, for a wafer type and a software profile.
+        """Return the costs of messages along a line of PEs, for a wafer type and a software profile.
 
         Args:
             wafer: Wafer type.

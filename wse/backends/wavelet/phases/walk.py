@@ -139,7 +139,7 @@ class PhaseWalk:
         return pattern >= 0 and self.program.patterns[pattern].overlaps
 
     def _transfer(self, step: int, iteration: int) -> Transfer:
-        """Return the transfer of a step, with the operands of one iteration of its loop."""
+        """Return the transfer that a step makes in one iteration of its loop."""
         return transfer_of(self.program, self.phase, step, self.slots, iteration)
 
     def _compute(self, step: int, iteration: int, idle: I64) -> None:

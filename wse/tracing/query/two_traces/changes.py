@@ -78,7 +78,7 @@ class Change(Result):
 
 
 def read_totals(trace: Trace) -> Totals:
-    """Read the quantities of a run from its trace.
+    """Read the figures of a run that can be compared (`Totals`) from its trace.
 
     Raises:
         TraceError: The trace is damaged.
