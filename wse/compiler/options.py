@@ -106,7 +106,7 @@ class Options:
         experts: Placement of experts: ``distributed`` over all columns of a region, on
             ``dedicated`` columns, on a number of column groups, or ``grouped``, which lets the
             compiler choose a number of groups with little padding. ``auto`` is ``distributed``
-            unless a search finds that the model does not fit that way.
+            unless a search finds that ``grouped`` is faster or that the model does not fit.
         schedule: ``baseline``, ``optimized``, or a comma-separated list of rewrites.
         all_reduce: Name of the pattern for sums over lines that all PEs need; empty for K-trees.
         verify_tokens: Number of new tokens of one user per verification pass, such as draft tokens;

@@ -28,7 +28,7 @@ EXPERT_PLACEMENTS = (DISTRIBUTED, DEDICATED)
 
 A number of groups, in decimal digits, is also a placement. A request may also use GROUPED, which
 lets the compiler choose a number of groups with little padding, and AUTO, which means DISTRIBUTED
-unless a search finds that the model does not fit that way.
+unless a search finds that GROUPED is faster or that the model does not fit.
 """
 
 

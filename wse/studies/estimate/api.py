@@ -85,7 +85,7 @@ def estimate(
         experts (auto|distributed|grouped|dedicated|GROUPS): Store each expert on all columns of a
             region (distributed), on columns of its own (dedicated), or on one of several groups of
             columns: GROUPS of them, or the fewest with little padding (grouped). auto: distributed,
-            or grouped if mapping auto finds no room for distributed.
+            or grouped if mapping auto finds that this is faster or that distributed does not fit.
         place_experts: Divide experts over groups of columns so that the experts that tokens select
             are on different groups, by the selections in a trace of `wse run` or a CSV file with
             the columns token,layer,experts. Default: by index.

@@ -58,7 +58,7 @@ ExpertPlacement = Annotated[
     Option(
         doc="Store each expert on all columns of a region (distributed), on columns of its own (dedicated), or on one "
         "of several groups of columns: GROUPS of them, or the fewest with little padding (grouped). auto: distributed, "
-        "or grouped if --mapping auto finds no room for distributed.",
+        "or grouped if --mapping auto finds that this is faster or that distributed does not fit.",
         panel="Wafer and mapping",
         metavar="auto|distributed|grouped|dedicated|GROUPS",
         known_values=("auto", "distributed", "grouped", "dedicated"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Final
 
@@ -181,13 +180,13 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
         ),
         rows=serving.points,
         title="Operating points",
-        note=f"{tokens} per request; {fit}{_saturated_text(serving.points)}",
+        note=f"{tokens} per request; {fit}{_saturated_text(serving)}",
         style=lambda row: "bold" if row.users == serving.users else "",
         footer=[*DEFINITIONS, *([("price", printable(price))] if price else [])],
     )
 
 
-def _saturated_text(points: Sequence[OperatingPointResult]) -> str:
+def _saturated_text(serving: ServingResult) -> str:
     """Return a note on the user count beyond which more users only wait, or "" if there is none."""
-    first = next((point.users for point in points if point.saturated), None)
-    return "" if first is None else f"; above {first}, additional users only wait"
+    first = next((point.users for point in serving.points if point.saturated), None)
+    return "" if first is None else f"; above {min(first, serving.max_users)}, additional users only wait"

@@ -66,9 +66,9 @@ def check_options(request: ServeRequest) -> None:
     if batches.dispatch not in DISPATCHES:
         raise UnknownName("dispatch", batches.dispatch, DISPATCHES, place="--dispatch")
     _check_replicas(request)
+    _check_tiers(request)
     _check_needs(request)
     _check_prefill(request)
-    _check_tiers(request)
 
 
 def _check_needs(request: ServeRequest) -> None:

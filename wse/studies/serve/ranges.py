@@ -70,7 +70,9 @@ def ranges_of_service(
         ratios = _gpu_ratios(deployment)
         names = gpu_price_and_power(deployment.server.gpu.name)
     elif isinstance(deployment, WaferDeployment) and decode.uncertainty is not None and deployment.max_concurrency:
-        ratios = _wafer_ratios(decode.uncertainty, deployment, in_flight)
+        # Requests that arrive at a given rate wait in a queue, which is added below.
+        in_machine = in_flight if given_load is None else min(in_flight, deployment.max_concurrency)
+        ratios = _wafer_ratios(decode.uncertainty, deployment, in_machine)
         names = PRICE, POWER
     else:
         return None
@@ -114,7 +116,7 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flig
         For each quantity, such as ``ttft_s`` or ``tokens_per_s``, the values in all samples divided
         by the predicted value, float64 ``[SAMPLES]``.
     """
-    users = min(max(1, round(in_flight)), deployment.max_concurrency)
+    users = max(1, round(in_flight))
     point = operating_point(deployment, users)
     speeds = speeds_of(sampled_times(uncertainty, SAMPLES, SEED), deployment, users, 1)
     return {name: sampled / getattr(point, name) for name, sampled in speeds.items()}

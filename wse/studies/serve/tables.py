@@ -57,8 +57,9 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if use.prefill_busy is not None:
         busy += f"; the machine for prompts works {percent(use.prefill_busy)} of the time"
     prefix_note = "" if served_result.prefix_cache is None else ", including kept prefixes"
-    room = use.most_users  # of the shortest requests, so the mean may need more
-    if served_result.prefix_cache is None:
+    # of the shortest requests, so the mean may need more; a shared prefix needs room only once
+    room, is_shared = use.most_users, served_result.prefix_cache is not None
+    if not is_shared:
         room = min(room, result.replicas * result.machine.kv_capacity_users)
     ranges = result.ranges or {}
     throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
@@ -68,7 +69,10 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     rows = [
         ("throughput", f"{throughput} {span}"),
         ("busy", busy),
-        ("decoding", f"{count(use.users)} users on average; there is room for {room:,}"),
+        (
+            "decoding",
+            f"{count(use.users)} users on average; there is room for {room:,}{' with shared prefixes' * is_shared}",
+        ),
         ("KV cache", f"{percent(use.kv)} occupied on average{prefix_note}"),
     ]
     for name, key, unit in (
