@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -24,11 +25,13 @@ import numpy as np
 from wse.cache.store import cache_folder
 from wse.plugins import names_file_object
 
-PACKAGES: Final = ("wse", "wse_mappings")
-"""Packages whose source files and data determine the results of compiling and timing."""
+PACKAGES: Final = ("wse", "wse_mappings", "wse_traces")
+"""Packages whose source files and data determine the results of compiling, timing and reading traces."""
 SUFFIXES: Final = frozenset((".py", ".toml", ".csv", ".json"))
 PLUGIN_GROUPS: Final = "wse."
 """Prefix of the entry point groups with which installed packages extend wse."""
+
+_LOADED_S: Final = time.time()
 
 
 class NotCacheableError(Exception):
@@ -58,19 +61,24 @@ def content_key(kind: str, *inputs: Any) -> str | None:
 
 @cache
 def code_version() -> str | None:
-    """Return a hash of the code of wse; None if it has no files, or if installed packages extend it.
+    """Return a hash of the code of wse, or None if nothing must be cached.
+
+    This is the case if the code has no files, if installed packages extend it, or if a file has
+    changed since the process started to use the cache.
 
     The content of the files is hashed, which takes about 30 ms, because two builds with the same
     version number may differ.
     """
     if any(group.startswith(PLUGIN_GROUPS) for group in entry_points().groups):
         return None
-    versions = f"{sys.version} {np.__version__} {platform.machine()}"
+    versions = f"{sys.version} {np.__version__} {version('h5py')} {platform.machine()}"
     digest = sha256(versions.encode())
     files = list(_source_files())
     if not files:  # imported from an archive
         return None
     for name, path in files:
+        if path.stat().st_mtime > _LOADED_S:  # this process may have imported the file before it changed
+            return None
         digest.update(f"\n{name} ".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

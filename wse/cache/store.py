@@ -34,6 +34,9 @@ LEFT_OVER_S: Final = 3600.0
 CLEANING_DIGIT: Final = "0"
 """Last digit of the keys whose writing also limits the size: one in 16, as it lists the folder."""
 
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+"""Flags that create a file and never follow a link, which matters in a folder that users share."""
+
 _ENTRY: Final = re.compile(r"[0-9a-f]{64}\.entry")
 _TEMPORARY: Final = re.compile(r"[0-9a-f]{64}\.\d+-\d+\.tmp")
 
@@ -126,7 +129,8 @@ def write_entry(key: str, values: Any) -> None:
     temporary = folder / f"{key}.{os.getpid()}-{threading.get_ident()}.tmp"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary.write_bytes(data)
+        with os.fdopen(os.open(temporary, NEW_FILE, 0o600), "wb") as stream:
+            stream.write(data)
         temporary.replace(folder / f"{key}.entry")
     except OSError:  # no space, or a folder that cannot be written
         with suppress(OSError):

@@ -43,6 +43,8 @@ class Goal:
         ttft_s: Upper limit on the time to first token in seconds; None if unlimited.
         tpot_s: Upper limit on the time per output token in seconds; None if unlimited.
         objective: One of `OBJECTIVES`, by which deployments that meet the limits are ranked.
+        users_may_wait: Whether a layout of wafers may be chosen that has room for the KV caches of
+            only some users, if another layout has room for all. The other users wait.
     """
 
     users: int | None = None
@@ -50,6 +52,7 @@ class Goal:
     ttft_s: float | None = None
     tpot_s: float | None = None
     objective: str = LATENCY
+    users_may_wait: bool = True
 
     def replicas_for(self, users_of_one: int) -> int:
         """Return the requested number of replicas, or the minimum number that can serve all users.

@@ -120,3 +120,12 @@ def test_figure_of_one_machine_is_not_held_against_another() -> None:
 def test_more_users_than_caches_have_room_for_are_ruled_out() -> None:
     result = answer(scenario(machines=[GPU], users=[1, 1_000_000]), jobs=1)
     assert result.combinations[1].ruled_out_by is not None
+
+
+@pytest.mark.slow
+def test_layout_of_users_with_drafts_has_room_for_all() -> None:
+    """Without drafts, some of these users would wait on a faster layout; with drafts, they would be refused."""
+    machine = {"wafer": "wse3", "mesh": "40x40", "wafers": 1}
+    draft = {"name": "d", "draft": "0.8,0.7", "draft_model": "story-draft", "draft_place": "host"}
+    result = answer(scenario(machines=[machine], drafts=[draft], users=[72], prompt_len=256, new_tokens=256), jobs=1)
+    assert result.combinations[0].ruled_out_by is None

@@ -319,6 +319,13 @@ def test_auto_takes_the_fewest_replicas_with_a_stable_queue() -> None:
     assert result.load.offered == pytest.approx(2.6 / 3)
 
 
+def test_auto_takes_the_replicas_that_users_with_pauses_keep_busy() -> None:
+    one = wse.serve_sim(**STORY, users=200, think_time=0.001)
+    auto = wse.serve_sim(**STORY, users=200, think_time=0.001, replicas=None)
+    assert one.served.use.busy > 0.99
+    assert auto.replicas > 1
+
+
 def test_auto_takes_the_fewest_replicas_with_room_for_the_users() -> None:
     room = wse.estimate(**{k: v for k, v in STORY.items() if k != "requests"}).serving.max_users
     options: dict[str, Any] = {**STORY, "objective": "latency", "users": 2 * room + 1, "arrivals": "constant"}

@@ -61,7 +61,10 @@ class PreparedEstimate(PreparedPlacement):
         """Users, replicas and objective for which the layout of the wafers is chosen."""
         request = self.request
         return Goal(
-            users=request.serving.users, replicas=request.replicas, objective=request.serving.objective or LATENCY
+            users=request.serving.users,
+            replicas=request.replicas,
+            objective=request.serving.objective or LATENCY,
+            users_may_wait=self.acceptance is None,  # drafts also need room, which is checked later
         )
 
     @property

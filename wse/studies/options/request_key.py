@@ -11,7 +11,7 @@ from typing import Any, Final
 from wse.cache.content_key import NotCacheableError, content_key
 from wse.cache.store import cache_folder
 
-CONTENT_LIMIT_BYTES: Final = 2**22
+CONTENT_LIMIT_BYTES: Final = 2**26
 """Size up to which the content of a file is hashed. Larger files, such as weights, are recognised by
 their path, size and time of the last change.
 """
@@ -79,12 +79,13 @@ def _file_content(text: str) -> Any:
         if "/" in text:
             raise NotCacheableError(text)
         return None
+    folder = path.absolute() if path.is_dir() else path.absolute().parent
     if not path.is_dir():
-        return _identity(path)
+        return [folder.name, path.name, _identity(path)]  # reports name a model after its file or folder
     files = sorted(file for file in path.iterdir() if file.is_file())
     if len(files) > FILES_LIMIT:
         raise NotCacheableError(text)
-    return [[file.name, _identity(file)] for file in files]
+    return [folder.name, *([file.name, _identity(file)] for file in files)]
 
 
 def _identity(path: Path) -> Any:

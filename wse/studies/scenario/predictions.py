@@ -85,11 +85,12 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
     If the request specifies no number of users, the number that saturates the machine is used.
 
     Raises:
-        BadInput: The KV caches of the requested users do not fit.
+        BadInput: No layout has room for the KV caches of the requested users and of their drafts.
     """
     request, draft = setting.request, Draft.of(setting.request)
     users = _users(request)
-    laid_out = machine.lay_out(Goal(users=users, objective=request.serving.objective or LATENCY))
+    objective = request.serving.objective or LATENCY
+    laid_out = machine.lay_out(Goal(users=users, objective=objective, users_may_wait=draft is None))
     _check_room(laid_out)
     served_users = laid_out.serve(draft, users or laid_out.useful_users)
     if users is None and not served_users.fits:  # the draft leaves room for fewer KV caches

@@ -97,10 +97,7 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """Utilisation of machine, batch slots and KV caches during a simulation.
-
-    The simulation lasts from the first arrival until all requests are finished.
-    """
+    """Utilisation of machine, batch slots and KV caches from the first arrival to the last token."""
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
@@ -281,11 +278,7 @@ class ServeResult(Result):
         return f" {limit}: even at a load of 100 %, the busiest stage would work about {share} of the time."
 
     def _interval(self, path: str) -> RangeResult | None:
-        """Return the 90 % interval of a figure; None if it is unknown.
-
-        Args:
-            path: Path of the figure in the result, such as ``served.tokens_per_s``.
-        """
+        """Return the 90 % interval of the figure at ``path`` in the result; None if it is unknown."""
         return (self.ranges or {}).get(path)
 
     def _remedy(self, rate: float) -> str:

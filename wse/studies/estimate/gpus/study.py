@@ -96,11 +96,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             bound_s=server.roofline([_decoded(prepared_estimate, prepared_estimate.users_of_one)]).bound_s,
             request_s=serving.ttft_s + (prepared_estimate.new_tokens - 1) * tpot_s,
         ),
-        decode=GpuDecodeResult(
-            tokens_per_s_per_user=1 / tpot_s,
-            tokens_per_s=serving.tokens_per_s,
-            experts=_used_experts(prepared_estimate),
-        ),
+        decode=_decode(prepared_estimate, serving, tpot_s),
         verify=_verify(prepared_estimate),
         drafts=drafts,
         published=_published(prepared_estimate, 1 / tpot_s, drafts),
@@ -110,6 +106,15 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         serving=serving,
         ranges={f"serving.{name}": interval for name, interval in intervals.items()},
         batches=_draft_gains(prepared_estimate, serving),
+    )
+
+
+def _decode(prepared_estimate: PreparedGpuEstimate, serving: ServingResult, tpot_s: float) -> GpuDecodeResult:
+    """Return the speed of decode passes, and the experts that a pass uses."""
+    return GpuDecodeResult(
+        tokens_per_s_per_user=1 / tpot_s,
+        tokens_per_s=serving.tokens_per_s,
+        experts=_used_experts(prepared_estimate),
     )
 
 

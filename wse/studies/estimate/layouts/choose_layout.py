@@ -92,7 +92,7 @@ def choose_layout(
     _check_room(prepared_estimate, ranking.max_users)
     chosen = _to_chosen_layout(prepared_estimate, layouts[0], layouts)
     best = ranking.plan(layouts[0], goal)
-    if best is None or goal.users is None or not layouts[0].users_may_wait:
+    if best is None or goal.users is None or not goal.users_may_wait:
         return chosen
     request = replace_options(chosen.prepared.request, replicas=best.point.replicas)
     return replace(chosen, prepared=replace(chosen.prepared, request=request))

@@ -55,20 +55,13 @@ class CompiledLayout:
         assert candidate is not None  # a layout that does not fit has no deployment
         return candidate
 
-    @property
-    def users_may_wait(self) -> bool:
-        """Whether users may wait for room in the KV cache: only if no drafts are requested.
-
-        A faster layout with room for fewer users can serve all of them sooner.
-        """
-        return self.prepared.acceptance is None
-
     def rank(self, goal: Goal) -> Rank:
         """Return the layout's sort key for a goal. The best layout has the smallest key.
 
-        If the goal states the number of replicas, any number of users may wait for room.
+        If the goal states the number of replicas, any number of users may wait for room: a faster
+        layout with room for fewer users can serve all of them sooner.
         """
-        max_users = goal.users if goal.replicas is not None and self.users_may_wait else None
+        max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
         return self.rank_of(plan(self.deployment, goal, max_users), goal)
 
     def rank_of(self, found: Plan | None, goal: Goal) -> Rank:

@@ -61,7 +61,7 @@ class LayoutRanking:
 
         Users whose KV caches do not fit in this layout wait, if another layout has room for them.
         """
-        return plan(layout.deployment, goal, self.max_users if layout.users_may_wait else None)
+        return plan(layout.deployment, goal, self.max_users if goal.users_may_wait else None)
 
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.

@@ -159,16 +159,18 @@ def error_distribution(ratios: Sequence[float], groups: Sequence[str]) -> ModelE
     distribution with v degrees of freedom. The distribution is wide if there are few groups.
 
     Args:
-        ratios: For each measurement, the measured divided by the predicted value; or, for all of
-            them, the reciprocal.
+        ratios: For each measurement, at least one, the measured divided by the predicted value; or,
+            for all of them, the reciprocal.
         groups: Group of each measurement, such as its publication.
     """
+    assert groups
     names = np.array(groups)
     errors = [np.log(ratios)[names == name] for name in dict.fromkeys(groups)]
     counts = np.array([len(group) for group in errors])
     mean_squares = np.array([np.mean(group**2) for group in errors])
     product_means = np.array([_product_mean(group) for group in errors if len(group) > 1])
-    correlation = max(0.0, product_means.sum() / mean_squares[counts > 1].sum()) if product_means.any() else 0.0
+    repeated_squares = mean_squares[counts > 1].sum()
+    correlation = max(0.0, product_means.sum() / repeated_squares) if repeated_squares else 0.0
     independent_errors = len(errors) / (correlation**2 + (1 - correlation**2) * np.mean(1 / counts))
     return _student_t(float(np.sqrt(mean_squares.mean())), float(independent_errors))
 

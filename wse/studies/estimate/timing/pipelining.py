@@ -1,7 +1,4 @@
-"""``schedule`` of an estimate: pipelining of several token streams or of prompt chunks.
-
-A stream is a batch of users whose tokens go through the stages together.
-"""
+"""``schedule`` of an estimate: pipelining of prompt chunks, or of token streams (batches of users)."""
 
 from __future__ import annotations
 

@@ -78,5 +78,5 @@ def wafer_machine(
         power_w=times(wafers, economics.power_w),
         usd_per_hour=times(wafers, economics.usd_per_hour),
         uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),
-        replicas=prepared_estimate.goal.replicas,
+        replicas=None if prepared_estimate.goal.users is None else prepared_estimate.goal.replicas,
     )
