@@ -65,7 +65,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
     span = f"over {seconds(served_result.makespan_s)}, from the first arrival to the last token"
     if "served.tokens_per_s" in ranges and "load" in result.inputs:
-        span += "; interval: at the same load in every sample, so that arrivals increase with the capacity"
+        span += "; interval: the load of each sample is the same fraction of its own capacity"
     rows = [
         ("throughput", f"{throughput} {span}"),
         ("busy", busy),

@@ -141,6 +141,10 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
         share = percent(cycle_fraction(other_cycles, total))
         footer.append(("others", f"{plural(len(kinds) - MAX_KINDS, 'kind')}: {share}, {count(other_cycles)} cycles"))
     table = Table(
-        title=f"{title} by kind of op", note="of all layers", columns=columns, rows=kinds[:MAX_KINDS], footer=footer
+        title=f"{title} by kind of op",
+        note="of the whole model",
+        columns=columns,
+        rows=kinds[:MAX_KINDS],
+        footer=footer,
     )
     print_table(console, table)

@@ -90,7 +90,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     ranges = user.ranges or {}
     interval = interval_text(ranges.get("tokens_per_s_per_user"), count)
     user_rate = f"{rate(speed(user))} {interval}".rstrip()
-    first = f"{_counts_text(counts)}{place(user)} {is_or_are(user)} fastest for one user: {user_rate}"
+    first = f"{_counts_text(counts)}{place(user)} {is_or_are(user)} fastest for one user in decode: {user_rate}"
     cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
     cost, low, high = (
         number or 0.0
@@ -139,9 +139,10 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
     change = speed(next_row) / speed(base) - 1
     text = wafers_text = f"{plural(next_row.wafers, 'wafer')} instead of {base.wafers}"
     if abs(change) < NO_CHANGE:
-        text += f" make no difference to one user ({rate(speed(next_row))})"
+        text += f" make no difference to decode for one user ({rate(speed(next_row))})"
     else:
-        text += f" make one user {_change_text(change)} ({rate(speed(next_row))}{_other_links(base, next_row, rows)})"
+        links_text = _other_links(base, next_row, rows)
+        text += f" make decode for one user {_change_text(change)} ({rate(speed(next_row))}{links_text})"
     if larger_rows:
         last_row = larger_rows[-1]
         change = speed(last_row) / speed(base) - 1
