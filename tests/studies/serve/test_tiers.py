@@ -66,6 +66,12 @@ def test_tiers_give_prompt_tokens_that_had_to_leave_the_cache(results: tuple[Ser
     assert results[1].load.capacity_requests_per_s > results[0].load.capacity_requests_per_s
 
 
+def test_note_says_that_intervals_leave_links_out(results: tuple[ServeResult, ServeResult]) -> None:
+    notes = [result.tables()[-1].note for result in results]
+    assert notes == ["", "the 90 % intervals do not sample KV tiers' links"]
+    assert replace(results[1], ranges=None).tables()[-1].note == ""
+
+
 def test_spare_room_of_a_turned_layout_is_what_stages_and_drafts_leave() -> None:
     """A program of 24 x 60 PEs on a wafer of 60 x 24: 24 x 24 are used, a draft is on rows 30 to 59 of the wafer."""
     placement = {key: STORY[key] for key in ("model", "region", "mapping", "schedule", "prompt_len", "new_tokens")}
