@@ -252,3 +252,15 @@ def test_popular_experts_shorten_the_reading_of_experts(whole_experts: bool) -> 
     if not whole_experts:
         used = [expected_experts(128, 4, 16, routing) for routing in routings]
         assert [time / times[0] for time in times] == pytest.approx([count / used[0] for count in used])
+
+
+@pytest.mark.parametrize("gpus", [2, 8, 64])
+def test_no_gpu_reads_more_experts_than_it_stores(gpus: int) -> None:
+    spec, layout = spec_of("gpt-oss-120b"), Parallelism(gpus=gpus, whole_experts=True)
+    routing = zipf_routing(tuple(range(spec.layer_count)), 128, 4, 0.01)
+    model = RooflineModel(spec, FORMATS["mxfp4"], load_gpu("h100"), layout, routing)
+    expert_bytes = sum(kind.count * kind.expert for kind in model.kinds) * FORMATS["mxfp4"].bits / 8
+    stored_s = 128 / gpus * expert_bytes / load_gpu("h100").hbm_bytes_per_s
+    times = [model.of([Tokens(users=users, new=1, context=1)]).experts_s for users in (1, 8, 32, 128, 512)]
+    assert times == sorted(times)
+    assert times[-1] == pytest.approx(stored_s)

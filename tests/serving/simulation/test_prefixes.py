@@ -11,7 +11,7 @@ from plain_costs import PlainCosts
 
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTreeBuilder
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
 
 BLOCK = 10
@@ -122,6 +122,21 @@ def test_a_prefix_that_ends_within_a_machine_block_is_copied() -> None:
     room.keep_prefix(2)
     room.give_back(2)
     assert room.occupied == 32 + 16 + 16
+
+
+def test_request_uses_the_blocks_that_leave_room_for_the_rest() -> None:
+    """Blocks end after 32, 64 and 70 tokens and fill the cache of 96. The last is removed for the 26 other tokens."""
+    tree = PrefixTree(parent=np.array([NO_PREFIX, 0, 1]), end_tokens=np.array([32, 64, 70]))
+    plain = plain_workload(np.zeros(2), np.array([80, 80]), np.array([10, 10]))
+    workload = replace(plain, prefix=np.array([2, 2]), prefix_tree=tree)
+    room = KvRoom(workload, PlainCosts(kv_capacity_tokens=96, kv_block_tokens=32), prefix_cache=True)
+    assert serve(room, 0) == 0
+    assert room.free == 0
+    assert room.take(1) == 64
+    assert (room.free, room.uncached_blocks(1)) == (0, [2])
+    room.keep_prefix(1)
+    room.give_back(1)
+    assert (room.occupied, room.hits, room.cached_tokens) == (96, 1, 64)
 
 
 @pytest.mark.parametrize("keeps", [False, True])

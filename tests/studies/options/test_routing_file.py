@@ -1,5 +1,6 @@
 """Files of selected experts: what is read from CSV, and what is refused."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +59,19 @@ def test_refused_rows_are_named_with_the_numbers_of_the_model(
     with pytest.raises(BadInput) as refusal:
         read_choices("--routing", file_of(tmp_path / "a.csv", *rows), SPEC)
     assert [part for part in parts if part not in str(refusal.value)] == []
+
+
+def test_rows_that_are_missing_take_no_memory(tmp_path: Path) -> None:
+    """One of 2,000 layers for each of 4,000 tokens: a number for each layer and token would take 64 MB."""
+    path = file_of(tmp_path / "a.csv", *(f"{token},{1 + token % 2000},0 1" for token in range(4_000)))
+    spec = mixture_spec(MIXTURES["softmax"], layers=2001)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadInput, match="token 1, layer 1: 0 experts"):
+            read_choices("--routing", path, spec)
+        assert tracemalloc.get_traced_memory()[1] < LIMIT_BYTES + 10e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_files_that_are_too_large_or_neither_csv_nor_a_trace_are_refused(tmp_path: Path) -> None:

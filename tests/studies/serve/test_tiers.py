@@ -1,11 +1,18 @@
 """``wse serve-sim --kv-tiers``: capacities, links and prices of tiers, and what they save."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import wse
 from wse.errors import BadInput
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.drafts.result import DraftRegionResult
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
+from wse.studies.serve.machines.spare_sram import spare_kv_tokens, storage_bytes_per_pe
 from wse.studies.serve.result import ServeResult
 
 STORY: dict[str, Any] = {
@@ -57,6 +64,32 @@ def test_tiers_give_prompt_tokens_that_had_to_leave_the_cache(results: tuple[Ser
     assert parked.token_shares["new"] == pytest.approx(plain.token_shares["new"], abs=0.02)
     assert results[1].served.all.ttft.mean <= 1.01 * results[0].served.all.ttft.mean
     assert results[1].load.capacity_requests_per_s > results[0].load.capacity_requests_per_s
+
+
+def test_note_says_that_intervals_leave_links_out(results: tuple[ServeResult, ServeResult]) -> None:
+    notes = [result.tables()[-1].note for result in results]
+    assert notes == ["", "the 90 % intervals do not sample KV tiers' links"]
+    assert replace(results[1], ranges=None).tables()[-1].note == ""
+
+
+def test_spare_room_of_a_turned_layout_is_what_stages_and_drafts_leave() -> None:
+    """A program of 24 x 60 PEs on a wafer of 60 x 24: 24 x 24 are used, a draft is on rows 30 to 59 of the wafer."""
+    placement = {key: STORY[key] for key in ("model", "region", "mapping", "schedule", "prompt_len", "new_tokens")}
+    prepared = prepare_estimate(make_request(EstimateRequest, **placement, mesh="24x60"))
+    program = replace(compile_fastest(prepared).program, is_transposed=True)
+    draft = DraftRegionResult(wafer=0, row=30, col=0, rows=30, cols=24)
+    for region, pes in ((None, 24 * 36), (draft, 24 * 6)):
+        assert spare_kv_tokens(program, region, KV_BYTES) == pes * storage_bytes_per_pe(program) // KV_BYTES
+
+
+@pytest.mark.slow
+def test_a_draft_model_on_the_same_wafer_leaves_less_sram() -> None:
+    """The draft has 40 x 40 PEs of the whole wafer, of which rows 24 to 39 are in the mesh of the model."""
+    few = STORY | {"requests": 50, "prefixes": 30, "rate": 20.0, "kv_tiers": "sram,wafer"}
+    drafted = wse.serve_sim(**few, draft="0.95,0.9,0.9", draft_model="story-draft", draft_tokens=2)
+    region, (sram, wafer) = drafted.drafts.region, drafted.kv_tiers
+    assert (region.row, region.col, region.rows, region.cols) == (24, 0, 40, 40)
+    assert sram.capacity_tokens == int((40 * 40 - 24 * 24 - 16 * 40) * wafer.capacity_bytes / (40 * 40) / KV_BYTES)
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ class RooflineModel:
         The result is the mean over all layers. If each expert is stored entirely on one GPU, the
         GPUs store consecutive experts, and the result is an estimate for the GPU with the most
         experts in use: the largest expected number of a GPU, or the mean over the GPUs plus what
-        chance adds if that is larger.
+        chance adds, if that is larger. This sum is at most the number of experts that a GPU stores.
 
         Args:
             count: Number of new tokens in the pass.
@@ -227,7 +227,8 @@ class RooflineModel:
             return float(used_fractions.sum(axis=1).mean()) / gpus
         by_gpu = [part.sum(axis=1) for part in np.array_split(used_fractions, gpus, axis=1)]
         variance = (used_fractions * (1 - used_fractions)).sum(axis=1) / gpus
-        busiest_by_chance = np.mean(by_gpu, axis=0) + np.sqrt(2 * math.log(gpus) * variance)
+        excess = np.sqrt(2 * math.log(gpus) * variance)
+        busiest_by_chance = np.minimum(used_fractions.shape[1] / gpus, np.mean(by_gpu, axis=0) + excess)
         return float(np.maximum(np.max(by_gpu, axis=0), busiest_by_chance).mean())
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:

@@ -153,20 +153,23 @@ class KvRoom:
     def _usable_hits(self, request: int) -> int | None:
         """Return how many cached blocks a request uses if it is admitted now.
 
-        The result is 0 if the request fits only after its own blocks are removed. This can happen
-        if layers store a window, or if these blocks end within a machine block: the request then
-        needs a window, or a copy of this machine block, in addition to the blocks.
+        The request uses as many of its blocks as possible. It may fit only after the last of them are
+        removed if layers store a window, or if the blocks end within a machine block: it then needs a
+        window, or a copy of this machine block, in addition to the blocks.
 
         Returns:
             The number of blocks, or None if the request does not fit.
         """
         path, hit_count = self._path(request), self._hit_count(request)
-        for count in dict.fromkeys((hit_count, 0)):
-            idle_start = bisect_left(path, x=True, hi=count, key=lambda block: not self._users_of[block])
-            own_idle = sum(self._block_rooms[block] for block in path[idle_start:count])
-            if self._need(request, count) <= self.free + self._idle_room - own_idle:
+        if self._need(request, hit_count) > self.free + self._idle_room:
+            return None
+        idle_start = bisect_left(path, x=True, hi=hit_count, key=lambda block: not self._users_of[block])
+        room = self.free + self._idle_room - sum(self._block_rooms[block] for block in path[idle_start:hit_count])
+        for count in range(hit_count, idle_start, -1):
+            if self._need(request, count) <= room:
                 return count
-        return None
+            room += self._block_rooms[path[count - 1]]
+        return idle_start if self._need(request, idle_start) <= room else None
 
     def _use(self, block: int) -> None:
         """Count one more request that uses a cached block."""

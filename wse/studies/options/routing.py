@@ -254,11 +254,14 @@ def _checked_choices(
         raise BadInput(message)
     tokens, token = np.unique(selections.token, return_inverse=True)
     row = np.searchsorted(layers, selections.layer) * len(tokens) + token
-    per_row = np.bincount(row, minlength=len(layers) * len(tokens))
-    if (wrong_rows := np.flatnonzero(per_row != experts.active)).size:
-        layer, number = divmod(int(wrong_rows[0]), len(tokens))
+    rows, counts = np.unique(row, return_counts=True)  # bincount would need memory for all rows that may be missing
+    is_wrong = (rows != np.arange(len(rows))) | (counts != experts.active)
+    first_wrong = int(np.append(is_wrong, True).argmax())
+    if first_wrong < len(layers) * len(tokens):
+        layer, number = divmod(first_wrong, len(tokens))
+        count = counts[rows == first_wrong].sum()  # 0 if the row is missing
         place = f"{path}, token {int(tokens[number]) % PASS_TOKENS}, layer {layers[layer]}"
-        message = f"{place}: {int(per_row[wrong_rows[0]])} experts, but {spec.name} selects {experts.active}; {_RECORD}"
+        message = f"{place}: {count} experts, but {spec.name} selects {experts.active}; {_RECORD}"
         raise BadInput(message)
     choices = selections.expert[np.lexsort((selections.expert, row))].reshape(len(layers), len(tokens), -1)
     if (choices[:, :, 1:] == choices[:, :, :-1]).any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from wse.reports.intervals import sampled_text, with_interval
+from wse.reports.intervals import CONFIDENCE, percent_text, sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds, three_figures
 from wse.serving.goal import LATENCY, PURPOSES
@@ -165,7 +165,9 @@ def machine_table(result: ServeResult) -> Table:
         place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
         rows.append(("drafts", _drafts_text(result.drafts, place)))
         rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
-    return pair_table(rows, "Inputs of the simulation")
+    confidence = percent_text(CONFIDENCE)
+    note = f"the {confidence} intervals do not sample KV tiers' links" if result.ranges and result.kv_tiers else ""
+    return pair_table(rows, "Inputs of the simulation", note)
 
 
 def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:

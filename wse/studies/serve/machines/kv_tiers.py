@@ -19,6 +19,7 @@ from wse.serving.simulation.kv_tiers import KvTier
 from wse.studies.options.placement import MachineOptions
 from wse.studies.options.settings import WAFER as WAFER_NUMBERS
 from wse.studies.options.settings import sourced_numbers
+from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.machines.spare_sram import spare_kv_tokens, storage_bytes_per_pe
 from wse.studies.serve.tier_options import HOST, SRAM, WAFER, TierOptions
 
@@ -60,14 +61,20 @@ class KvTierResult(Result):
 
 
 def wafer_tiers(
-    options: TierOptions, program: Program, wafer: WaferSpec, machine: MachineOptions, kv_bytes_per_token: float
+    options: TierOptions,
+    program: Program,
+    wafer: WaferSpec,
+    machine: MachineOptions,
+    drafts: DraftsResult | None,
+    kv_bytes_per_token: float,
 ) -> tuple[KvTierResult, ...]:
     """Return the requested tiers of wafers, in the order in which they are filled.
 
     Each wafer loads the caches of its own layers, so the links of all wafers work at the same time.
 
-    - ``sram``: the PEs of the same wafers that have no layers. The bandwidth is one stream per PE
-      of the shorter side of the mesh, and the latency that of a path from corner to corner.
+    - ``sram``: the PEs of the same wafers that have neither layers nor a draft model. The bandwidth
+      is one stream per PE of the shorter side of the mesh, and the latency that of a path from
+      corner to corner.
     - ``wafer``: wafers without layers, each with its own link.
     - ``host``: the memory of the hosts. The latency is half a round trip.
 
@@ -76,6 +83,7 @@ def wafer_tiers(
         program: The compiled model.
         wafer: Properties of each wafer.
         machine: Options of the wafer, which determine the sources of its numbers.
+        drafts: The drafts, whose model may be on the same wafers, or None.
         kv_bytes_per_token: Bytes that a token adds to the KV caches of all layers.
 
     Raises:
@@ -87,7 +95,8 @@ def wafer_tiers(
     rows, cols = wafer.mesh_rows, wafer.mesh_cols
     stream = numbers["stream_words_per_cycle"]
     edge_bytes_per_word = min(rows, cols) * WORD_BYTES * wafer.clock_hz
-    spare_tokens = spare_kv_tokens(program, rows, cols, kv_bytes_per_token)
+    draft_region = drafts.region if drafts is not None and drafts.draft_tokens else None
+    spare_tokens = spare_kv_tokens(program, draft_region, kv_bytes_per_token)
     storage_bytes = storage_wafers * rows * cols * storage_bytes_per_pe(program)
     tiers = (
         KvTierResult(

@@ -74,7 +74,7 @@ def wafer_machine(
         link_bytes_per_s=wafer.wafer_link_bytes_per_s,
         link_latency_s=wafer.wafer_link_latency_s,
         edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
-        kv_tiers=wafer_tiers(parking, program, wafer, prepared_estimate.request.machine, kv_bytes),
+        kv_tiers=wafer_tiers(parking, program, wafer, prepared_estimate.request.machine, drafts, kv_bytes),
         power_w=times(wafers, economics.power_w),
         usd_per_hour=times(wafers, economics.usd_per_hour),
         uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),
