@@ -29,7 +29,7 @@ def results() -> dict[str, Result]:
         "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region", schedule="baseline"),
         "compare": wse.compare("story", **SMALL, wafers=[1, 2], set=sets, jobs=1),
         "compare --ttft": wse.compare("story", **SMALL, wafers=[1, 2], ttft="1ms", tpot="30us", jobs=1),
-        "compare --users": wse.compare("story", **SMALL, wafers=[1, 2], users=3000, gpu=["h100"], tpot="1ms", jobs=1),
+        "compare --users": wse.compare("story", **SMALL, wafers=[1, 2], users=300, gpu=["h100"], tpot="1ms", jobs=1),
         "compare --gpu": wse.compare("story", **SMALL, wafers=[1, 2], gpu=["h100"], gpus=1, jobs=1),
         "serve-sim": wse.serve_sim("story", **SMALL, requests=50, set=sets),
     }

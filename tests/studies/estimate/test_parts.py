@@ -146,6 +146,7 @@ def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequ
     assert found["energy"]["grade"] == "U"
 
 
+@pytest.mark.slow
 def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
     """With an objective of all users several layouts are compiled fully."""
     asked = replace_options(request_, mapping="auto", wafers=1, batch=1, new_tokens=2, objective="throughput")

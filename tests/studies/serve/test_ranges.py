@@ -24,6 +24,7 @@ def test_figures_have_ranges_around_them() -> None:
     assert "(90 %: " in result.verdict
 
 
+@pytest.mark.slow
 def test_a_given_rate_is_served_at_any_speed() -> None:
     result = wse.serve_sim("story", rate=100, **STORY)
     throughput = result.ranges["served.tokens_per_s"]

@@ -127,6 +127,7 @@ GPUS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_gpus_load_prefixes_from_host_memory() -> None:
     cached, parked = wse.serve_sim(**GPUS, prefix_cache=True), wse.serve_sim(**GPUS, kv_tiers="host")
     (host,) = parked.kv_tiers
