@@ -13,7 +13,6 @@ BASE = make_request(EstimateRequest, model="story", mesh="24x24", schedule="base
 HOSTILE = "</script><script>alert(1)</script>"
 
 
-@pytest.mark.slow
 def test_hostile_names_are_text() -> None:
     service = serve(make_request(ServeRequest, base=BASE, requests=50))
     inputs: dict[str, Any] = {**service.result.inputs, "model": HOSTILE}
