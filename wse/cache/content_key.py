@@ -1,7 +1,7 @@
 """Keys of cache entries: a hash of everything that determines a result.
 
 A key covers the kind of result, its inputs by content, the source files of wse, and the versions of
-Python and numpy. There is no key, and nothing is cached, if a result depends on code that is not
+Python, numpy and h5py. There is no key, and nothing is cached, if a result depends on code that is not
 covered: an object in a user's Python file, or an installed package that extends wse.
 """
 

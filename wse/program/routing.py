@@ -106,7 +106,7 @@ def expected_experts(count: int, active: int, tokens: float, routing: RoutingDis
         count: Number of experts in the layer.
         active: Number of experts that each token selects.
         tokens: Number of tokens in the pass.
-        routing: How tokens select experts; `EVEN` stands for uniform choices.
+        routing: How tokens select experts; with `EVEN`, uniformly.
 
     >>> expected_experts(128, 4, 1), round(expected_experts(128, 4, 64), 1)
     (4.0, 111.2)

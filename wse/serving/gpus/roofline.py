@@ -138,7 +138,7 @@ class RooflineModel:
             weights: Number format of the weights.
             gpu: Capacities and rates of the GPU.
             parallelism: How the model is distributed over GPUs.
-            routing: How tokens select experts; `EVEN` means independent uniform choices.
+            routing: How tokens select experts; with `EVEN`, independently and uniformly.
         """
         self.spec, self.weights, self.gpu, self.parallelism = spec, weights, gpu, parallelism
         self._routing = routing

@@ -97,9 +97,9 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
     """
     p = prepared_placement
     key = search_key(p, breadth)
-    found = None if key is None else stored_search(key, p)
-    if found is not None:
-        return found
+    stored_compilation = None if key is None else stored_search(key, p)
+    if stored_compilation is not None:
+        return stored_compilation
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
     compilation = search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
     if key is not None:

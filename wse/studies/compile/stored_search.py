@@ -9,6 +9,7 @@ drafts, share an entry.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from wse.cache.content_key import content_key
 from wse.cache.records import BadRecordError, from_plain, to_plain
@@ -22,6 +23,9 @@ from wse.compiler.search.search import Breadth, Candidate, Compilation
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.search.trial import Trial
 from wse.errors import WseError
+
+NOT_STORED: Final = ("cache", "routing", "placed_selections")
+"""Options that an entry does not contain fully; those of the request are used instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +68,8 @@ def stored_search(key: str, placeable: Placeable) -> Compilation | None:
     p = placeable
     try:
         record: StoredSearch = from_plain(StoredSearch, read_entry(key))
-        request = p.options  # entries have no arrays of expert selections
-        layouts = [
-            (
-                replace(
-                    options,
-                    cache=request.cache,
-                    routing=request.routing,
-                    placed_selections=request.placed_selections,
-                ),
-                choice,
-            )
-            for options, choice in record.layouts
-        ]
+        not_stored = {name: getattr(p.options, name) for name in NOT_STORED}
+        layouts = [(replace(options, **not_stored), choice) for options, choice in record.layouts]
         candidates = [
             Candidate(compile_choice(p.spec, p.wafer, p.software, *layout, WITHOUT_TILES), *layout)
             for layout in layouts

@@ -64,5 +64,4 @@ def _fewest_wafers_for_whole_layers(prepared_estimate: PreparedEstimate) -> int 
     p = prepared_estimate
     inputs = p.spec, p.wafer, p.software, p.options
     key = content_key("wafers for whole layers", *inputs)
-    (wafers,) = cached(key, tuple[int | None], lambda: (fewest_wafers_for_whole_layers(*inputs),))
-    return wafers
+    return cached(key, int | None, lambda: fewest_wafers_for_whole_layers(*inputs))

@@ -90,12 +90,12 @@ def choose_layout(
     ranking = LayoutRanking(prepared_estimate, searches)
     layouts = ranking.layouts_for(goal)
     _check_room(prepared_estimate, ranking.max_users)
-    chosen = _to_chosen_layout(prepared_estimate, layouts[0], layouts)
-    best = ranking.plan(layouts[0], goal)
-    if best is None or goal.users is None or not goal.users_may_wait:
-        return chosen
-    request = replace_options(chosen.prepared.request, replicas=best.point.replicas)
-    return replace(chosen, prepared=replace(chosen.prepared, request=request))
+    best_layout = _to_chosen_layout(prepared_estimate, layouts[0], layouts)
+    best_plan = ranking.plan(layouts[0], goal)
+    if best_plan is None or goal.users is None or not goal.users_may_wait:
+        return best_layout
+    request = replace_options(best_layout.prepared.request, replicas=best_plan.point.replicas)
+    return replace(best_layout, prepared=replace(best_layout.prepared, request=request))
 
 
 def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:

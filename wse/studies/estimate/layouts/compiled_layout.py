@@ -12,7 +12,7 @@ from wse.compiler.search.search import Candidate, Compilation
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
-from wse.serving.plan import Plan, plan
+from wse.serving.plan import plan
 from wse.studies.estimate.layouts.stored_deployment import stored_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 
@@ -55,18 +55,15 @@ class CompiledLayout:
         assert candidate is not None  # a layout that does not fit has no deployment
         return candidate
 
-    def rank(self, goal: Goal) -> Rank:
+    def rank(self, goal: Goal, max_users: int | None) -> Rank:
         """Return the layout's sort key for a goal. The best layout has the smallest key.
 
-        If the goal states the number of replicas, any number of users may wait for room: a faster
-        layout with room for fewer users can serve all of them sooner.
+        Args:
+            goal: Users, latency limits and objective.
+            max_users: Maximum number of users per replica, as for `plan`.
         """
-        max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
-        return self.rank_of(plan(self.deployment, goal, max_users), goal)
-
-    def rank_of(self, found: Plan | None, goal: Goal) -> Rank:
-        """Return the sort key of one of the layout's operating points; None if no user fits."""
-        return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
+        best_plan = plan(self.deployment, goal, max_users)
+        return (True, math.inf, 0.0) if best_plan is None else best_plan.rank(self.deployment, goal)
 
 
 def compiled_layout(
@@ -92,16 +89,16 @@ def compiled_layout(
         candidate = compile_layout()
         return None if candidate is None else candidate.program
 
-    found = stored_deployment(prepared_estimate, options, choice, compile_program)
-    if found is None:
+    numbers = stored_deployment(prepared_estimate, options, choice, compile_program)
+    if numbers is None:
         return None
     return CompiledLayout(
         prepared=prepared_estimate,
         options=options,
         choice=choice,
         compile_layout=compile_layout,
-        region_rows=found.region_rows,
-        deployment=found.deployment(prepared_estimate),
+        region_rows=numbers.region_rows,
+        deployment=numbers.deployment(prepared_estimate),
         search_result=search_result,
         finalist=finalist,
     )

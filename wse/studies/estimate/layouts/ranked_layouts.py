@@ -61,7 +61,11 @@ class LayoutRanking:
 
         Users whose KV caches do not fit in this layout wait, if another layout has room for them.
         """
-        return plan(layout.deployment, goal, self.max_users if goal.users_may_wait else None)
+        return plan(layout.deployment, goal, self._max_users_for(goal))
+
+    def _max_users_for(self, goal: Goal) -> int | None:
+        """Return `max_users` if users may wait for room, and otherwise None."""
+        return self.max_users if goal.users_may_wait else None
 
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
@@ -81,8 +85,8 @@ class LayoutRanking:
             return layouts if goal.objective == LATENCY else self._with_more_users(layouts, goal)
         # 1. A fixed number of replicas.
         if goal.replicas is not None:
-            found = self._found_more_room(layouts[0], math.ceil(goal.users / goal.replicas))
-            return self._layouts_for(goal) if found else layouts
+            has_more_room = self._found_more_room(layouts[0], math.ceil(goal.users / goal.replicas))
+            return self._layouts_for(goal) if has_more_room else layouts
         # 2. The fewest replicas.
         tried_replicas: set[int] = set()
         while (best := self.plan(layouts[0], goal)) is not None:
@@ -92,7 +96,8 @@ class LayoutRanking:
             tried_replicas |= untried_replicas
             for replicas in untried_replicas:
                 layouts += self.layouts_for(replace(goal, replicas=replicas))
-            layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank_of(self.plan(layout, goal), goal))
+            max_users = self._max_users_for(goal)
+            layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank(goal, max_users))
         return layouts
 
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
@@ -150,12 +155,16 @@ class LayoutRanking:
            chunks of the best variant as long as it improves.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as they improve.
+
+        If the goal states the number of replicas, any number of users may wait for room here: a
+        faster layout with room for fewer users can serve all of them sooner.
         """
+        max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
 
         @cache
         def rank(layout: CompiledLayout) -> Rank:
             """Return the sort key of a layout for the goal, from a cache if possible."""
-            return layout.rank(goal)
+            return layout.rank(goal, max_users)
 
         layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
         wider_layouts: list[CompiledLayout] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Final
 
 from wse.cache.cached import cached
 from wse.cache.content_key import content_key
@@ -43,9 +44,13 @@ class StoredDeployment:
     def deployment(self, prepared_estimate: PreparedEstimate) -> WaferDeployment:
         """Return the deployment, with the lengths and prices of a request."""
         p = prepared_estimate
-        numbers = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "region_rows"}
+        numbers = {name: getattr(self, name) for name in NUMBERS}
         shape = RequestShape(prompt_tokens=p.prompt_len, new_tokens=p.new_tokens)
         return WaferDeployment(shape=shape, economics=p.economics, **numbers)
+
+
+NUMBERS: Final = tuple(field.name for field in fields(StoredDeployment) if field.name != "region_rows")
+"""Fields that `StoredDeployment` and `WaferDeployment` have in common."""
 
 
 def stored_deployment(
@@ -61,17 +66,16 @@ def stored_deployment(
             called only if the cache has no result.
     """
 
-    def compute() -> tuple[StoredDeployment | None]:
+    def compute() -> StoredDeployment | None:
         """Compile and time the layout."""
         program = compile_program()
         if program is None:
-            return (None,)
+            return None
         deployment = middle_deployment(p, program)
-        numbers = {field.name: getattr(deployment, field.name) for field in fields(StoredDeployment)[1:]}
-        return (StoredDeployment(region_rows=program.stages[0].rect.rows, **numbers),)
+        numbers = {name: getattr(deployment, name) for name in NUMBERS}
+        return StoredDeployment(region_rows=program.stages[0].rect.rows, **numbers)
 
     p = prepared_estimate
     inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, options, choice
     key = None if p.meshes else content_key("deployment", *inputs)
-    (found,) = cached(key, tuple[StoredDeployment | None], compute)
-    return found
+    return cached(key, StoredDeployment | None, compute)

@@ -12,6 +12,7 @@ from wse.files import read_toml
 from wse.hardware.number import Grade, SourcedNumber
 from wse.hardware.number_file import read_number
 from wse.hardware.spec import WaferSpec
+from wse.number_formats import WORD_BYTES
 from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.serving.gpus.server import GpuServer
@@ -23,13 +24,12 @@ from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.machines.spare_sram import spare_kv_tokens, storage_bytes_per_pe
 from wse.studies.serve.tier_options import HOST, SRAM, WAFER, TierOptions
 
-WORD_BYTES: Final = 4
 GIGA: Final = 1e9
-NO_ROOM: Final = (
-    "the layout leaves no PE unused on at least one wafer with KV caches",
-    "the wafers are too small",
-    "the memory is too small",
-)
+NO_ROOM: Final = {
+    SRAM: "the layout leaves no PE unused on at least one wafer with KV caches",
+    WAFER: "the wafers are too small",
+    HOST: "the memory is too small",
+}
 """For each tier, the reason why it may have no room."""
 _FILE: Final = Path(__file__).parents[3] / "data" / "kv_tiers.toml"
 
@@ -122,12 +122,14 @@ def wafer_tiers(
             **_link(numbers["host_bytes_per_s"], program.wafers, kv_bytes_per_token),
         ),
     )
-    for tier, reason in zip(tiers, NO_ROOM, strict=True):
-        if tier.name in options.tier_names and not tier.capacity_tokens:
+    requested_tiers = tuple(tier for tier in tiers if tier.name in options.tier_names)
+    for tier in requested_tiers:
+        if not tier.capacity_tokens:
             remedy = "give a larger --kv-host-memory" if tier.name == HOST else f"leave out {tier.name}"
-            message = f"--kv-tiers {options.kv_tiers}: {tier.name} has no room for a token: {reason}; {remedy}"
+            reason = f"{tier.name} has no room for a token: {NO_ROOM[tier.name]}"
+            message = f"--kv-tiers {options.kv_tiers}: {reason}; {remedy}"
             raise BadInput(message)
-    return tuple(tier for tier in tiers if tier.name in options.tier_names)
+    return requested_tiers
 
 
 def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ...]:

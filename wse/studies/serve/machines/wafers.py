@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.models.tensors.model_tensors import kv_bytes_per_token
-from wse.number_formats import ELEMENT_BYTES
+from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.inputs import inputs
@@ -18,7 +18,6 @@ from wse.studies.serve.machines.machine import MachineResult, ServingMachine, ti
 from wse.studies.serve.machines.wafer_drafts import drafted_costs
 from wse.studies.serve.tier_options import TierOptions
 
-WORD_BYTES: Final = 4
 NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Estimate options that do not apply to serving."""
 
