@@ -43,7 +43,6 @@ from wse.program.steps import COLUMNS, ROWS
         ("norm-scales", latent_spec()),  # norms of two vectors, summed together
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
         ("early-turns", tiny_spec()),
-        ("early-shift", tiny_spec()),
         ("early-shift,early-turns,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms")),
         ("query-gathers,early-turns", latent_spec()),
         ("early-sinks", replace(tiny_spec(), sinks=True)),

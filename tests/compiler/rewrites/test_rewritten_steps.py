@@ -25,8 +25,6 @@ from wse.compiler.options import BASELINE, MESH_GEMM, THIN_GEMM
 from wse.models.spec import Experts
 from wse.program.isa.instructions import KERNELS
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.program.transfers.transfer_types import is_of_type
 
 
 def test_few_features_of_several_pairs_are_shared_out_as_one_vector() -> None:
@@ -166,12 +164,3 @@ def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_me
         for phase in program.phases
     }
     assert iterations == {"prefill": [], "decode": [1] * 2}
-
-
-def test_cache_shifts_run_beside_the_all_reduce_before() -> None:
-    steps = program_of("early-shift").decode.steps
-    shifts = np.flatnonzero(is_of_type(steps, CacheShift))
-    assert shifts.size
-    for shift in shifts:
-        group = np.flatnonzero(steps.overlap == steps.overlap[shift])
-        assert is_of_type(steps, AlongLine)[group].tolist() == [True, False, False]
