@@ -36,7 +36,8 @@ def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def test_what_is_not_covered_is_named(tmp_path: Path, name: str, changes: dict[str, Any], tail: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(changed({"tiny": CONFIG, **CONFIGS}[name], changes)))
-    assert refusal(BadModel, read_config, path).startswith(f"{path}: {about(changes, tail)}")
+    says = about(changes, tail) if tail.startswith("…") else tail
+    assert refusal(BadModel, read_config, path).startswith(f"{path}: {says}")
 
 
 @pytest.mark.parametrize(
