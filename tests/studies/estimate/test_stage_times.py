@@ -25,7 +25,7 @@ from wse.serving.events import chunks, run
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
 from wse.studies.estimate.timing import first_token
 from wse.studies.estimate.timing import pipelining as module
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result, pipelining_tables
+from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
 from wse.studies.estimate.timing.stage_times import stage_times
 from wse.studies.results.sram import streams_in_cache
@@ -280,9 +280,3 @@ def test_a_host_that_draws_ids_between_leaves_a_bound() -> None:
     assert [row.exact for row in section.rows] == [row.streams == 1 for row in section.rows]
     found = section.by_events
     assert found.tokens_per_s <= found.closed_form_tokens_per_s * (1 + 1e-12)
-
-
-def test_decode_alone_has_no_prompt() -> None:
-    section, *_ = facts(phases=("decode",))
-    assert not {"prefill", "ttft_s"} & set(section.to_dict())
-    assert "first token" not in str(pipelining_tables(section))

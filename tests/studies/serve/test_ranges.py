@@ -56,11 +56,6 @@ def test_the_intervals_on_gpus_are_those_of_an_estimate() -> None:
         assert own.high / own.value == pytest.approx(expected.high / expected.value)
 
 
-@pytest.mark.slow
-def test_separate_machines_for_prompts_have_no_ranges() -> None:
-    assert wse.serve_sim("story", prefill="own", prefill_wafers=1, **STORY).ranges is None
-
-
 def test_queues_of_overloaded_samples_grow_with_the_time_for_which_requests_arrive() -> None:
     options = {"gpu": "h100", "prompt_len": 100, "new_tokens": 20, "arrivals": "constant"}
     rate = 0.9 * wse.serve_sim("llama-3-8b", requests=50, **options).load.capacity_requests_per_s
