@@ -16,13 +16,7 @@ import numpy as np
 
 Figures = dict[str, float]
 
-GIANT: Final = {
-    "model": "llama-3.1-405b",
-    "mesh": "1170x755",
-    "mapping": "region",
-    "wafers": 43,
-    "software": "tuned",
-}
+GIANT: Final = {"model": "llama-3.1-405b", "mesh": "1170x755", "mapping": "region", "wafers": 43, "software": "tuned"}
 WIDTHS: Final = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
 QUARTER: Final = 4
 PROMPT: Final = tuple(range(3, 35))
@@ -42,12 +36,7 @@ SMALL: Final = {
     "verify_tokens": 1,
     "trace": None,
 }
-SWEEP: Final = {
-    "model": ("llama-3-8b",),
-    "dtype": ("bfloat16", "fp8"),
-    "batch": (1, 4, 16),
-    "new_tokens": (512, 1024),
-}
+SWEEP: Final = {"model": ("llama-3-8b",), "dtype": ("bfloat16", "fp8"), "batch": (1, 4, 16), "new_tokens": (512, 1024)}
 
 
 def placed(rounds: int) -> Figures:
