@@ -5,11 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.helpers import (
-    EXAMPLES,
-    JIT,
-    lanes_of,
-)
+from tests.kernels.helpers import EXAMPLES, JIT, lanes_of
 from tests.kernels.messages import (
     ADD,
     ARGMAX,

@@ -118,12 +118,6 @@ def test_what_is_no_place(text: str) -> None:
         pe_place(text)
 
 
-def test_what_was_not_recorded_is_left_out(tmp_path: Path) -> None:
-    with TraceWriter(tmp_path / "t.h5", HEADER):
-        pass
-    assert facts_of(tmp_path / "t.h5", 0, 0, 0) == {"wafer": 0, "row": 0, "col": 0, "routes": []}
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     """Planes of several chunks with many equal words, and the planes."""
@@ -182,13 +176,6 @@ def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None
 def equal_key(link: dict[str, Any]) -> tuple[object, ...]:
     layers = sorted((each["layer"], each["words"]) for each in link["layers"])
     return link["wafer"], link["direction"], link["words"], tuple(layers)
-
-
-def test_links_without_words_are_none(tmp_path: Path) -> None:
-    with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
-        for _ in range(2):
-            writer.append_plane("links/words", np.zeros((4, 6, 5), int))
-    assert inspect(tmp_path / "t.h5", links=True)["links"] == []
 
 
 @pytest.mark.parametrize(("column", "value"), [("pattern", 10**6), ("pattern", -5), ("row", 2**31 - 1), ("col", -9)])
