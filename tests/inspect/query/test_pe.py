@@ -99,7 +99,9 @@ def test_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
 
 
 def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(tmp_path: Path) -> None:
-    path = traced_run(tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2).path
+    path = traced_run(
+        tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2, schedule="baseline"
+    ).path
     facts = facts_of(path, 0, 0, 0)
     assert "links" not in facts
     assert facts["busy_cycles"] > 0

@@ -38,7 +38,7 @@ DEPLOYMENT = WaferDeployment(
     chunk_s=1e-3,
     delay_s=1e-3,
 )
-STORY = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64}
+STORY = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
 
 
 def number(value: float, low: float, high: float) -> SourcedNumber:
