@@ -32,7 +32,8 @@ from wse.studies.results.sram import streams_in_cache
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
-MACHINE = wafer(6, 10, 1 << 20)
+MACHINE = replace(wafer(6, 10, 1 << 20), host_round_trip_s=1e-3)
+CLOCK = MACHINE.clock_hz
 Placed = tuple[Program, Fabric, list[PhaseCost], PhaseCost]
 
 
@@ -168,20 +169,12 @@ def test_a_program_that_does_not_fit_holds_no_stream() -> None:
     assert streams_in_cache(replace(program, sram_bytes_per_pe=100)) == 0
 
 
-PIPELINING_MACHINE = replace(wafer(6, 10), host_round_trip_s=1e-3)
-CLOCK = PIPELINING_MACHINE.clock_hz
-
-
 def facts(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[PipeliningResult, Fabric, float]:
     """The section, the model of fabric, and the cycles of a token."""
-    asked = replace(OPTIONS, **options)
-    program = compile_choice(
-        tiny_spec(tied=tied, layers=4), replace(PIPELINING_MACHINE, sram_bytes_per_pe=1 << 20), SOFTWARE, asked, CHOICE
-    )
+    program, *_ = placed(tied=tied, **options)
     program = replace(program, sram_bytes_per_pe=sram)
-    fabric = Fabric(program, PIPELINING_MACHINE, SOFTWARE)
-    prefill = [fabric.prefill_cost(i) for i in range(len(program.prefill))]
-    decode = fabric.decode_cost(*asked.prompt_tokens)
+    lengths = replace(OPTIONS, **options).prompt_tokens
+    _, fabric, prefill, decode = costs(program, Fabric(program, MACHINE, SOFTWARE), lengths)
     return pipelining_result(fabric, prefill, decode), fabric, decode.cycles
 
 
