@@ -116,11 +116,9 @@ def test_gpt2_names_with_and_without_their_prefix(folders: tuple[Path, Path]) ->
     assert_same(opened(folders[0], config, arrays), opened(folders[1], config, bare))
 
 
-@pytest.mark.parametrize(
-    ("name", "model_type"),
-    [("llama4", "llama4"), ("gemma3", "gemma3"), ("ministral3", "mistral3"), ("mistral", "mistral3")],
-)
-def test_a_text_model_beside_its_vision_model(folders: tuple[Path, Path], name: str, model_type: str) -> None:
+@pytest.mark.parametrize("name", ["llama4", "gemma3", "ministral3", "mistral"])
+def test_a_text_model_beside_its_vision_model(folders: tuple[Path, Path], name: str) -> None:
+    model_type = "mistral3" if "istral" in name else name
     config, arrays = golden(name)["config"], drawn(name)
     architecture = f"{model_type.capitalize()}ForConditionalGeneration"
     outer = {"model_type": model_type, "architectures": [architecture], "text_config": config}
