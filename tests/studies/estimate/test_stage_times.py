@@ -28,7 +28,6 @@ from wse.studies.estimate.timing import pipelining as module
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
 from wse.studies.estimate.timing.stage_times import stage_times
-from wse.studies.results.sram import streams_in_cache
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
@@ -162,11 +161,6 @@ def test_stages_on_the_same_pes_are_one_server() -> None:
     times = stage_times(fabric, prefill, decode)
     assert times.servers[0] == Server(REGION, 0, (0, 1))
     assert times.decode == (Visit(0, decode.cycles),)
-
-
-def test_a_program_that_does_not_fit_holds_no_stream() -> None:
-    program, *_ = placed()
-    assert streams_in_cache(replace(program, sram_bytes_per_pe=100)) == 0
 
 
 def facts(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[PipeliningResult, Fabric, float]:

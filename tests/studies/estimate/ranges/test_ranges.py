@@ -84,14 +84,6 @@ def test_a_uniform_range_gives_the_quantiles_of_a_uniform_distribution() -> None
     assert interval.high / interval.value == pytest.approx(1 + 0.2 * 0.9, abs=0.002)
 
 
-def test_the_model_error_widens_the_interval() -> None:
-    for name in ("ttft_s", "tpot_s"):
-        without, with_error = (
-            ranges_of(uncertainty(0.1, error=error), DEPLOYMENT, point())[name] for error in (False, True)
-        )
-        assert with_error.low < without.low < without.value < without.high < with_error.high
-
-
 def test_intervals_grow_with_confidence_and_contain_the_value() -> None:
     sampled = sampled_figures(uncertainty(0.2, error=True), DEPLOYMENT, 1, 1, samples=SAMPLES, seed=0)["tpot_s"]
     value = float(np.median(sampled))
