@@ -26,8 +26,7 @@ def pictures_of(cell):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.stem, marks=[AT_REQUEST] * (path.stem in LONGEST)) for path in NOTEBOOKS],
+    "path", [pytest.param(path, id=path.stem, marks=[AT_REQUEST] * (path.stem in LONGEST)) for path in NOTEBOOKS]
 )
 def test_outputs_are_those_in_the_file(path, monkeypatch):
     nbformat = pytest.importorskip("nbformat")

@@ -56,10 +56,7 @@ MEANINGS: Final = {
     "side": ("PEs on a side", "With 2, the time would be proportional to the PE count"),
     "layers": ("layers", "With 1, the time would be proportional to the layer count"),
     "context": ("tokens in the cache", "With 0, the time would not depend on the KV cache"),
-    "users": (
-        "users",
-        "With 1, the time would be proportional to the user count; a pass decodes one token per user",
-    ),
+    "users": ("users", "With 1, the time would be proportional to the user count; a pass decodes one token per user"),
     "wafers": ("wafers", "With 0, the time would not change; wafers work one after another"),
 }
 

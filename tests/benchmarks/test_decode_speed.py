@@ -59,6 +59,6 @@ def test_token_and_weights_read(dtype: str, side: int, goal: float, tmp_path: Pa
     say(
         f"{Path(model).stem}, {dtype} on {side}x{side}: {1e3 * np.median(token_s):.1f} ms a token, "
         f"its {weight_bytes / 1e6:.0f} MB are read in {1e3 * np.median(bound_s):.1f} ms; "
-        f"fraction {middle:.2f}, {low:.2f} to {high:.2f} (goal {goal})",
+        f"fraction {middle:.2f}, {low:.2f} to {high:.2f} (goal {goal})"
     )
     assert engine.link_words().any()

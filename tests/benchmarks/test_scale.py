@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.conftest import Say
-from tests.benchmarks.scale import main, placed
+from tests.benchmarks.scale import main
+from tests.benchmarks.scale_measures import placed
 
 
 def test_placed(say: Say) -> None:

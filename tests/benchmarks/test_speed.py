@@ -57,5 +57,5 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
     ratio = weights / gemv_s / bandwidth
     say(
         f"GEMV on {side}x{side}, tiles {k}x{n}: {weights / gemv_s / 1e9:.1f} GB/s of weights, "
-        f"read bandwidth {bandwidth / 1e9:.1f} GB/s, ratio {ratio:.2f} (goal {goal})",
+        f"read bandwidth {bandwidth / 1e9:.1f} GB/s, ratio {ratio:.2f} (goal {goal})"
     )

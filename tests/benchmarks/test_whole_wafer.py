@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.benchmarks import whole_wafer
 from tests.benchmarks.growth import MODEL
 from tests.benchmarks.whole_wafer import measure
 
@@ -28,15 +26,3 @@ def test_layers_and_logits_of_a_run_are_those_of_plain_numpy(model: str) -> None
     found = measure(OPTIONS, model, seed=7, layers=(0, 2), prompt=(1, 2, 3))
     assert found.right
     assert (found.pes, found.passes, set(found.errors)) == (64, 5, {"layer 0", "layer 2", "logits"})
-
-
-@pytest.mark.slow
-def test_a_layer_that_is_off_is_told(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = whole_wafer.tensors
-
-    def off(trace: Path) -> dict[str, np.ndarray]:
-        made = read(trace)
-        return made | {"layers.2.down": 1.1 * made["layers.2.down"]}
-
-    monkeypatch.setattr(whole_wafer, "tensors", off)
-    assert not measure(OPTIONS, model, seed=7, layers=(2,), prompt=(1, 2, 3)).right

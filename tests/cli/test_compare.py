@@ -54,17 +54,6 @@ def test_comparison_of_two_traces_has_its_files(wse: Wse, empty: Path) -> None:
     assert [row["wafers"] for row in check_files(empty)] == ["1", "2"]
 
 
-@pytest.mark.slow
-def test_curve_of_wafers_and_gpus_has_its_files(wse: Wse, empty: Path) -> None:
-    outcome = wse(
-        *SMALL_STORY, "--prompt-len", "8", "--new-tokens", "8", "--gpu", "h100", "--gpus", "1", *FILES, "--json"
-    )
-    assert outcome.code == 0, outcome.err
-    rows = json.loads(outcome.out)["rows"]
-    assert {row["kind"] for row in rows} == {"wafer", "gpu"}
-    assert [row["users"] for row in check_files(empty)] == [str(row["users"]) for row in rows]
-
-
 SMALL_STORY = ("compare", "story", "--mesh", "24x24", "--wafers", "1", "--mapping", "region", "--schedule", "baseline")
 
 
@@ -124,17 +113,6 @@ def test_price_wins_over_a_file(wse: Wse, tmp_path: Path) -> None:
     file.write_text("wafer_usd_per_hour = 30\nwafer_power_w = 11_500\n")
     result = _costs(wse, "estimate", *WAFER, "--economics", file, "--price", "wafer=60")
     assert (result["cost"]["wafer_usd_per_hour"], result["energy"]["wafer_power_w"]) == (60, 11_500)
-
-
-@pytest.mark.slow
-def test_comparisons_give_each_machine_its_price(wse: Wse) -> None:
-    given = _costs(wse, "compare", *WAFER, "--gpu", "h100", "--gpus", "1", "--price", "wafer=60,h100=2,b200=9")
-    assert {row["kind"] for row in given["rows"]} == {"wafer", "gpu"}
-    for row in given["rows"]:
-        usd_per_s = {"wafer": 60, "gpu": 2}[row["kind"]] * row["chips"] / 3600
-        assert _ends(row) == pytest.approx((1e6 * usd_per_s / row["tokens_per_s"],) * 3)
-    assert given["economics"]["gpu_usd_per_hour.h100"]["source"] == "given"
-    assert given["economics"]["wafer_usd_per_hour"]["value"] == 60
 
 
 def test_traces_take_prices(wse: Wse) -> None:

@@ -102,7 +102,19 @@ def test_run_that_goes_on_is_told_to_be_incomplete(wse: Wse, empty: Path) -> Non
     "defects", slow_but([[], ["--defects", "0.02"]], ["--defects", "0.02"]), ids=["whole", "dead PEs"]
 )
 def test_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: list[str]) -> None:
-    placed = ["--wafer", "wse2", "--mesh", "8x8", "--prompt-len", "3", "--new-tokens", "4", *defects]
+    placed = [
+        "--wafer",
+        "wse2",
+        "--mesh",
+        "8x8",
+        "--prompt-len",
+        "3",
+        "--new-tokens",
+        "4",
+        "--schedule",
+        "baseline",
+        *defects,
+    ]
     said = json.loads(wse("estimate", tiny / "config.json", *placed, "--trace", "e.h5", "--json").out)
     facts = json.loads(wse("inspect", "e.h5", "--json").out)
     assert (said["trace"], facts["report"], facts["options"]["command"]) == ("e.h5", said, "estimate")

@@ -177,19 +177,6 @@ def test_answer_ends_where_generation_config_says_too(talker: Path) -> None:
     assert prepare(make_request(RunRequest, model=str(talker), prompt="hi", chat=True)).end_ids == (257, 259)
 
 
-def test_run_stops_at_any_of_them(wse: Wse, talker: Path) -> None:
-    options = ("run", talker, "--chat", "--prompt", "hi", "--trace", "none", "--json", "--new-tokens", "6")
-    options += ("--mesh", "3x3", "--schedule", "baseline")
-    told = json.loads(wse(*options).out)
-    assert told["prompt_tokens"] == 10
-    assert len(told["tokens"]) == 6
-    second = told["tokens"][2]
-    (talker / "generation_config.json").write_text(json.dumps({"eos_token_id": [second]}))
-    stopped = json.loads(wse(*options).out)["tokens"]
-    assert stopped == told["tokens"][: told["tokens"].index(second) + 1]
-    assert "<|turn|>" not in json.loads(wse(*options).out)["text"]
-
-
 def test_chat_refusals_are_one_line(wse: Wse, talker: Path) -> None:
     def refusal(*arguments: object) -> str:
         return wse("run", talker, "--chat", *arguments).refusal()

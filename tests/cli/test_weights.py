@@ -68,20 +68,6 @@ def test_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Pa
     assert f"generated  {ids}\n" in outcome.out
 
 
-def test_python_gives_the_same_logits_on_another_mesh_and_others_by_another_seed(wse: Wse, empty: Path) -> None:
-    config = write_config(empty)
-    line = wse("run", config, "--weights", "random:7", *RANDOM_WEIGHTS_SMALL, "--logits", "--json").out
-    given = json.loads(line)["prompt_logits_last"]
-    same, other = (
-        api.run(
-            config, weights=weights, new_tokens=1, mesh="3x4", schedule="baseline", trace=None, logits=True
-        ).prompt_logits_last
-        for weights in ("random:7", "random:8")
-    )
-    assert given == pytest.approx(same, rel=1e-4)
-    assert given != pytest.approx(other, rel=1e-1)
-
-
 def test_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path) -> None:
     """Its files of weights are not even opened."""
     write_model(empty)

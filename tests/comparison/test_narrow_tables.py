@@ -23,9 +23,6 @@ def results() -> dict[str, Result]:
         "estimate": wse.estimate("story", **SMALL, wafers=2, sensitivity=True, set=sets),
         "estimate --gpu": wse.estimate("story", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),
         "what-if": wse.what_if("story", **SMALL, batch=2, changes="clock=x2,hop=x0.3,sram=64KiB", jobs=1),
-        "estimate optimized": wse.estimate(
-            "story", mesh="16x16", wafers=2, mapping="pipeline", prompt_len=40, new_tokens=8
-        ),
         "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region", schedule="baseline"),
         "compare": wse.compare("story", **SMALL, wafers=[1, 2], set=sets, jobs=1),
         "compare --ttft": wse.compare("story", **SMALL, wafers=[1, 2], ttft="1ms", tpot="30us", jobs=1),
@@ -39,7 +36,7 @@ def results() -> dict[str, Result]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("estimate", "estimate optimized", "estimate --gpu", "what-if", "compile", "serve-sim"),
+        *("estimate", "estimate --gpu", "what-if", "compile", "serve-sim"),
         *("compare", "compare --ttft", "compare --users", "compare --gpu"),
     ],
 )

@@ -173,13 +173,7 @@ def made(spec: ModelSpec, seed: int = 7) -> dict[str, npt.NDArray[np.float32]]:
     return {name: weights.rows(name)[:] for name in tensor_shapes(spec)}
 
 
-def engine(
-    spec: ModelSpec,
-    mesh: tuple[int, int],
-    *,
-    whole: bool = False,
-    **wanted: Any,
-) -> Engine:
+def engine(spec: ModelSpec, mesh: tuple[int, int], *, whole: bool = False, **wanted: Any) -> Engine:
     """An engine that makes weights as it reads them, or has them as a ``whole``."""
     options = region_options(
         context=len(RANDOM_WEIGHTS_PROMPT) + STEPS,

@@ -55,13 +55,7 @@ NUMBERS = st.floats(-12, 12, width=16)
     penalty=st.sampled_from([0.7, 1.0, 1.9]),
 )
 def test_live_against_transformers(
-    logits: list[float],
-    seen: list[int],
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    min_p: float,
-    penalty: float,
+    logits: list[float], seen: list[int], temperature: float, top_k: int, top_p: float, min_p: float, penalty: float
 ) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")

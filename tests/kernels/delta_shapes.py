@@ -52,8 +52,5 @@ def allowed_error(case: Case, want: Array) -> dict[str, Array]:
     if case.kernel == "delta_update":
         error = 1000 * single * (1 + np.abs(case.values("state")).max()) * (1 + np.abs(case.values("keys")).max())
         out = np.abs(case.values("out", want))
-        return {
-            "out": error + stored * out + TINY[case.types[0]],
-            "state": np.full(case.values("state").shape, error),
-        }
+        return {"out": error + stored * out + TINY[case.types[0]], "state": np.full(case.values("state").shape, error)}
     return {}

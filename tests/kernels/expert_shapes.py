@@ -101,11 +101,7 @@ def factored(
     ends = np.sort(rng.integers(0, p["N"] + 1, (*line, p["B"])), axis=-1)
     ends[..., -1] = p["N"]
     w = rng.integers(0, 256, (*line, codes))
-    return {
-        "w": np.where(w % 128 == 127, 0, w),
-        "groups": groups,
-        "widths": np.diff(ends, prepend=0, axis=-1),
-    }
+    return {"w": np.where(w % 128 == 127, 0, w), "groups": groups, "widths": np.diff(ends, prepend=0, axis=-1)}
 
 
 def _per_byte(p: dict[str, int]) -> int:

@@ -16,16 +16,7 @@ from tiers import slow_but
 
 from wse.program.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
-from wse_kernels.oracle import (
-    activation,
-    delta_rule,
-    elementwise,
-    latent,
-    linear,
-    rotary,
-    router,
-    vocabulary,
-)
+from wse_kernels.oracle import activation, delta_rule, elementwise, latent, linear, rotary, router, vocabulary
 from wse_kernels.oracle.attention import kv_cache, normalisation, ring, softmax
 from wse_kernels.oracle.experts import pairs, products
 from wse_kernels.oracle.memory import Sram

@@ -15,7 +15,7 @@ from dequantised import byte_offset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import helpers, test_compute, test_transfers
+from tests.kernels import helpers, messages, test_compute, test_line_sums, test_transfers
 from tests.kernels.helpers import (
     COMMON_TYPES,
     JIT,
@@ -223,7 +223,7 @@ def run_at_page_ends() -> None:
         def placed(*arguments: object, at_end: bool = at_end) -> helpers.Array:
             return between_pages(plain(*arguments), at_end=at_end)
 
-        helpers.to_lanes = test_transfers.to_lanes = placed
+        helpers.to_lanes = messages.to_lanes = placed
         for cols, seed in COLUMNS:
             for kernel in (*PRODUCTS, *EXPERTS, *OTHERS):
                 for shift, tokens in ((0, 1), (0, 3), (3, 1), (3, 3), (6, 3)):  # other orders of buffers
@@ -232,14 +232,14 @@ def run_at_page_ends() -> None:
                     test_compute.check(kernel, types, "serial", size, 1, cols, (0, 1), seed + shift)
             for by_column in (0, 1):
                 options = {"apart": 1, "by_column": by_column}
-                test_transfers.check_lines("along_columns", "serial", "float16", 5, cols, 18, options, seed)
-            test_transfers.check_lines("along_rows", "serial", "float16", 5, cols, 18, options, seed)
+                messages.check_lines("along_columns", "serial", "float16", 5, cols, 18, options, seed)
+            messages.check_lines("along_rows", "serial", "float16", 5, cols, 18, options, seed)
             for axis in ("rows", "columns"):
                 test_transfers.check_exchange("serial", "float16", axis, 3, cols, 5, seed)
-            in_place = test_transfers.test_messages_along_columns_in_place.hypothesis.inner_test
+            in_place = test_line_sums.test_messages_along_columns_in_place.hypothesis.inner_test
             in_place("serial", "float16", 5, cols, 18, seed)
-        test_transfers.test_sums_in_place_are_their_messages("serial", "float16", 19, 21)
-        test_transfers.test_sums_along_rows_that_are_turned("serial", "float16", test_transfers.ADD)
+        test_line_sums.test_sums_in_place_are_their_messages("serial", "float16", 19, 21)
+        test_line_sums.test_sums_along_rows_that_are_turned("serial", "float16", messages.ADD)
 
 
 def ended(code: str) -> int:

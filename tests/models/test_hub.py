@@ -1,8 +1,6 @@
 """Models by hub name, downloaded from a server on this computer that speaks the hub's API."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,14 +148,3 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytes
 def test_names_of_repositories(text: str, reference: HubReference | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     assert hub_reference(text) == reference
-
-
-@pytest.mark.slow
-def test_the_command_line_asks_the_hub_of_hf_endpoint(tmp_path: Path) -> None:
-    with local_hub(READABLE | OTHERS) as server:
-        environment = os.environ | {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
-        command = [sys.executable, "-m", "wse", "run", "org/name", "--new-tokens", "8", "--trace", "none", "--json"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    result = json.loads(done.stdout)
-    assert result["model"]["name"] == "name"
-    assert len(result["tokens"][0] if isinstance(result["tokens"][0], list) else result["tokens"]) == 8

@@ -20,12 +20,7 @@ from wse.program.steps import OPERAND_COUNT, StepKind
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.stage_streams import StageTransfer
 from wse.program.transfers.transfer import Transfer
-from wse.program.transfers.transfer_types import (
-    ADDRESSES,
-    TRANSFERS,
-    operand_index,
-    transfer_of,
-)
+from wse.program.transfers.transfer_types import ADDRESSES, TRANSFERS, operand_index, transfer_of
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(bands=1, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)

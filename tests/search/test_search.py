@@ -211,10 +211,7 @@ WIDE = replace(MIXTURES["shared"], ffn_size=120)
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        pytest.param(SPEC, id="dense"),
-        pytest.param(mixture_spec(WIDE, layers=4), id="mixture", marks=pytest.mark.slow),
-    ],
+    [pytest.param(SPEC, id="dense"), pytest.param(mixture_spec(WIDE, layers=4), id="mixture", marks=pytest.mark.slow)],
 )
 def test_layers_are_cut_where_whole_ones_have_no_room(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer is split between two wafers if and only if the whole layers do not fit."""

@@ -13,14 +13,7 @@ from tests.hardware.helpers import check_bundled, refusal, write_toml
 from wse.errors import BadInput, BadWafer, UnknownName
 from wse.hardware.load import known_wafers, load_wafer
 from wse.hardware.number import numeric_fields
-from wse.serving.cost import (
-    Activity,
-    activity_energies,
-    activity_energy,
-    activity_joules,
-    system_cost,
-    system_energy,
-)
+from wse.serving.cost import Activity, activity_energies, activity_energy, activity_joules, system_cost, system_energy
 from wse.serving.economics import ACTIVITY_KEYS, load_economics, load_gpu_economics
 from wse.serving.gpus.load import known_gpus, load_gpu
 from wse.serving.network import Network, load_network
@@ -51,9 +44,12 @@ def test_every_bundled_number_has_a_grade_a_source_and_a_range(name: str) -> Non
     economics = load_economics(load_wafer(name)) if is_wafer else load_gpu_economics(load_gpu(name))
     assert {*economics.sources} - {*ACTIVITY_KEYS} == {f"{economics.kind}_power_w", f"{economics.kind}_usd_per_hour"}
     assert ({*ACTIVITY_KEYS} <= {*economics.sources}) == is_wafer
-    check_bundled(economics.sources)
-    assert all(number.low <= number.value <= number.high for number in economics.sources.values())
-    assert all(number.range is not None for number in economics.sources.values())
+    network = load_network().sources
+    assert network.keys() == numeric_fields(Network).keys()
+    check_bundled(economics.sources | network)
+    for number in (economics.sources | network).values():
+        assert number.range is not None
+        assert number.low <= number.value <= number.high
     assert re.search(r"(March|May) 2026", economics.usd_per_hour.source), "the date of a price"
 
 
@@ -226,14 +222,6 @@ def test_wafers_get_all_prices_but_those_of_the_requests_gpus() -> None:
     assert prices_of_gpu(price, "b200") is None
     assert prices_without_gpus(price, ["h200"]) == {"wafer": 60.0, "h100": 2.0}
     assert prices_without_gpus("h200=2.5", ["h200"]) is None
-
-
-def test_every_bundled_number_has_unit_grade_source_and_range() -> None:
-    network = load_network()
-    assert network.sources.keys() == numeric_fields(Network).keys()
-    check_bundled(network.sources)
-    assert all(number.range is not None for number in network.sources.values())
-    assert all(number.low <= number.value <= number.high for number in network.sources.values())
 
 
 def test_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:

@@ -22,16 +22,7 @@ from wse.serving.drafts.speculation import (
     speed_up,
     typical,
 )
-from wse.serving.drafts.tree import (
-    MAX_NODES,
-    ROOT,
-    DraftTree,
-    Shares,
-    best_tree,
-    fastest_tree,
-    shares_of,
-    with_choices,
-)
+from wse.serving.drafts.tree import MAX_NODES, ROOT, DraftTree, Shares, best_tree, fastest_tree, shares_of, with_choices
 
 
 def tokens_per_pass(acceptance: float, draft: int) -> float:

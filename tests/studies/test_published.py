@@ -1,23 +1,17 @@
 """Published speeds next to estimates: which rows are shown, and the ratio to each."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wse
-from tests.models.helpers import write_config
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.reports.intervals import RangeResult
 from wse.studies.options.option import replace_options
 from wse.studies.results.answer import outside_sentence
-from wse.studies.results.published import (
-    EstimatedSpeed,
-    published_speeds,
-    weight_bits,
-)
+from wse.studies.results.published import EstimatedSpeed, published_speeds, weight_bits
 
 ON_WAFERS = EstimatedSpeed(
     machine="wse3", chips=4, same_chips_only=False, users=1, dtype="bfloat16", tokens_per_s_per_user=900.0
@@ -57,9 +51,7 @@ def test_speeds_that_do_not_say_whether_they_draft_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"machine": "cs4"}, {"machine": "mine"}, {"users": 8}, {"machine": "wse2"}],
-    ids=str,
+    "change", [{"machine": "cs4"}, {"machine": "mine"}, {"users": 8}, {"machine": "wse2"}], ids=str
 )
 def test_other_machines_and_numbers_of_users_have_none(spec: ModelSpec, change: dict[str, Any]) -> None:
     assert published_speeds(spec, replace(ON_WAFERS, **change)) is None
@@ -81,18 +73,6 @@ def test_benchmarks_on_gpus_are_of_as_many_gpus_and_users(spec: ModelSpec) -> No
     assert published_speeds(spec, replace(estimated, users=17)) is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("schedule", "lowest", "highest"), [("optimized", 1.9, 2.4), ("baseline", 0.95, 1.05)])
-def test_estimates_of_70b_print_the_published_speed_and_ratio(schedule: str, lowest: float, highest: float) -> None:
-    result = wse.estimate("llama-3.1-70b", schedule=schedule)
-    first = result.published[0]
-    assert (first.tokens_per_s_per_user, first.date, first.drafts, first.chips, first.by) == (
-        *(450.0, "2024-08-27", "no", 4, "vendor"),
-    )
-    assert first.estimated_tokens_per_s_per_user == result.decode.tokens_per_s_per_user
-    assert lowest < first.ratio < highest
-
-
 def test_an_estimate_on_gpus_has_the_speeds_of_its_gpus_and_users() -> None:
     result = wse.estimate("llama-3-8b", gpu="h100", gpus=1)
     assert [(s.drafts, s.chips) for s in result.published] == [("no", 1), ("yes", 1), ("unknown", None)]
@@ -103,8 +83,3 @@ def test_an_estimate_on_gpus_has_the_speeds_of_its_gpus_and_users() -> None:
     )
     titles = [table.title for table in result.tables()]
     assert titles[titles.index("Results") + 1] == "Published speeds and the estimate"
-
-
-def test_a_model_that_nobody_published_has_none(tmp_path: Path) -> None:
-    result = wse.estimate(write_config(tmp_path), mesh="8x8", wafers=1, prompt_len=5, new_tokens=4)
-    assert result.published is None

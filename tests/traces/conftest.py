@@ -80,8 +80,7 @@ def write_placement(trace: TraceWriter) -> None:
     )
     trace.append("attention", {"stage": [0, 1], "col": [2, 0], "cols": [2, 3]})
     trace.append(
-        "op",
-        {"name": ["embed", "mlp", "é"], "kind": ["a", "b", "c"], "layer": [-1, 0, 1], "stage": [0, 0, 1]},
+        "op", {"name": ["embed", "mlp", "é"], "kind": ["a", "b", "c"], "layer": [-1, 0, 1], "stage": [0, 0, 1]}
     )
     trace.append("edge", {"src": [0, 1], "dst": [1, 2]})
     buffer = {"name": ["w"], "use": [1], "address": [64], "bytes": [200], "dtype": ["float16"]}

@@ -158,10 +158,7 @@ def test_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch:
 
 def test_folder_of_a_target_is_missing_or_a_file(tmp_path, header):
     (tmp_path / "file").touch()
-    for name, message in (
-        ("no", "No such file or directory; give another path"),
-        ("file", "cannot write a trace"),
-    ):
+    for name, message in (("no", "No such file or directory; give another path"), ("file", "cannot write a trace")):
         with pytest.raises(TraceError, match=message):
             TraceWriter(tmp_path / name / "t.h5", header)
 

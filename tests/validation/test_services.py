@@ -4,9 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from wse.errors import DoesNotFit
-from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.ranges.model_error import error_distribution
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import get_option, make_request
@@ -208,15 +205,6 @@ def test_waferllm_rates_are_those_of_its_best_grid(tmp_path: Path) -> None:
 
 def request(model: str, wafers: int | None = None) -> EstimateRequest:
     return make_request(EstimateRequest, model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
-
-
-@pytest.mark.slow
-def test_70b_takes_four_wafers_with_little_padding() -> None:
-    program = compile_fastest(prepare_estimate(request("llama-3.1-70b", 4))).program
-    assert program.fits
-    assert program.padding_fraction < 0.05
-    with pytest.raises(DoesNotFit):
-        compile_fastest(prepare_estimate(request("llama-3.1-70b", 3)))
 
 
 def test_8b_takes_one_wafer() -> None:

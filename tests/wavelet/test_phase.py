@@ -38,14 +38,7 @@ def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
     mapping, wafers, mesh = request.param
     folder = shared / "models" / "stories260k"
     return session(
-        folder,
-        mesh,
-        prompt=PROMPT,
-        new_tokens=30,
-        mapping=mapping,
-        wafers=wafers,
-        sram_bytes=1 << 18,
-        logits=True,
+        folder, mesh, prompt=PROMPT, new_tokens=30, mapping=mapping, wafers=wafers, sram_bytes=1 << 18, logits=True
     )
 
 

@@ -57,9 +57,7 @@ def distinct(machine: WaveletMachine) -> np.ndarray[tuple[int, ...], np.dtype[np
 
 @given(multicasts())
 @settings(max_examples=15, deadline=None)
-def test_words_arrive_once_in_order_and_all(
-    case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
-) -> None:
+def test_words_arrive_once_in_order_and_all(case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]]) -> None:
     machine, sent = case
     memory = distinct(machine)
     result = run(machine, memory)  # raises where an operation does not end or a queue is not empty
@@ -72,9 +70,7 @@ def test_words_arrive_once_in_order_and_all(
 
 @given(multicasts())
 @settings(max_examples=12, deadline=None)
-def test_a_link_carries_one_wavelet_a_cycle(
-    case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
-) -> None:
+def test_a_link_carries_one_wavelet_a_cycle(case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]]) -> None:
     machine, _ = case
     result = run(machine, log=True)
     cycle, row, col, _, side, _ = result.moves.T

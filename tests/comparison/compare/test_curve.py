@@ -24,11 +24,7 @@ from wse.studies.options.option import make_request, replace_options
 from wse.studies.results.published import public_points
 
 MACHINES = st.builds(
-    gpu,
-    st.floats(1e-4, 0.1),
-    st.floats(1e-6, 1e-2),
-    room=st.integers(1, 3_000),
-    usd_per_hour=st.floats(0.5, 500),
+    gpu, st.floats(1e-4, 0.1), st.floats(1e-6, 1e-2), room=st.integers(1, 3_000), usd_per_hour=st.floats(0.5, 500)
 )
 
 

@@ -74,20 +74,6 @@ def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many:
         assert row.tokens_per_s_per_user == pytest.approx(1 / (row.tpot_s or math.inf))
 
 
-@pytest.mark.slow
-def test_rows_that_keep_the_limits_come_before_the_others(of_many: PlanResult) -> None:
-    limit = sorted(row.ttft_s for row in of_many.rows)[1] * 1.001
-    result = ranked(users=400, replicas=1, ttft=limit)
-    keeps = [row.users == 400 and row.ttft_s <= limit for row in result.rows]
-    assert [row.keeps for row in result.rows] == keeps == sorted(keeps, reverse=True)
-    assert result.keeping == sum(keeps)
-    assert result.targets == {"ttft_s": limit}
-    for row in result.rows:
-        assert (row.excess <= 1) == row.keeps
-    excesses = [row.excess for row in result.rows if not row.keeps]
-    assert excesses == sorted(excesses)
-
-
 def test_without_users_and_limits_one_user_decides() -> None:
     result = ranked(top=3)
     assert (result.tried, len(result.rows)) == (4, 3)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import wse
-from wse.reports.intervals import share_above
 from wse.studies.compare.grid.ranges import order_sentence, orders_of, with_ranges
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -35,10 +34,6 @@ def test_the_best_two_numbers_of_wafers_are_compared_in_equal_samples() -> None:
     )
     assert orders_of(rows[:1], samples[:1]) == ()
     assert order_sentence(rows[:1], ()) == ""
-
-
-def test_equal_samples_count_half() -> None:
-    assert share_above(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 4.0])) == pytest.approx(0.5)
 
 
 def test_a_row_without_room_for_users_has_no_ranges() -> None:

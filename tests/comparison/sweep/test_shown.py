@@ -107,19 +107,6 @@ def test_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     assert [list(line.get_ydata()) for line in users.lines] == [[], []]
 
 
-@pytest.mark.slow
-def test_from_python_rows_and_picture(config: Path, tmp_path: Path) -> None:
-    grid = {"model": config, "mesh": "4x4", "wafer.clock_hz": ["x1", "x2"], **QUICK}
-    table, png = tmp_path / "t.csv", tmp_path / "t.png"
-    result = wse.sweep(grid, output=table, jobs=1, sort="user", columns=["user", "prefill_s"], top=1, png=png)
-    (row,) = result.rows
-    assert row.setting == {"wafer.clock_hz": "x2"}
-    fast = wse.estimate(config, mesh="4x4", set="wafer.clock_hz=x2", **QUICK)
-    assert row.values == {"user": fast.decode.tokens_per_s_per_user, "prefill_s": fast.prefill.s}
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert "grades" not in table.read_text()
-
-
 def test_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
     grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, **QUICK}
     grid |= {"wafer.sram_bytes_per_pe": 9_000}

@@ -31,14 +31,7 @@ def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -
 
 @pytest.mark.parametrize(
     ("options", "batch", "users", "replicas"),
-    [
-        ({}, 1, 1, 1),
-        pytest.param({"users": 8}, 4, 8, 1, marks=pytest.mark.slow),
-        ({"users": 8, "replicas": 2}, 2, 8, 2),
-        pytest.param({"users": 200, "replicas": 2}, 16, 200, 2, marks=pytest.mark.slow),
-        ({"objective": "throughput"}, 16, 18, 1),
-        ({"batch": 4}, 4, 4, 1),
-    ],
+    [({}, 1, 1, 1), ({"users": 8, "replicas": 2}, 2, 8, 2), ({"objective": "throughput"}, 16, 18, 1)],
     ids=str,
 )
 def test_inputs_and_numbers_of_the_machine_as_it_is_are_those_of_an_estimate(

@@ -7,13 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator_logs import MEASUREMENTS, logs
 
-from wse.backends.fabric.line.closed_forms import (
-    Grouping,
-    closed_form,
-    distance_to_bound,
-    model_cycles,
-    reduce_bound,
-)
+from wse.backends.fabric.line.closed_forms import Grouping, closed_form, distance_to_bound, model_cycles, reduce_bound
 from wse.backends.fabric.line.collective_bounds import collective_bound
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import line_cycles

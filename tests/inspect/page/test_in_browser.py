@@ -18,16 +18,7 @@ pytest.importorskip("selenium", reason="selenium is not installed (pip install '
 
 from selenium.webdriver.common.by import By
 
-from tests.inspect.page.driving import (
-    choose,
-    found,
-    over,
-    painted,
-    settled,
-    shot,
-    texts,
-    tip,
-)
+from tests.inspect.page.driving import choose, found, over, painted, settled, shot, texts, tip
 
 Opened = Callable[..., Any]
 

@@ -93,27 +93,6 @@ def test_unlike_parts_are_refused(tmp_path: Path, method: str, tensors: dict[str
     assert refusal(BadModel, held, path, tensors, Packing(method=method, block=(4, 5))).startswith(f"{path}: {says}")
 
 
-@pytest.mark.parametrize(
-    ("table", "tail"),
-    [
-        ("fp8", "quantization_config = 'fp8': give an object or null"),
-        ({"quant_method": "gptq"}, "quant_method = 'gptq': supported: fp8, mxfp4, compressed-tensors"),
-        ({}, "has no quantization_config.quant_method; add it: one of fp8, mxfp4, compressed-tensors"),
-        (
-            FP8 | {"weight_block_size": [128]},
-            "weight_block_size = [128]: weights need a scale per block; give two sizes",
-        ),
-        (FP8 | {"weight_block_size": None}, "weight_block_size = None: weights need a scale per block; give two sizes"),
-        (FP8 | {"fmt": "e5m2"}, "quantization_config.fmt = 'e5m2': supported: e4m3"),
-        (FP8 | {"activation_scheme": "static"}, "with scales of the file are not supported; supported: dynamic"),
-        (FP8 | {"bits": 3}, "quantization_config.bits = 3: this key is not understood and may change the mathematics"),
-    ],
-)
-def test_other_packings_are_refused(tmp_path: Path, table: Any, tail: str) -> None:
-    path = write_config(tmp_path, quantization_config=table)
-    assert tail in refusal(BadModel, read_config, path)
-
-
 def test_the_size_of_a_block_is_read_from_the_config(tmp_path: Path) -> None:
     spec = read_config(write_config(tmp_path, quantization_config=FP8))
     assert (spec.packing.method, spec.packing.block, spec.packing.unpacked) == ("fp8", (4, 5), ())
@@ -169,31 +148,6 @@ def test_a_published_configuration_has_its_weights_type(name: str, weight_type: 
     linear = [tensor for tensor in tensor_shapes(spec) if is_linear(tensor)]
     found = {t.split(".", 2)[-1] for t in linear if coding_of(spec, t, spec.weight_type) is not None}
     assert found == ({t.split(".", 2)[-1] for t in linear} if packed is None else packed)
-
-
-@pytest.mark.parametrize(
-    ("changes", "tail"),
-    [
-        (
-            {"config_groups": {"group_0": GROUP | {"weights": WEIGHTS | {"group_size": 128}}}},
-            "config_groups.group_0.weights.group_size = 128: supported: 32; without quantization_config, --dtype names "
-            "the type",
-        ),
-        ({"config_groups": {"group_0": GROUP | {"weights": WEIGHTS | {"type": "float"}}}}, "supported: int; without"),
-        ({"config_groups": {"a": GROUP, "b": GROUP}}, "give one group for all linear layers"),
-        ({"config_groups": {"a": {"targets": ["Linear"]}}}, "give an object with targets and weights"),
-        (
-            {"config_groups": {"a": GROUP | {"input_activations": {"num_bits": 8}}}},
-            "a.input_activations = {'num_bits': 8}: this key is not understood",
-        ),
-        ({"format": "marlin-24"}, "format = 'marlin-24': supported: pack-quantized"),
-        ({"ignore": ["re:("]}, "holds no regular expression"),
-        ({"ignore": ["re:.*"]}, "leaves no linear layer to pack; leave out quantization_config"),
-    ],
-)
-def test_other_compressed_tensors_are_refused(tmp_path: Path, changes: dict[str, Any], tail: str) -> None:
-    path = write_config(tmp_path, quantization_config=INT4 | changes)
-    assert tail in refusal(BadModel, read_config, path)
 
 
 def test_weights_of_compressed_tensors_are_timed_and_not_read(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """What ``wse compile`` reports is what the Program says, and what a run then measures."""
 
-import json
 from itertools import combinations, pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +8,6 @@ from placements import ONE_REGION
 
 from tests.models.helpers import write_config, write_model
 from wse.backends.fabric.model import Fabric
-from wse.cli import main
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
@@ -68,15 +65,6 @@ def test_buffers_that_share_bytes_live_one_after_another(placed: tuple[Any, Prog
                     gap = max(x["first_step"], y["first_step"]) - min(x["last_step"], y["last_step"])
                     apart = gap > 0 or (gap == 0 and a["address"] == b["address"])
                     assert x["chunk"] != y["chunk"] or apart, (a, b)
-
-
-def test_a_config_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_model(tmp_path)
-    assert main(["compile", str(tmp_path / "config.json"), "--json"]) == 0
-    alone = json.loads(capsys.readouterr().out)
-    assert main(["compile", str(tmp_path), "--json"]) == 0
-    whole = json.loads(capsys.readouterr().out)
-    assert alone["sram"]["map"] == whole["sram"]["map"]
 
 
 def test_contention_is_that_of_the_fast_model(placed: tuple[Any, Program, dict[str, Any]]) -> None:

@@ -139,21 +139,6 @@ def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers:
     assert model_s == pytest.approx((cost.cycles - by_layer[5]) / clock_hz)
 
 
-@pytest.mark.slow
-def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
-    """10x10 PEs store the five layers of the story model with their caches of 1,024 tokens, and not six."""
-    request = make_request(EstimateRequest, model="story", mesh="10x10", draft="0.9")
-    assert estimate(replace_options(request, draft=None)).system.wafers == 1
-    with pytest.raises(DoesNotFit) as caught:
-        estimate(request)
-    message = str(caught.value)
-    assert message.startswith("--draft: no room for a draft head, one more layer of the model: story does not fit")
-    assert "needs 49,844 of 49,152 bytes" in message
-    assert "any of these would make it fit: --mesh 11x11, --wafers 2," in message
-    held = estimate(replace_options(request, mesh="11x11")).drafts
-    assert (held.draft, held.wafers) == ("head", 0)
-
-
 LARGE = make_request(EstimateRequest, model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
 
 

@@ -75,7 +75,7 @@ def test_a_batch_that_is_bound_by_products_gains_less_of_drafts() -> None:
     assert estimate().batches is None
 
 
-@pytest.mark.parametrize("batch", [1, 4, 16, 64, 256])
+@pytest.mark.parametrize("batch", [1, 256])
 def test_drafts_of_a_mixture_are_planned_for_any_batch(batch: int) -> None:
     """Also where the vectors of several tokens are too long for a one-shot all-reduce."""
     result = estimate("deepseek-v3", gpu="b200", batch=batch, draft="deepseek-r1")

@@ -147,22 +147,6 @@ def test_other_assumptions_of_power_are_those_of_the_file(request_: EstimateRequ
 
 
 @pytest.mark.slow
-def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
-    """With an objective of all users several layouts are compiled fully."""
-    asked = replace_options(request_, mapping="auto", wafers=1, batch=1, new_tokens=2, objective="throughput")
-    found = estimate(asked).to_dict()
-    search = found["search"]
-    assert search["objective"] == "throughput"
-    rows = search["layouts"]
-    assert len(rows) == search["tried"] > 3
-    assert any("mesh_rows" in row for row in rows)
-    assert any("mesh_rows" not in row for row in rows)
-    whole = [row["request_cycles"] for row in rows if "request_cycles" in row]
-    assert len(whole) == search["compiled"] > 1
-    assert [row["chosen"] for row in rows] == [True] + [False] * (len(rows) - 1)
-
-
-@pytest.mark.slow
 def test_another_wafer_has_the_same_request(request_: EstimateRequest, tmp_path: Path) -> None:
     """By the baseline schedule, for which nothing is searched on other wafers."""
     file = tmp_path / "mine.toml"

@@ -25,14 +25,14 @@ from wse.serving.events import chunks, run
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
 from wse.studies.estimate.timing import first_token
 from wse.studies.estimate.timing import pipelining as module
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result, pipelining_tables
+from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
 from wse.studies.estimate.timing.stage_times import stage_times
-from wse.studies.results.sram import streams_in_cache
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
-MACHINE = wafer(6, 10, 1 << 20)
+MACHINE = replace(wafer(6, 10, 1 << 20), host_round_trip_s=1e-3)
+CLOCK = MACHINE.clock_hz
 Placed = tuple[Program, Fabric, list[PhaseCost], PhaseCost]
 
 
@@ -163,25 +163,12 @@ def test_stages_on_the_same_pes_are_one_server() -> None:
     assert times.decode == (Visit(0, decode.cycles),)
 
 
-def test_a_program_that_does_not_fit_holds_no_stream() -> None:
-    program, *_ = placed()
-    assert streams_in_cache(replace(program, sram_bytes_per_pe=100)) == 0
-
-
-PIPELINING_MACHINE = replace(wafer(6, 10), host_round_trip_s=1e-3)
-CLOCK = PIPELINING_MACHINE.clock_hz
-
-
 def facts(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[PipeliningResult, Fabric, float]:
     """The section, the model of fabric, and the cycles of a token."""
-    asked = replace(OPTIONS, **options)
-    program = compile_choice(
-        tiny_spec(tied=tied, layers=4), replace(PIPELINING_MACHINE, sram_bytes_per_pe=1 << 20), SOFTWARE, asked, CHOICE
-    )
+    program, *_ = placed(tied=tied, **options)
     program = replace(program, sram_bytes_per_pe=sram)
-    fabric = Fabric(program, PIPELINING_MACHINE, SOFTWARE)
-    prefill = [fabric.prefill_cost(i) for i in range(len(program.prefill))]
-    decode = fabric.decode_cost(*asked.prompt_tokens)
+    lengths = replace(OPTIONS, **options).prompt_tokens
+    _, fabric, prefill, decode = costs(program, Fabric(program, MACHINE, SOFTWARE), lengths)
     return pipelining_result(fabric, prefill, decode), fabric, decode.cycles
 
 
@@ -280,9 +267,3 @@ def test_a_host_that_draws_ids_between_leaves_a_bound() -> None:
     assert [row.exact for row in section.rows] == [row.streams == 1 for row in section.rows]
     found = section.by_events
     assert found.tokens_per_s <= found.closed_form_tokens_per_s * (1 + 1e-12)
-
-
-def test_decode_alone_has_no_prompt() -> None:
-    section, *_ = facts(phases=("decode",))
-    assert not {"prefill", "ttft_s"} & set(section.to_dict())
-    assert "first token" not in str(pipelining_tables(section))

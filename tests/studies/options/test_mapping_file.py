@@ -11,8 +11,6 @@ import pytest
 import wse
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, BadMapping, UnknownName
-from wse.studies.compare.grid.study import compare
-from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -75,10 +73,7 @@ FILES: dict[str, tuple[tuple[Region, ...], str]] = {
     ),
     "type": (({**LEFT, "rows": 1.5},), "region 0: rows = 1.5: give a whole number from 1 to 10,000"),
     "layers backwards": (({**LEFT, "layers": [1, 0]},), "region 0: layers = [1, 0]: give the first"),
-    "layer twice": (
-        (LEFT, {**RIGHT, "layers": [1, 4]}),
-        "region 1: layers = [1, 4]: layer 1 is in a region before it",
-    ),
+    "layer twice": ((LEFT, {**RIGHT, "layers": [1, 4]}), "region 1: layers = [1, 4]: layer 1 is in a region before it"),
     "layer missing": (
         (LEFT, {**RIGHT, "layers": [3, 4]}),
         "region 1: layers = [3, 4]: layer 3 comes after layer 2, not held yet",
@@ -206,16 +201,6 @@ def test_a_block_that_is_normalised_as_a_whole_stays_whole(tmp_path: Path, part:
 def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> None:
     prepared = prepare(make_request(RunRequest, mapping=write(tmp_path, LEFT, RIGHT), prompt="One day", new_tokens=4))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (16, 22)
-
-
-@pytest.mark.slow
-def test_a_comparison_has_a_row_on_the_wafers_of_the_file(tmp_path: Path) -> None:
-    file = write(tmp_path, LEFT, {**RIGHT, "wafer": 1, "layers": [2, 3]}, {**LEFT, "wafer": 2, "layers": [4, 4]})
-    base = make_request(EstimateRequest, model="story", mesh="24x24", schedule="baseline", **SHORT)
-    result = compare(CompareRequest(base=base, mappings=("region", str(file)), own_link=True), jobs=1)
-    assert {(row.wafers, row.possible) for row in result.rows if row.mapping == str(file)} == {(3, True)}
-    assert all(row.chosen is None for row in result.rows)
-    assert 3 in {row.wafers for row in result.rows if row.mapping == "region"}
 
 
 @pytest.mark.parametrize(("rows", "product"), [(12, "mesh-gemm"), (10, "thin-gemm")])

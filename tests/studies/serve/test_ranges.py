@@ -6,7 +6,7 @@ import pytest
 
 import wse
 
-STORY = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "requests": 200}
+STORY = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64, "requests": 200}
 
 
 def test_figures_have_ranges_around_them() -> None:
@@ -34,7 +34,7 @@ def test_a_given_rate_is_served_at_any_speed() -> None:
 
 
 def test_the_intervals_of_one_user_are_those_of_an_estimate() -> None:
-    options = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64}
+    options = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
     served = wse.serve_sim("story", arrivals="constant", users=1, requests=20, objective="latency", **options)
     estimate = wse.estimate("story", **options)
     for figure, path in (("tokens_per_s", "served.tokens_per_s"), ("tpot_s", "served.all.tpot.mean")):
@@ -54,11 +54,6 @@ def test_the_intervals_on_gpus_are_those_of_an_estimate() -> None:
         own, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
         assert own.low / own.value == pytest.approx(expected.low / expected.value)
         assert own.high / own.value == pytest.approx(expected.high / expected.value)
-
-
-@pytest.mark.slow
-def test_separate_machines_for_prompts_have_no_ranges() -> None:
-    assert wse.serve_sim("story", prefill="own", prefill_wafers=1, **STORY).ranges is None
 
 
 def test_queues_of_overloaded_samples_grow_with_the_time_for_which_requests_arrive() -> None:

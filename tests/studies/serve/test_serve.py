@@ -22,15 +22,6 @@ STORY: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_result() -> None:
-    first, second, other = (
-        wse.serve_sim(**STORY | {"requests": 200}, length_cv=0.5, seed=seed).to_dict() for seed in (1, 1, 2)
-    )
-    assert first == second
-    assert first["served"] != other["served"]
-
-
 def test_the_default_load_is_seven_tenths_of_the_capacity() -> None:
     result = wse.serve_sim(**STORY)
     assert result.load.stable
@@ -49,7 +40,7 @@ def test_a_verdict_states_when_room_for_kv_caches_limits_the_capacity() -> None:
         assert ("Room for 5 KV caches limits the capacity" in verdict and "about 50 %" in verdict) == limited
 
 
-@pytest.mark.parametrize(("load", "replicas"), [(1.01, 2), (1.8, 2), (1.81, 3), (9.0, 10)])
+@pytest.mark.parametrize(("load", "replicas"), [(1.8, 2), (1.81, 3)])
 def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(load: float, replicas: int) -> None:
     result = wse.serve_sim(**STORY | {"requests": 50}, load=load)
     capacity, rate = result.load.capacity_requests_per_s, result.requests.rate_per_s
@@ -67,11 +58,7 @@ def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(
 
 
 @pytest.mark.parametrize(
-    ("options", "remedies"),
-    [
-        ({}, ["--rate", "--replicas"]),
-        ({"batching": "static", "max_users": 4}, ["--rate"]),
-    ],
+    ("options", "remedies"), [({}, ["--rate", "--replicas"]), ({"batching": "static", "max_users": 4}, ["--rate"])]
 )
 def test_an_overloaded_service_names_only_options_that_it_accepts(options: dict[str, Any], remedies: list[str]) -> None:
     """The options of each remedy are accepted and give a stable queue."""
@@ -206,14 +193,6 @@ def test_a_draft_takes_room_from_the_caches_of_gpus_that_serve() -> None:
 
 
 @pytest.mark.slow
-def test_drafts_that_never_gain_are_not_made() -> None:
-    plain, drafted = (wse.serve_sim(**STORY, rate=200.0, draft=draft) for draft in (None, "0.01"))
-    assert drafted.drafts.draft_tokens == 0
-    assert drafted.served == plain.served
-    assert "would not increase the speed" in str(drafted.tables()[-1].rows)
-
-
-@pytest.mark.slow
 def test_a_draft_model_on_a_wafer_of_its_own_is_counted_and_paid_for() -> None:
     """The same tokens in each place, except for an exchange over the link, on one wafer or on two."""
     asked = STORY | {"mesh": "96x96", "rate": 20.0, "draft": "0.95,0.9,0.9", "draft_model": "story-draft"}
@@ -288,19 +267,6 @@ def test_files_hold_what_was_served(tmp_path: Path) -> None:
     text = page.read_text()
     assert "Requests over time" in text
     assert result.verdict in text
-
-
-@pytest.mark.slow
-def test_no_more_seats_than_caches_have_room_for() -> None:
-    """In whole blocks; of prefixes that are kept each request takes what is its own."""
-    result = wse.serve_sim(**STORY)
-    room, block = result.machine.kv_capacity_tokens, result.machine.kv_block_tokens
-    most = room // (-(-128 // block) * block)
-    assert result.served.use.most_users == most
-    with pytest.raises(BadInput, match=f"--max-users {most + 1}: .* give at most {most}"):
-        wse.serve_sim(**STORY, max_users=most + 1)
-    shared = wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=True)
-    assert shared.served.use.most_users == room // (-(-128 // block) * block - 48 // block * block)
 
 
 def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:

@@ -83,16 +83,6 @@ def test_spare_room_of_a_turned_layout_is_what_stages_and_drafts_leave() -> None
 
 
 @pytest.mark.slow
-def test_a_draft_model_on_the_same_wafer_leaves_less_sram() -> None:
-    """The draft has 40 x 40 PEs of the whole wafer, of which rows 24 to 39 are in the mesh of the model."""
-    few = STORY | {"requests": 50, "prefixes": 30, "rate": 20.0, "kv_tiers": "sram,wafer"}
-    drafted = wse.serve_sim(**few, draft="0.95,0.9,0.9", draft_model="story-draft", draft_tokens=2)
-    region, (sram, wafer) = drafted.drafts.region, drafted.kv_tiers
-    assert (region.row, region.col, region.rows, region.cols) == (24, 0, 40, 40)
-    assert sram.capacity_tokens == int((40 * 40 - 24 * 24 - 16 * 40) * wafer.capacity_bytes / (40 * 40) / KV_BYTES)
-
-
-@pytest.mark.slow
 def test_wafers_that_store_caches_are_counted_and_paid_for() -> None:
     few = STORY | {"requests": 300}
     plain, parked, three = (
@@ -103,16 +93,6 @@ def test_wafers_that_store_caches_are_counted_and_paid_for() -> None:
     assert parked.served.usd_per_hour.value == pytest.approx(2 * plain.served.usd_per_hour.value)
     assert three.kv_tiers[0].capacity_bytes == 3 * parked.kv_tiers[0].capacity_bytes
     assert three.kv_tiers[0].bytes_per_s == parked.kv_tiers[0].bytes_per_s  # one wafer loads
-
-
-@pytest.mark.slow
-def test_a_layout_on_all_wafers_limits_the_spare_room() -> None:
-    """Two wafers with a region each: half of the layers are parked on each, in any order of the names."""
-    halves = STORY | {"mapping": "pipeline", "wafers": 2, "requests": 50}
-    host, sram = (wse.serve_sim(**halves, kv_tiers=name).kv_tiers for name in ("host,sram", "sram"))
-    assert [tier.name for tier in host] == ["sram", "host"]
-    assert host[0] == sram[0]
-    assert host[1].bytes_per_s == 300e9
 
 
 GPUS: dict[str, Any] = {
