@@ -11,8 +11,7 @@ import numpy as np
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.reports.progress import ignore
 from wse.serving.goal import THROUGHPUT
 from wse.serving.gpus.server import GpuServer
@@ -251,7 +250,7 @@ def with_type(model: str, dtype: str | None = None) -> str:
         model: Name of a bundled model.
         dtype: Element type of the weights; None for the type of the published weights.
     """
-    return f"{model} as {dtype or read_config(CONFIGURATIONS[model]).weight_type}"
+    return f"{model} as {dtype or bundled_spec(model).weight_type}"
 
 
 def own_link() -> WaferLink:

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import load_gpu_economics
 from wse.serving.gpus.load import load_gpu, load_stack
@@ -32,7 +31,7 @@ def gpu_server(model: str, gpu: str) -> GpuServer:
         model: Name of a bundled model. Its weights have the type `DTYPE`.
         gpu: Name of a bundled GPU. The software that serves the model is `STACK`.
     """
-    spec, machine = read_config(CONFIGURATIONS[model]), load_gpu(gpu)
+    spec, machine = bundled_spec(model), load_gpu(gpu)
     return GpuServer(
         spec=spec,
         weights=weight_format(spec, DTYPE),

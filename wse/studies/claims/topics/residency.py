@@ -19,8 +19,7 @@ import numpy as np
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.terminal import plural
 from wse.serving.economics import load_economics
@@ -231,7 +230,7 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         tokens = max(0.0, (voice_s - lab.estimate(model).latency.user.ttft_open_s) * lab.speed(model))
         meaning = f"that {with_type(model)} generates within the 450 ms of a voice reply"
         numbers[f"tokens_of_a_voice_turn_{name}"] = figure(tokens, "tokens", meaning)
-    served_size = parameter_count(read_config(CONFIGURATIONS[SERVED])) / BILLION
+    served_size = parameter_count(bundled_spec(SERVED)) / BILLION
     max_sizes = sizes[2, "int4"]
     return Finding(
         verdicts=by_rule(holds=max_sizes <= sizes[1, "bfloat16"], never=max_sizes >= served_size),

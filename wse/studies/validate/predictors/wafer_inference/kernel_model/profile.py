@@ -8,13 +8,12 @@ from typing import Final
 from wse.hardware.compute_engine import load_compute_engine
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
-from wse.studies.validate.measured.text_numbers import read_number
+from wse.studies.validate.measured.text_numbers import SECONDS, read_number
 from wse.studies.validate.predictors.prediction import NO_GENERATION, Declined, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 _CLOCK: Final = re.compile(r"at (?:an assumed )?([0-9.]+) ?([GM])Hz", re.IGNORECASE)
-_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _CYCLES: Final = {"cycle": 1, "cycles": 1, "kcycles": 1e3, "mcycles": 1e6}
 
 
@@ -39,7 +38,7 @@ def in_unit(m: Measurement, cycles: float, clock_hz: float) -> float | None:
         return cycles / _CYCLES[first]
     if unit.startswith(("tok/s", "tokens/s", "token/s")):
         return clock_hz / cycles if cycles else None
-    return cycles / clock_hz / _SECONDS[first] if first in _SECONDS else None
+    return cycles / clock_hz / SECONDS[first] if first in SECONDS else None
 
 
 PROFILE: Final = "epcc"
