@@ -13,6 +13,7 @@ from wse.studies.claims.layers_that_fit import LayersThatFit
 from wse.studies.claims.sampled_sram import parameters_that_fit
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics import chains, gpus, links, memory, residency
+from wse.studies.claims.topics.links import estimates_at_ends
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of
 from wse.studies.estimate.ranges.study import SEED
 
@@ -178,7 +179,7 @@ def test_slower_small_chips_change_the_verdict_on_them(
 )
 def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float, verdict: str, share: float) -> None:
     class OfTwoBatches(Laboratory):
-        def gpu(self, model: str, gpu: str, chips: int, stack: str, dtype: str, users: int, *lengths: int) -> Any:
+        def gpu(self, model: str, gpu: str, users: int, *lengths: int) -> Any:
             tokens_per_s = 100.0 if users < gpus.LARGE else 100.0 * cost_ratio
             return Serving(
                 machines=8,
