@@ -114,6 +114,35 @@ def test_the_roomiest_layout_holds_as_many_users_as_the_refusal_says() -> None:
         wse.estimate("smollm2-135m", users=users + 1, **options)
 
 
+FEW_USERS: dict[str, Any] = {
+    "mesh": "11x11",
+    "mapping": "region",
+    "schedule": "baseline",
+    "batch": 1,
+    "prompt_len": 200,
+    "new_tokens": 56,
+}
+"""Options of the bundled model whose caches of 4 users fit in the fastest layout of a wafer, and of 6 in another."""
+
+
+def test_max_users_are_those_of_the_roomiest_layout() -> None:
+    serving = wse.estimate("story", max_users=True, **FEW_USERS).serving
+    assert (serving.users, serving.max_users, serving.max_users_of_any_layout) == (1, 4, 6)
+    with pytest.raises(BadInput, match=r"--users 7: .* 6 sequences .* give --users 6,"):
+        wse.estimate("story", users=7, wafers=1, **FEW_USERS)
+
+
+def test_an_open_number_of_wafers_is_the_fewest_with_room_for_all_users() -> None:
+    """A wafer has room for 6 users, and two replicas of a wafer for 12."""
+    wafers = {
+        (users, replicas): choose_layout(
+            prepare_estimate(make_request(EstimateRequest, model="story", users=users, replicas=replicas, **FEW_USERS))
+        ).compilation.program.wafers
+        for users, replicas in ((7, 1), (7, 2))
+    }
+    assert wafers == {(7, 1): 2, (7, 2): 1}
+
+
 @pytest.fixture(scope="module")
 def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
     """A request whose wafers have too little SRAM for two layers, and enough for one and a half."""
@@ -173,7 +202,7 @@ def test_rows_are_those_of_programs_without_what_takes_room() -> None:
     prepared, compilation = with_narrow_attention()
     candidate = Candidate(compilation.program, compilation.options, compilation.choice)
     variants = variants_of(prepared, candidate)
-    rows = cache_room(ChosenLayout(prepared=prepared, compilation=compilation, variants=variants))
+    rows = cache_room(ChosenLayout(searched=prepared, prepared=prepared, compilation=compilation, variants=variants))
     choice = compilation.choice
     narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))
     others = {
