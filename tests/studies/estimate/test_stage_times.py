@@ -182,7 +182,7 @@ def facts(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[P
     fabric = Fabric(program, PIPELINING_MACHINE, SOFTWARE)
     prefill = [fabric.prefill_cost(i) for i in range(len(program.prefill))]
     decode = fabric.decode_cost(*asked.prompt_tokens)
-    return pipelining_result(fabric, prefill, decode), fabric, decode.cycles
+    return pipelining_result(fabric, prefill, decode, decode.cycles), fabric, decode.cycles
 
 
 def held(fabric: Fabric) -> tuple[int, int]:
