@@ -127,7 +127,7 @@ FEW_USERS: dict[str, Any] = {
 
 
 def test_max_users_are_those_of_the_roomiest_layout() -> None:
-    serving = wse.estimate("story", max_users=True, **FEW_USERS).serving
+    serving = wse.estimate("story", most_users=True, **FEW_USERS).serving
     assert (serving.users, serving.max_users, serving.max_users_of_any_layout) == (1, 4, 6)
     with pytest.raises(BadInput, match=r"--users 7: .* 6 sequences .* give --users 6,"):
         wse.estimate("story", users=7, wafers=1, **FEW_USERS)

@@ -243,6 +243,13 @@ def test_the_estimate_follows_and_says_what_was_set() -> None:
     assert plain.wafer.replaced is None
 
 
+@pytest.mark.parametrize("options", [{"users": 4}, {"batch": 4}, {"users": 4, "batch": 4}, {}], ids=str)
+def test_settings_on_gpus_name_the_option_that_was_given(options: dict[str, int]) -> None:
+    inputs = wse.estimate("llama-3-8b", gpu="h100", gpus=1, **options).inputs
+    numbers = {name: inputs[name] for name in ("users", "batch") if name in inputs}
+    assert numbers == ({"batch": 4} if options == {"batch": 4} else {"users": options.get("users", 1)})
+
+
 TYPES = {"deepseek-r1": "fp8", "kimi-k2": "fp8", "kimi-k2.6": "int4", "gpt-oss-120b": "mxfp4", "llama-2-7b": "float16"}
 
 

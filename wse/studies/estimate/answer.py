@@ -124,7 +124,7 @@ def _most_room_text(serving: ServingResult) -> str:
     """Return a phrase with the users that fit in the roomiest layout, or with the option to find it."""
     max_users = serving.max_users_of_any_layout
     if max_users is None:
-        return "--max-users finds the most that fit in any layout"
+        return "--most-users finds the most that fit in any layout"
     if max_users <= serving.max_users:
         return "no layout was found with more room"
     return f"{count(max_users)} fit in the roomiest layout, with --users {max_users}"

@@ -60,7 +60,7 @@ def estimate(
     network: str | Path | None = None,
     sensitivity: bool = False,
     uncertainty: bool = False,
-    max_users: bool = False,
+    most_users: bool = False,
     trace: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> EstimateResult | GpuEstimateResult:
@@ -160,7 +160,7 @@ def estimate(
             of research kernels.
         uncertainty: Also report how much each uncertain constant contributes to the ranges of TPOT
             and TTFT.
-        max_users: Also search for the layout with the most room, and report how many users' KV
+        most_users: Also search for the layout with the most room, and report how many users' KV
             caches fit in it.
         trace (PATH|none): Write a trace of the estimate, for `wse inspect`.
         on_progress: Called with (number of parts done, number of parts, name of the part that

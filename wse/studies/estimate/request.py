@@ -95,7 +95,7 @@ class EstimateRequest(PlacementRequest):
             panel="Output",
         ),
     ] = False
-    max_users: Annotated[
+    most_users: Annotated[
         bool,
         Option(
             doc="Also search for the layout with the most room, and report how many users' KV caches fit in it.",

@@ -121,7 +121,7 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
         rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
         sram=replace(result.sram, room=cache_room(layout)),
     )
-    if prepared_estimate.request.max_users and result.serving is not None:
+    if prepared_estimate.request.most_users and result.serving is not None:
         max_users = result.serving.replicas * layout.max_users_of_any_layout
         result = replace(result, serving=replace(result.serving, max_users_of_any_layout=max_users))
     # Drafts and ranges need the deployment; published speeds are compared with the drafts' speed too.

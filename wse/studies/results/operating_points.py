@@ -74,7 +74,7 @@ class ServingResult(OperatingPointResult):
     max_users: Annotated[int, Doc("maximum number of concurrent users whose KV caches fit, on all replicas together")]
     max_users_of_any_layout: Annotated[
         int | None,
-        Doc("`max_users` of the layout with the most room, without drafts; with `--max-users`"),
+        Doc("`max_users` of the layout with the most room, without drafts; with `--most-users`"),
     ] = None
     points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points, one per number of users")]
 

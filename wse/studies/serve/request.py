@@ -34,7 +34,7 @@ class ServeRequest:
                 "network",
                 "sensitivity",
                 "uncertainty",
-                "max_users",
+                "most_users",
                 "trace",
             )
         ),

@@ -253,7 +253,7 @@ def _draft_request(
         capacity=REFUSE,
         sensitivity=False,
         uncertainty=False,
-        max_users=False,
+        most_users=False,
         trace=None,
     )
     return prepare_estimate(request)
