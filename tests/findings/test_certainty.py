@@ -13,7 +13,6 @@ from wse.studies.claims.layers_that_fit import LayersThatFit
 from wse.studies.claims.sampled_sram import parameters_that_fit
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics import chains, gpus, links, memory, residency
-from wse.studies.claims.topics.links import estimates_at_ends
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of
 from wse.studies.estimate.ranges.study import SEED
 
