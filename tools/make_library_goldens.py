@@ -75,28 +75,34 @@ def sampling() -> None:
     A case has logits, the ids of previous tokens and sampling options. The results are the ids with
     a probability above 0, and their probabilities.
     """
-    import torch
-    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
-
     path = DATA / "text" / "sampling.json"
     cases = json.loads(path.read_text(encoding="utf-8"))
-    defaults = {"top_k": 0, "top_p": 1.0, "min_p": None, "repetition_penalty": 1.0}
     for case in cases:
-        config = LlamaConfig(
-            vocab_size=len(case["logits"]),
-            hidden_size=8,
-            intermediate_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-        )
-        generation = GenerationConfig(do_sample=True, **defaults | case["options"])
-        model = LlamaForCausalLM(config)
-        processors = model._get_logits_processor(generation, input_ids_seq_length=len(case["seen"]))
-        logits = torch.tensor([case["logits"]], dtype=torch.float64)
-        probabilities = processors(torch.tensor([case["seen"]]), logits).softmax(-1)[0].tolist()
+        probabilities = token_probabilities(case["logits"], case["seen"], case["options"])
         case["kept"] = [i for i, value in enumerate(probabilities) if value > 0]
         case["probabilities"] = [float(f"{probabilities[i]:.8g}") for i in case["kept"]]
     path.write_text(f"[\n{_lines(cases)}\n]\n", encoding="utf-8")
+
+
+def token_probabilities(logits: Sequence[float], seen: Sequence[int], options: Mapping[str, Any]) -> list[float]:
+    """Return the probability of each token after transformers' processors, in the order of generation.
+
+    Args:
+        logits: Logits of all tokens.
+        seen: Ids of the previous tokens.
+        options: Sampling options by their names in transformers.
+    """
+    import torch
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=len(logits), hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1
+    )
+    defaults = {"top_k": 0, "top_p": 1.0, "min_p": None, "repetition_penalty": 1.0}
+    generation = GenerationConfig(do_sample=True, **{**defaults, **options})
+    processors = LlamaForCausalLM(config)._get_logits_processor(generation, input_ids_seq_length=len(seen))
+    scores = processors(torch.tensor([list(seen)], dtype=torch.long), torch.tensor([list(logits)], dtype=torch.float64))
+    return [float(value) for value in scores.softmax(-1)[0]]
 
 
 def tokenizers() -> None:

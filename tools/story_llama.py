@@ -1,6 +1,7 @@
 """A Llama decoder in torch, to train the bundled story model and to sample its training data."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,6 +157,24 @@ def rotate(x: Tensor, rope: Pair) -> Tensor:
     cos, sin = rope
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+def fresh_model(shape: Shape, seed: int) -> Llama:
+    """Return a model with normally distributed random weights.
+
+    The standard deviation is 0.02 for embeddings and 1 / sqrt(inputs) for projections. For
+    projections that add to the residual stream (o_proj, down_proj), it is divided by
+    sqrt(2 * layers), as in GPT-2.
+    """
+    model = Llama(shape)
+    torch.manual_seed(seed)
+    for name, weight in model.named_parameters():
+        if weight.ndim == 2:
+            std = 0.02 if "embed" in name else weight.shape[1] ** -0.5
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                std /= math.sqrt(2 * shape.num_hidden_layers)
+            nn.init.normal_(weight, std=std)
+    return model
 
 
 def load_llama(folder: Path) -> Llama:

@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from story_llama import Llama, Shape, load_llama
+from story_llama import Llama, Shape, fresh_model, load_llama
 from story_teacher import Sampling, sample_batch
 from tokenizers import Tokenizer
 from torch import Tensor
-from train_story_model import BEGIN_ID, END_ID, Schedule, descend, fresh_model, rows_of, write_folder
+from train_story_model import BEGIN_ID, END_ID, Schedule, descend, rows_of, write_folder
 
 DRAFT = Shape(hidden_size=64, intermediate_size=256, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2)
 SCHEDULE = Schedule(steps=5000, cosine_steps=5000, long_steps=0, context=256)

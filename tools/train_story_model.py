@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from story_llama import Llama, Shape, load_llama
+from story_llama import Llama, Shape, fresh_model, load_llama
 from story_teacher import Sampling, read_pieces, sample_stories
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
@@ -115,24 +115,6 @@ def pace(step: int, how: Schedule) -> float:
         return (step + 1) / how.warmup_steps
     done = (step - how.warmup_steps) / max(1, how.cosine_steps - how.warmup_steps)
     return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def fresh_model(shape: Shape, seed: int) -> Llama:
-    """Return a model with normally distributed random weights.
-
-    The standard deviation is 0.02 for embeddings and 1 / sqrt(inputs) for projections. For
-    projections that add to the residual stream (o_proj, down_proj), it is divided by
-    sqrt(2 * layers), as in GPT-2.
-    """
-    model = Llama(shape)
-    torch.manual_seed(seed)
-    for name, weight in model.named_parameters():
-        if weight.ndim == 2:
-            std = 0.02 if "embed" in name else weight.shape[1] ** -0.5
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                std /= math.sqrt(2 * shape.num_hidden_layers)
-            nn.init.normal_(weight, std=std)
-    return model
 
 
 def descend(

@@ -150,12 +150,13 @@ def _tests(rows: Sequence[FitRow]) -> list[Test]:
     for key in ("model", "gpu"):
         names = sorted({getattr(row.conditions, key) for row in rows})
         for name in names if len(names) > 1 else ():
-            predicted = [row for row in rows if getattr(row.conditions, key) == name]
-            others = [row for row in rows if getattr(row.conditions, key) != name]
-            tests.append((f"without {name}", others, predicted))
-    small, large = ([row for row in rows if row.conditions.model.endswith(sizes)] for sizes in (("-8b", "-7b"), "-70b"))
-    h100, h200 = ([row for row in rows if row.gpu == gpu] for gpu in ("h100", "h200"))
-    pairs = (("7B and 8B predict 70B", small, large), ("H100 predicts H200", h100, h200))
+            predicted_rows = [row for row in rows if getattr(row.conditions, key) == name]
+            other_rows = [row for row in rows if getattr(row.conditions, key) != name]
+            tests.append((f"without {name}", other_rows, predicted_rows))
+    small_models = [row for row in rows if row.conditions.model.endswith(("-8b", "-7b"))]
+    large_models = [row for row in rows if row.conditions.model.endswith("-70b")]
+    h100_rows, h200_rows = ([row for row in rows if row.gpu == gpu] for gpu in ("h100", "h200"))
+    pairs = (("7B and 8B predict 70B", small_models, large_models), ("H100 predicts H200", h100_rows, h200_rows))
     return [*tests, *(test for test in pairs if test[1] and test[2])]
 
 

@@ -146,8 +146,10 @@ def intervals_of(rows: Sequence[ComparedRow]) -> list[tuple[float, float] | None
 
 def _rows_by_kind(rows: Iterable[ComparedRow]) -> dict[MeasurementKind, list[ComparedRow]]:
     """Group the predicted rows by kind, without those that only restate a formula or constant."""
-    predicted = (row for row in rows if row.prediction.value is not None and row.prediction.method not in CALIBRATED)
-    return _grouped(predicted, lambda row: kind_of(row.measurement, row.prediction.method))
+    predicted_rows = (
+        row for row in rows if row.prediction.value is not None and row.prediction.method not in CALIBRATED
+    )
+    return _grouped(predicted_rows, lambda row: kind_of(row.measurement, row.prediction.method))
 
 
 def _grouped(rows: Iterable[ComparedRow], key: Callable[[ComparedRow], Key]) -> dict[Key, list[ComparedRow]]:
