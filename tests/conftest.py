@@ -1,7 +1,10 @@
 """Fixtures of the whole suite."""
 
+import atexit
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Hashable, Iterator
 from math import inf
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from wse.cache.store import DISABLED, FOLDER_VARIABLE
+from wse.cache.store import FOLDER_VARIABLE
 from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
 from wse.studies.compile import choose
@@ -18,7 +21,10 @@ from wse.studies.serve.machines import wafer_drafts
 from wse_kernels import library, precompile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks a hub but one of its own
-os.environ[FOLDER_VARIABLE] = DISABLED  # no test reads or writes the developer's own cache
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder: all tests of a run share one new cache
+    os.environ[FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="wse-cache-")
+    atexit.register(shutil.rmtree, os.environ[FOLDER_VARIABLE], ignore_errors=True)
 
 LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py", "test_model_errors.py")
 """Files whose tests take longest: they begin first, so that no worker is left with one of them at the end."""

@@ -1,56 +1,91 @@
-"""Write tests/data/families/*.json: outputs of transformers for a tiny random model per family.
+"""Write the outputs of transformers into the goldens of tiny random models.
 
-    pip install torch transformers safetensors
-    python tools/make_goldens.py [FAMILY ...]
+    pip install torch transformers safetensors accelerate gguf
+    python tools/make_goldens.py tests/data/families/*.json
+    python tools/make_goldens.py tests/data/families/phi3.json --config '{"hidden_size": 72}'
 
-The files contain a seed instead of weights: tests/support/random_checkpoint.py generates the same
-weights from the seed and the names of the tensors. The seed is the first one with clear tokens
-(``clear_answers``), so that rounding errors do not change the generated tokens.
+A golden is a JSON file in tests/data/families, formats or gguf. It describes a model by its config
+or GGUF metadata, the shapes of its tensors, and a seed. tests/support/random_checkpoint.py and
+random_gguf.py generate the same weights from the seed and the names of the tensors. This script
+adds the tokens and logits that transformers computes in float32. The seed is the first one with
+clear tokens (``clear_answers``), so that rounding errors do not change the generated tokens.
+
+With ``--config``, the script creates the golden of a model family. The option lists the keys of
+config.json whose values differ from ``COMMON`` and from transformers' defaults.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
-from golden_text import write_goldens
 from safetensors import safe_open
-from tiny_families import COMMON, FAMILIES
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from random_checkpoint import write_checkpoint  # noqa: E402
+from random_checkpoint import write_checkpoint
+from random_gguf import write_gguf
 
-OUT = ROOT / "tests" / "data" / "families"
+COMMON = {
+    "vocab_size": 259,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+    "pad_token_id": None,
+    "num_hidden_layers": 2,
+    "tie_word_embeddings": False,
+}
 PROMPTS = ([3, 200, 17, 88, 41, 5, 130, 9, 251, 64, 23], [7, 190, 33])
 NEW_TOKENS = 8
 DISTINCT = 5  # minimum number of different tokens among the generated ones
 CLEAR = 1e-3  # gap between the two largest logits, relative to the largest absolute logit
 SEEDS = range(1, 50)
+NUMBERS = re.compile(r"\[\s+(-?[\d.e+-]+(?:,\s+-?[\d.e+-]+)*)\s+\]")
 
 
-def on_disk(config: Any, folder: Path) -> dict[str, list[int]]:
-    """Return the names and shapes of the tensors that transformers writes for a config.
+def family_golden(family: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a golden without outputs, with the config and tensors that transformers writes.
 
     Args:
-        config: Config of transformers.
-        folder: Folder to which a random model is saved.
+        family: Name of the golden, which is also its ``model_type`` unless ``stated`` has another.
+        stated: Keys of the config, which replace those in ``COMMON``.
     """
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    model.save_pretrained(folder)
-    found = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, "pt") as file:
-            found |= {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    return found
+    config = transformers.AutoConfig.for_model(**{**COMMON, "model_type": family, **stated})
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+        stored = json.loads((Path(folder) / "config.json").read_text())
+        stored.pop("transformers_version", None)
+        tensors = {}
+        for path in sorted(Path(folder).glob("*.safetensors")):
+            with safe_open(path, "pt") as file:
+                tensors |= {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    return {"family": family, "seed": SEEDS[0], "config": stored, "tensors": tensors}
+
+
+def load_model(golden: Mapping[str, Any], folder: Path) -> Any:
+    """Write the files of a golden to ``folder``, and return the model that transformers loads."""
+    if "metadata" in golden:
+        options: dict[str, Any] = {"gguf_file": write_gguf(folder / "model.gguf", golden).name}
+    else:
+        write_checkpoint(folder, golden, golden.get("dtype", "float32"))
+        options = {"experts_implementation": "eager"}
+        method = golden["config"].get("quantization_config")
+        if method is not None:
+            decoded = method | {"dequantize": True}
+            options["quantization_config"] = transformers.quantizers.AutoQuantizationConfig.from_dict(decoded)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", **options
+    )
+    return model.eval()
 
 
 def answer(model: Any, prompt: list[int]) -> tuple[dict[str, Any], float]:
@@ -97,35 +132,43 @@ def clear_answers(model: Any, distinct: int = DISTINCT) -> dict[str, Any] | None
     return {"made_by": versions, "cases": [case for case, _ in answers]}
 
 
-def golden(family: str, seeds: Iterable[int] = SEEDS, distinct: int = DISTINCT) -> dict[str, Any]:
-    """Return the golden of a model family: config, tensor shapes, seed and transformers' outputs.
+def with_answers(golden: Mapping[str, Any], seeds: Iterable[int] = SEEDS, distinct: int = DISTINCT) -> dict[str, Any]:
+    """Return a golden with the outputs of transformers for the first seed with clear tokens.
 
     Args:
-        family: Key of ``FAMILIES``.
-        seeds: Seeds to try. The first one with clear tokens is used.
+        golden: The golden. Its seed and outputs are replaced.
+        seeds: Seeds to try.
         distinct: Minimum number of different tokens in each output.
-
-    Raises:
-        SystemExit: No seed has clear tokens.
     """
-    wanted = {**COMMON, "model_type": family, **FAMILIES[family]}
-    kind = wanted.pop("model_type")
-    config = transformers.AutoConfig.for_model(kind, **wanted)
-    with tempfile.TemporaryDirectory() as folder:
-        tensors = on_disk(config, Path(folder) / "made")
-        stored = json.loads((Path(folder) / "made" / "config.json").read_text())
-        stored.pop("transformers_version", None)
-        for seed in seeds:
-            made = {"family": family, "seed": seed, "config": stored, "tensors": tensors}
-            path = write_checkpoint(Path(folder) / f"seed{seed}", made)
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                path, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager"
-            ).eval()
-            if (answers := clear_answers(model, distinct)) is not None:
-                return made | answers
-    message = f"{family}: no seed gives clear tokens"
+    for seed in seeds:
+        made = {**golden, "seed": seed}
+        with tempfile.TemporaryDirectory() as folder:
+            answers = clear_answers(load_model(made, Path(folder)), distinct)
+        if answers is not None:
+            return made | answers
+    message = "no seed gives clear tokens"
     raise SystemExit(message)
 
 
+def golden_text(golden: Mapping[str, Any]) -> str:
+    """Return a golden as JSON text, with every list of numbers on one line."""
+    joined = NUMBERS.sub(lambda found: "[" + re.sub(r"\s+", " ", found[1]) + "]", json.dumps(golden, indent=1))
+    return joined + "\n"
+
+
+def main() -> None:
+    """Update the goldens that the command line names, and print their seeds and token ids."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("goldens", nargs="+", type=Path, metavar="FILE.json")
+    parser.add_argument("--config", type=json.loads, metavar="JSON", help="create a golden with this config")
+    options = parser.parse_args()
+    for path in options.goldens:
+        stated = options.config
+        golden = json.loads(path.read_text("utf-8")) if stated is None else family_golden(path.stem, stated)
+        made = with_answers(golden)
+        path.write_text(golden_text(made), encoding="utf-8")
+        print(f"{path.stem}: seed {made['seed']}, {[case['ids'] for case in made['cases']]}")
+
+
 if __name__ == "__main__":
-    write_goldens(OUT, sys.argv[1:] or FAMILIES, golden)
+    main()

@@ -17,12 +17,11 @@ Decode of WaferLLM and the speeds at the launch of services are not used: consta
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from wse.reports.rows_csv import exact_csv
 from wse.studies.estimate.ranges.model_error import FILE
 from wse.studies.validate.coverage import error_kind_of, publisher_of
 from wse.studies.validate.parts import ValidationRow
@@ -76,21 +75,13 @@ def _time_ratio(row: ValidationRow) -> float:
     return row.predicted / row.measured if is_rate else row.measured / row.predicted
 
 
-def text_of(points: Sequence[dict[str, str]]) -> str:
-    """Return the content of the file of model errors."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(points)
-    return out.getvalue()
-
-
 def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inference", type=Path)
     files = [parser.parse_args().inference, *(BUNDLED / name for name in BUNDLED_FILES)]
-    FILE.write_text(text_of(errors_of(row for file in files for row in validate([file]).rows)), encoding="utf-8")
+    points = errors_of(row for file in files for row in validate([file]).rows)
+    FILE.write_text(exact_csv(points, COLUMNS), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ caught or missed. The exit code is one of:
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,9 +24,10 @@ import tomllib
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from adding_diffs import copy_tree
+
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "tools" / "mutations"
-COPIED: Final = ("kernels", "mappings", "tests", "traces", "wse", "pyproject.toml")
 MAX_S: Final = 300  # a mutation can cause an endless loop
 
 
@@ -63,7 +63,8 @@ def main() -> None:
             sys.exit(2)
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
-        tree = copy_tree(Path(folder) / "tree")
+        tree = Path(folder) / "tree"
+        copy_tree(tree)
         for mutation in chosen:
             began = time.monotonic()
             caught = notice(mutation, tree)
@@ -72,18 +73,6 @@ def main() -> None:
             print(f"{verdict} {time.monotonic() - began:4.0f} s  {mutation.file}: {mutation.wrong}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} caught")
     sys.exit(missed > 0)
-
-
-def copy_tree(target: Path) -> Path:
-    """Copy sources and tests, without hidden files and compiled code. Return the target folder."""
-    ignored = shutil.ignore_patterns("__pycache__", ".*")
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, target / name, ignore=ignored)
-        else:
-            shutil.copy(source, target / name)
-    return target
 
 
 def notice(mutation: Mutation, tree: Path) -> bool:

@@ -10,12 +10,11 @@ that predictors read (``FACTS``) are kept. The other columns stay as they are, e
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import re
 from pathlib import Path
 from typing import Final
 
+from wse.reports.rows_csv import exact_csv
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.study import BUNDLED
 
@@ -43,11 +42,7 @@ def pack_row(m: Measurement) -> dict[str, str]:
 
 def text_of(rows: list[Measurement]) -> str:
     """Return the text of the CSV file for the measurements of one file."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0].input), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(pack_row(m) for m in rows)
-    return out.getvalue()
+    return exact_csv(map(pack_row, rows), list(rows[0].input))
 
 
 def main(folder: Path) -> None:

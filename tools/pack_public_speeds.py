@@ -18,12 +18,11 @@ The result is written to ``wse/data/public_speeds.csv`` and ``wse/data/gpu_speed
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from wse.reports.rows_csv import exact_csv
 from wse.serving.cost import usd_per_million_tokens
 from wse.studies.results.published import weight_bits
 from wse.studies.validate.measured.measurements import Measurement, read
@@ -79,11 +78,7 @@ def gpu_points(rows: Iterable[Measurement]) -> list[dict[str, str]]:
 
 def text_of(points: Iterable[dict[str, str]]) -> str:
     """Return the text of a CSV file with these rows, which have the columns ``COLUMNS``."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(points)
-    return out.getvalue()
+    return exact_csv(points, COLUMNS)
 
 
 def _point(row: Measurement, configuration: str, speed: float) -> dict[str, str]:

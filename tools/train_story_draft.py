@@ -32,8 +32,8 @@ import torch
 from story_llama import Llama, Shape, load_llama
 from story_teacher import Sampling, sample_batch
 from tokenizers import Tokenizer
-from torch import nn
-from train_story_model import BEGIN_ID, END_ID, Schedule, fresh_model, pace, rows_of, write_folder
+from torch import Tensor
+from train_story_model import BEGIN_ID, END_ID, Schedule, descend, fresh_model, rows_of, write_folder
 
 DRAFT = Shape(hidden_size=64, intermediate_size=256, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2)
 SCHEDULE = Schedule(steps=5000, cosine_steps=5000, long_steps=0, context=256)
@@ -94,32 +94,17 @@ def train(
         Every 250 steps and at the end: the number of steps done, and the mean loss in nats per
         token since the previous yield.
     """
-    projections = [w for name, w in draft.named_parameters() if w.ndim == 2 and "embed" not in name]
-    others = [w for name, w in draft.named_parameters() if w.ndim == 1 or "embed" in name]
-    muon = torch.optim.Muon(projections, weight_decay=how.weight_decay, adjust_lr_fn="match_rms_adamw")
-    optimizers = {
-        muon: how.projection_learning_rate,
-        torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0): how.learning_rate,
-    }
     rows = rows_of(stories, how.context, torch.Generator().manual_seed(seed))
-    losses: list[float] = []
-    for step in range(how.steps):
+
+    def loss_at(_: int) -> Tensor:
         batch = torch.stack([next(rows) for _ in range(how.batch_tokens // how.context)])[:, :-1]
         with torch.autocast("cpu", torch.bfloat16):
             with torch.no_grad():
                 probabilities = model(batch).float().softmax(-1)
             logits = draft(batch)
-        loss = -(probabilities * logits.float().log_softmax(-1)).sum(-1).mean()
-        loss.backward()
-        nn.utils.clip_grad_norm_(draft.parameters(), 1.0)
-        for optimizer, peak in optimizers.items():
-            optimizer.param_groups[0]["lr"] = peak * pace(step, how)
-            optimizer.step()
-            optimizer.zero_grad()
-        losses.append(loss.item())
-        if (step + 1) % 250 == 0 or step + 1 == how.steps:
-            yield step + 1, sum(losses) / len(losses)
-            losses.clear()
+        return -(probabilities * logits.float().log_softmax(-1)).sum(-1).mean()
+
+    yield from descend(draft, loss_at, how, steps_per_report=250)
 
 
 @torch.inference_mode()

@@ -20,7 +20,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,43 @@ def fresh_model(shape: Shape, seed: int) -> Llama:
     return model
 
 
+def descend(
+    model: Llama, loss_at: Callable[[int], Tensor], how: Schedule, steps_per_report: int
+) -> Iterator[tuple[int, float]]:
+    """Train a model in place.
+
+    Args:
+        model: Model to train.
+        loss_at: Function that returns the loss of the model on the batch of a step.
+        how: Length of the training and learning rates.
+        steps_per_report: Number of steps between two yields.
+
+    Yields:
+        The number of steps done, and the mean loss since the previous yield. The last yield is at
+        the end.
+    """
+    projections = [w for name, w in model.named_parameters() if w.ndim == 2 and "embed" not in name]
+    others = [w for name, w in model.named_parameters() if w.ndim == 1 or "embed" in name]
+    muon = torch.optim.Muon(projections, weight_decay=how.weight_decay, adjust_lr_fn="match_rms_adamw")
+    optimizers = {
+        muon: how.projection_learning_rate,
+        torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0): how.learning_rate,
+    }
+    losses: list[float] = []
+    for step in range(how.steps):
+        loss = loss_at(step)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer, peak in optimizers.items():
+            optimizer.param_groups[0]["lr"] = peak * pace(step, how)
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+        if (step + 1) % steps_per_report == 0 or step + 1 == how.steps:
+            yield step + 1, sum(losses) / len(losses)
+            losses.clear()
+
+
 def train(model: Llama, stories: list[list[int]], how: Schedule, seed: int) -> Iterator[tuple[int, float]]:
     """Train the model in place.
 
@@ -148,16 +185,11 @@ def train(model: Llama, stories: list[list[int]], how: Schedule, seed: int) -> I
         Every 100 steps and at the end: the number of steps done, and the mean loss in nats per
         token since the previous yield.
     """
-    projections = [w for name, w in model.named_parameters() if w.ndim == 2 and "embed" not in name]
-    others = [w for name, w in model.named_parameters() if w.ndim == 1 or "embed" in name]
-    muon = torch.optim.Muon(projections, weight_decay=how.weight_decay, adjust_lr_fn="match_rms_adamw")
-    optimizers = {
-        muon: how.projection_learning_rate,
-        torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0): how.learning_rate,
-    }
     generator = torch.Generator().manual_seed(seed)
-    losses: list[float] = []
-    for step in range(how.steps):
+    rows: Iterator[Tensor] = iter(())
+
+    def loss_at(step: int) -> Tensor:
+        nonlocal rows
         is_long = step >= how.steps - how.long_steps
         context = model.shape.max_position_embeddings if is_long else how.context
         if step in (0, how.steps - how.long_steps):
@@ -166,17 +198,9 @@ def train(model: Llama, stories: list[list[int]], how: Schedule, seed: int) -> I
         targets = batch[:, 1:].masked_fill(batch[:, 1:] == BEGIN_ID, IGNORED)
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(batch[:, :-1]).flatten(0, 1)
-        loss = F.cross_entropy(logits.float(), targets.flatten(), ignore_index=IGNORED)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer, peak in optimizers.items():
-            optimizer.param_groups[0]["lr"] = peak * pace(step, how)
-            optimizer.step()
-            optimizer.zero_grad()
-        losses.append(loss.item())
-        if (step + 1) % 100 == 0 or step + 1 == how.steps:
-            yield step + 1, sum(losses) / len(losses)
-            losses.clear()
+        return F.cross_entropy(logits.float(), targets.flatten(), ignore_index=IGNORED)
+
+    yield from descend(model, loss_at, how, steps_per_report=100)
 
 
 def write_folder(model: Llama, tokenizer: Tokenizer, out: Path) -> None:

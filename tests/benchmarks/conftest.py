@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from wse.cache.store import without_cache
 from wse_kernels import library
 
 BySize = Callable[..., Any]
@@ -52,6 +53,13 @@ def one_core(pytestconfig: pytest.Config) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def one_search() -> None:
     """Replace the fixture of the other tests that caches layout searches, so that each is run."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_cache() -> Iterator[None]:
+    """Measure without the cache on disk, which other tests share."""
+    with without_cache():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 from wse.cache.cached import cached
 from wse.cache.content_key import code_version, content_key
 from wse.cache.records import BadRecordError, from_plain, to_plain
-from wse.cache.store import FOLDER_VARIABLE
+from wse.cache.store import DISABLED, FOLDER_VARIABLE
 
 
 class Point(NamedTuple):
@@ -66,7 +66,8 @@ def test_values_of_another_type_are_refused(values: Any) -> None:
 
 
 def test_keys_differ_by_content_and_python_files_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    assert content_key("kind", WHOLE) is None  # disabled in tests
+    monkeypatch.setenv(FOLDER_VARIABLE, DISABLED)
+    assert content_key("kind", WHOLE) is None
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     keys = [content_key(*inputs) for inputs in (("kind", 1), ("kind", 1.0), ("kind", "1"), ("other", 1), ("kind", [1]))]
     assert len({*keys}) == len(keys)

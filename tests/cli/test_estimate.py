@@ -58,14 +58,15 @@ def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse
         r"caches of (\d+) sequences of 16 tokens on 1 wafer; "
         r"give --users (\d+), more (--wafers (\(by bytes at least \d+\) )?or )?--replicas"
     )
-    room, room_by_bytes = (re.search(text, wse(command, *SMALL, "--users", n).refusal()) for n in ("457", "4000"))
+    options = (*SMALL, "--wafers", "1", "--users")
+    room, room_by_bytes = (re.search(text, wse(command, *options, n).refusal()) for n in ("457", "4000"))
     assert room is not None
     assert room_by_bytes is not None
     assert room[1] == room[2] == room_by_bytes[2]
     assert room[3] is not None
     assert room_by_bytes[3] is None, "more wafers would be needed than the model has layers"
     assert int(room[2]) == 457 - 1, "which is refused above"
-    assert wse(command, *SMALL, "--users", room[2]).code == 0
+    assert wse(command, *options, room[2]).code == 0
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_slower_small_chips_change_the_verdict_on_them(
 )
 def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float, verdict: str, share: float) -> None:
     class OfTwoBatches(Laboratory):
-        def gpu(self, model: str, gpu: str, chips: int, stack: str, dtype: str, users: int, *lengths: int) -> Any:
+        def gpu(self, model: str, gpu: str, users: int, *lengths: int) -> Any:
             tokens_per_s = 100.0 if users < gpus.LARGE else 100.0 * cost_ratio
             return Serving(
                 machines=8,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wse.reports.terminal import printable
@@ -41,6 +41,20 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     writer.writerow(filled_columns)
     for row in rows:
         writer.writerow([_cell(row.get(name, "")) for name in filled_columns])
+    return text.getvalue()
+
+
+def exact_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Return rows as CSV text with all columns, without escaping any cell.
+
+    Args:
+        rows: Values of each row, keyed by column name. Other keys are ignored.
+        columns: Names of the columns, in order. Cells of missing values are empty.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return text.getvalue()
 
 

@@ -40,6 +40,11 @@ def alone_cycles(route: PassRoute) -> float:
     return sum(visit.busy_cycles + visit.latency_cycles for visit in route)
 
 
+def scaled(route: PassRoute, factor: float) -> PassRoute:
+    """Return a route whose visits take ``factor`` times as long."""
+    return tuple(Visit(visit.server, factor * visit.busy_cycles, factor * visit.latency_cycles) for visit in route)
+
+
 def route_counts(routes: Sequence[PassRoute]) -> dict[PassRoute, int]:
     """Count how often each distinct route occurs, in the order of the first occurrences.
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +115,35 @@ def test_the_roomiest_layout_holds_as_many_users_as_the_refusal_says() -> None:
         wse.estimate("smollm2-135m", users=users + 1, **options)
 
 
+FEW_USERS: dict[str, Any] = {
+    "mesh": "11x11",
+    "mapping": "region",
+    "schedule": "baseline",
+    "batch": 1,
+    "prompt_len": 200,
+    "new_tokens": 56,
+}
+"""Options of the bundled model whose caches of 4 users fit in the fastest layout of a wafer, and of 6 in another."""
+
+
+def test_max_users_are_those_of_the_roomiest_layout() -> None:
+    serving = wse.estimate("story", most_users=True, **FEW_USERS).serving
+    assert (serving.users, serving.max_users, serving.max_users_of_any_layout) == (1, 4, 6)
+    with pytest.raises(BadInput, match=r"--users 7: .* 6 sequences .* give --users 6,"):
+        wse.estimate("story", users=7, wafers=1, **FEW_USERS)
+
+
+def test_an_open_number_of_wafers_is_the_fewest_with_room_for_all_users() -> None:
+    """A wafer has room for 6 users, and two replicas of a wafer for 12."""
+    wafers = {
+        (users, replicas): choose_layout(
+            prepare_estimate(make_request(EstimateRequest, model="story", users=users, replicas=replicas, **FEW_USERS))
+        ).compilation.program.wafers
+        for users, replicas in ((7, 1), (7, 2))
+    }
+    assert wafers == {(7, 1): 2, (7, 2): 1}
+
+
 @pytest.fixture(scope="module")
 def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
     """A request whose wafers have too little SRAM for two layers, and enough for one and a half."""
@@ -173,7 +203,7 @@ def test_rows_are_those_of_programs_without_what_takes_room() -> None:
     prepared, compilation = with_narrow_attention()
     candidate = Candidate(compilation.program, compilation.options, compilation.choice)
     variants = variants_of(prepared, candidate)
-    rows = cache_room(ChosenLayout(prepared=prepared, compilation=compilation, variants=variants))
+    rows = cache_room(ChosenLayout(searched=prepared, prepared=prepared, compilation=compilation, variants=variants))
     choice = compilation.choice
     narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))
     others = {
@@ -185,10 +215,12 @@ def test_rows_are_those_of_programs_without_what_takes_room() -> None:
     users: dict[str, tuple[int, float]] = {}
     for name, other in others.items():
         program = compile_choice(prepared.spec, prepared.wafer, prepared.software, compilation.options, other)
-        cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*prepared.middle_context).cycles
+        fabric = Fabric(program, prepared.wafer, prepared.software)
+        cycles = statistics.fmean(fabric.decode_cost(length).cycles for length in range(16, 31))  # 15 decoded tokens
         users[name] = users_at(program, 32), cycles
     told = {row.choice: (row.users, row.token_cycles) for row in rows}
-    assert told.items() <= users.items()
+    assert {name: row[0] for name, row in told.items()}.items() <= {name: row[0] for name, row in users.items()}.items()
+    assert all(cycles == pytest.approx(users[name][1]) for name, (_, cycles) in told.items())
     assert next(iter(told)) == CHOSEN
     assert {ALL_COLUMNS, FEW_CODES} & set(told) == {
         name for name in (ALL_COLUMNS, FEW_CODES) if users[name][0] > users[CHOSEN][0]
@@ -198,6 +230,8 @@ def test_rows_are_those_of_programs_without_what_takes_room() -> None:
 
 def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
     result = estimate(REQUEST)
+    assert result.sram.room[0].token_cycles == pytest.approx(result.decode.cycles_per_token)
+    assert result.schedule.single_stream_tpot_s == pytest.approx(result.serving.tpot_s)
     assert result.sram.room[0].users == {row.context: row.users for row in result.sram.users}[32]
     out = io.StringIO()
     print_result(result, out)

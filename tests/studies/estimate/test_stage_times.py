@@ -169,7 +169,7 @@ def facts(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[P
     program = replace(program, sram_bytes_per_pe=sram)
     lengths = replace(OPTIONS, **options).prompt_tokens
     _, fabric, prefill, decode = costs(program, Fabric(program, MACHINE, SOFTWARE), lengths)
-    return pipelining_result(fabric, prefill, decode), fabric, decode.cycles
+    return pipelining_result(fabric, prefill, decode, decode.cycles), fabric, decode.cycles
 
 
 def held(fabric: Fabric) -> tuple[int, int]:

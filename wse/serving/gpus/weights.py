@@ -14,7 +14,14 @@ from typing import Final
 
 from wse.errors import UnknownName
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import in_block, is_linear, layer_shapes
+from wse.models.tensors.model_tensors import (
+    coding_of,
+    in_block,
+    is_linear,
+    layer_shapes,
+    tensor_bytes,
+    tensor_shapes,
+)
 
 PLAIN_BITS: Final = 16
 """Bits of values to which no number format applies."""
@@ -133,15 +140,33 @@ def table_bytes(spec: ModelSpec) -> float:
 
 
 def model_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the total size of a model's weights in bytes, with each weight counted once."""
-    return layers_bytes(spec, weights) + (1 if spec.tied_embedding else 2) * table_bytes(spec)
+    """Return the total size of a model's weights in bytes, with each weight counted once.
+
+    In the format of the published weights, this is the size of the checkpoint.
+    """
+    return sum(_tensor_bytes(spec, name, shape, weights) for name, shape in tensor_shapes(spec).items())
 
 
 def layers_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
     """Return the size of a model's layer weights in bytes, without the embedding and head."""
-    plain_bytes = plain_bytes_per_value(spec, weights)
-    experts = spec.experts.count if spec.experts is not None else 0
     return sum(
-        kind.count * ((kind.attention + kind.block) * plain_bytes + experts * kind.expert * weights.bits / 8)
-        for kind in layer_kinds(spec)
+        _tensor_bytes(spec, name, shape, weights)
+        for name, shape in tensor_shapes(spec).items()
+        if name.startswith("layers.")
     )
+
+
+def _tensor_bytes(spec: ModelSpec, name: str, shape: tuple[int, ...], weights: WeightFormat) -> float:
+    """Return the size of a tensor in bytes, with its scales.
+
+    Args:
+        spec: The model.
+        name: Name of the tensor in wse.
+        shape: Shape of the tensor.
+        weights: Format of the linear layers.
+    """
+    if weights.name == spec.packing.method:  # the matrices and scales of the checkpoint
+        return tensor_bytes(shape, coding_of(spec, name, weights.name), PLAIN_BITS // 8)
+    if not is_linear(name):
+        return math.prod(shape) * PLAIN_BITS / 8
+    return math.prod(shape) * (weights.bits / 8 if ".experts." in name else plain_bytes_per_value(spec, weights))

@@ -11,18 +11,16 @@ import numpy as np
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.reports.progress import ignore
 from wse.serving.goal import THROUGHPUT
 from wse.serving.gpus.server import GpuServer
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.claims.certainty import Cases
-from wse.studies.claims.gpu_deployments import gpu_deployment
 from wse.studies.claims.layers_that_fit import LayersThatFit, find_layers
 from wse.studies.claims.sampled_estimate import SampledEstimate, sampled_estimate, uncertain_names
-from wse.studies.claims.serving import Serving, serving_of
+from wse.studies.claims.serving import DTYPE, GPUS, STACK, Serving, gpu_deployment, serving_of
 from wse.studies.compare.request import WaferLink
 from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.study import estimate_on_gpus
@@ -93,6 +91,15 @@ class Laboratory:
         assert estimate.result.decode is not None
         return estimate.result.decode.tokens_per_s_per_user / self._times(estimate, "token_s")
 
+    def speed(self, model: str, **options: Any) -> float:
+        """Return the estimated tokens/s of a single user, without samples.
+
+        The arguments and errors are those of `estimate`.
+        """
+        decode = self.estimate(model, **options).decode
+        assert decode is not None
+        return decode.tokens_per_s_per_user
+
     def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
         """Return the tokens/s of all users on wafers whose slowest pipeline stage is always busy.
 
@@ -141,23 +148,21 @@ class Laboratory:
             self._estimates[key] = sampled_estimate(make_request(EstimateRequest, model=model, **options), link)
         return self._estimates[key]
 
-    def gpu(
-        self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, prompt: int = 1_024, new: int = 1_024
-    ) -> Serving:
+    def gpu(self, model: str, gpu: str, users: int, prompt: int = 1_024, new: int = 1_024) -> Serving:
         """Return the speed and cost per token when GPUs serve ``users`` concurrent users.
 
         All other arguments are the same as for `gpu_deployment`.
         """
-        return serving_of(gpu_deployment(model, gpu, gpus, stack, dtype, prompt, new), users)
+        return serving_of(gpu_deployment(model, gpu, prompt, new), users)
 
-    def gpus_for_all(self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int, new: int) -> Serving:
+    def gpus_for_all(self, model: str, gpu: str, prompt: int, new: int) -> Serving:
         """Return the speed and cost per token on saturated GPUs.
 
         GPUs are saturated when more users would not raise the throughput or would not fit. The
         arguments are the same as for `gpu_deployment`. The cost is also computed for random samples
         of the model error and of the price of a GPU.
         """
-        deployment = gpu_deployment(model, gpu, gpus, stack, dtype, prompt, new)
+        deployment = gpu_deployment(model, gpu, prompt, new)
         users = saturating_users(deployment)
         self.uncertain_names |= {GPU_ERROR, gpu_price_and_power(gpu)[0]}
         sampled = sampled_gpu_figures(deployment, point_result(operating_point(deployment, users)))
@@ -175,9 +180,7 @@ class Laboratory:
         self.uncertain_names.add(name)
         return np.append(1.0, gpu_time_ratios(server, name))
 
-    def drafts(
-        self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
-    ) -> DraftPlanResult:
+    def drafts(self, model: str, gpu: str, users: int, acceptance: str) -> DraftPlanResult:
         """Find the configuration of speculative decoding with the highest speed for users on GPUs.
 
         This is the result of ``wse estimate --gpu --draft``. The other arguments are the same as
@@ -188,7 +191,7 @@ class Laboratory:
             acceptance: Model whose measured draft-token acceptance rates are used.
         """
         request = make_request(
-            EstimateRequest, model=model, gpu=gpu, gpus=gpus, stack=stack, dtype=dtype, batch=users, draft=acceptance
+            EstimateRequest, model=model, gpu=gpu, gpus=GPUS, stack=STACK, dtype=DTYPE, batch=users, draft=acceptance
         )
         drafts = estimate_on_gpus(request).drafts
         assert drafts is not None  # the request asks for drafts
@@ -247,12 +250,7 @@ def with_type(model: str, dtype: str | None = None) -> str:
         model: Name of a bundled model.
         dtype: Element type of the weights; None for the type of the published weights.
     """
-    return f"{model} as {dtype or read_config(CONFIGURATIONS[model]).weight_type}"
-
-
-def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
-    """Create an inter-wafer link with the given bandwidth and latency."""
-    return WaferLink(bytes_per_s, latency_s)
+    return f"{model} as {dtype or bundled_spec(model).weight_type}"
 
 
 def own_link() -> WaferLink:

@@ -12,7 +12,7 @@ from wse.errors import DoesNotFit
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.studies.compare.grid.streaming import weights_of
 from wse.studies.compile.choose import compile_fastest
@@ -90,7 +90,7 @@ def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
     A search for the maximum number of layers starts from this number. The embedding and output head
     are ignored.
     """
-    spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer(DEFAULT_WAFER)
+    spec, wafer = bundled_spec(model), load_wafer(DEFAULT_WAFER)
     weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
     weights = weights_of(spec, dtype, "bfloat16")
     return int(weight_room_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from wse.reports.output_file import write_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -13,15 +10,6 @@ if TYPE_CHECKING:
     from wse.studies.claims.result import Curves
 
 DPI: Final = 110
-
-
-def write_plot(curves: Curves, n: int, path: Path) -> None:
-    """Write the plot of claim ``n`` as a PNG image.
-
-    Raises:
-        BadInput: The file cannot be written.
-    """
-    write_output("--png", path, image_of(curves, f"Claim {n}"))
 
 
 def image_of(curves: Curves, title: str) -> bytes:

@@ -8,8 +8,7 @@ import numpy as np
 
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer, provenance
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.studies.claims.certainty import Cases
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.compare.grid.streaming import weights_of
@@ -39,7 +38,7 @@ def parameters_that_fit(lab: Laboratory, model: str, wafers: int, dtype: str) ->
         wafers: Number of wafers.
         dtype: Element type of the weights.
     """
-    wafer, spec = load_wafer(DEFAULT_WAFER), read_config(CONFIGURATIONS[model])
+    wafer, spec = load_wafer(DEFAULT_WAFER), bundled_spec(model)
     sizes = [lab.sampled(f"{prefix}{key}", provenance(file)[key]) for prefix, file, key in _SOFTWARE_BYTES]
     used_bytes = np.sum(sizes, axis=0)
     more_bytes = wafers * wafer.mesh_rows * wafer.mesh_cols * (used_bytes[0] - used_bytes)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
-from wse.reports.output_file import output_path, picture_path
+from wse.reports.output_file import output_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.page import write_page
-from wse.studies.claims.plot import write_plot
+from wse.studies.claims.plot import image_of
 from wse.studies.claims.result import Claim, ClaimsResult, Decided, claim_result
 from wse.studies.claims.topics import chains, gpus, links, memory, queues, residency
 
@@ -232,5 +232,5 @@ def decide_to_files(
     if page_path is not None:
         write_page(findings, page_path)
     if png_path is not None:
-        write_plot(findings.curves[numbers[0]], numbers[0], png_path)
+        write_output("--png", png_path, image_of(findings.curves[numbers[0]], f"Claim {numbers[0]}"))
     return findings.result

@@ -29,7 +29,7 @@ _CHECKS: Final = {"png": picture_path, "html": page_path}
 """Functions that check the path of an output file, for file kinds with special checks."""
 
 
-def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str, Path]:
+def check_files(compared_files: Iterable[str], **files: str | Path | None) -> dict[str, Path]:
     """Check the paths of the requested output files.
 
     Args:
@@ -47,7 +47,8 @@ def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str,
     inputs = [Path(name) for name in compared_files]
     requested_paths = {kind: text for kind, text in files.items() if text is not None}
     return {
-        kind: _CHECKS.get(kind, output_path)(f"--{kind}", text, inputs=inputs) for kind, text in requested_paths.items()
+        kind: _CHECKS.get(kind, output_path)(f"--{kind}", str(text), inputs=inputs)
+        for kind, text in requested_paths.items()
     }
 
 

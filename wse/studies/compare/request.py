@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 GIGA: Final = 1e9
 WITHOUT: Final = (
     *("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "uncertainty", "trace"),
+    "most_users",
     *("replicas", "draft", "draft_model", "draft_place", "gpu", "network"),
 )
 """Options of an estimate that a comparison defines differently, or does not have."""

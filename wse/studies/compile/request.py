@@ -10,7 +10,7 @@ from wse.studies.options.option import OptionsOf
 
 NOT_OF_PLACEMENT: Final = (
     *("draft", "draft_model", "draft_place", "gpu", "gpus", "stack", "parallelism"),
-    *("economics", "price", "network", "sensitivity", "uncertainty", "trace"),
+    *("economics", "price", "network", "sensitivity", "uncertainty", "most_users", "trace"),
 )
 """Estimate options that do not affect the placement."""
 

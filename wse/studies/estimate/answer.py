@@ -26,6 +26,7 @@ from wse.studies.results.sram import capacity_text
 
 if TYPE_CHECKING:
     from wse.studies.estimate.result import EstimateResult
+    from wse.studies.results.operating_points import ServingResult
 
 
 def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
@@ -91,6 +92,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
         room += "; the other users wait" if serving.users > serving.max_users else ""
+        room += f"; {_most_room_text(serving)}"
         first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
@@ -116,6 +118,16 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         verify = result.verify
         text = verification_text(verify.tokens, verify.ratio_to_decode)
         yield AnswerRow("verification", seconds(verify.s), f"{text}; {count(verify.cycles)} cycles", "verify.s")
+
+
+def _most_room_text(serving: ServingResult) -> str:
+    """Return a phrase with the users that fit in the roomiest layout, or with the option to find it."""
+    max_users = serving.max_users_of_any_layout
+    if max_users is None:
+        return "--most-users finds the most that fit in any layout"
+    if max_users <= serving.max_users:
+        return "no layout was found with more room"
+    return f"{count(max_users)} fit in the roomiest layout, with --users {max_users}"
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:

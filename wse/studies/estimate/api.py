@@ -60,6 +60,7 @@ def estimate(
     network: str | Path | None = None,
     sensitivity: bool = False,
     uncertainty: bool = False,
+    most_users: bool = False,
     trace: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> EstimateResult | GpuEstimateResult:
@@ -77,7 +78,8 @@ def estimate(
         wafer: A name of `wse wafers`, or a TOML file.
         mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for
             `run`, the smallest square on which the model fits, or the mesh of the listed regions.
-        wafers (N|auto): Number of wafers; auto: the fewest on which the model fits. None is auto.
+        wafers (N|auto): Number of wafers; auto: the fewest on which the model and the KV caches of
+            all users fit. None is auto.
         mapping (NAME|FILE|FILE.py:NAME): A name of `wse mappings`; a TOML file that lists regions;
             or your own strategy as FILE.py:NAME. FILE.py is executed as a program, so use only
             files that you trust.
@@ -158,6 +160,8 @@ def estimate(
             of research kernels.
         uncertainty: Also report how much each uncertain constant contributes to the ranges of TPOT
             and TTFT.
+        most_users: Also search for the layout with the most room, and report how many users' KV
+            caches fit in it.
         trace (PATH|none): Write a trace of the estimate, for `wse inspect`.
         on_progress: Called with (number of parts done, number of parts, name of the part that
             starts).

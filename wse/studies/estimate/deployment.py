@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.run_totals import PhaseTotals
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
@@ -12,21 +11,19 @@ from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_
 from wse.studies.results.sram import users_at
 
 
-def _wafer_deployment(
-    prepared_estimate: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
+def deployment_of(
+    prepared_estimate: PreparedEstimate, program: Program, pipelining: PipeliningResult
 ) -> WaferDeployment:
     """Return the deployment of a model on wafers, from which serving performance is computed.
 
     Args:
         prepared_estimate: The request. Its prompt and answer lengths apply to all users.
         program: The compiled model.
-        token_cycles: Cycles to decode one token per user of a batch, averaged over all tokens.
-        pipelining: Busy time of the pipeline stages and of the inter-wafer links.
+        pipelining: Time of a token of each user of a batch, averaged over all tokens, and the busy
+            time of the pipeline stages and of the inter-wafer links.
     """
-    slots, token_s = program.batch, token_cycles / prepared_estimate.wafer.clock_hz
+    slots = program.batch
     shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)
-    # Stages are timed halfway through the generation. Scale them to the mean over all tokens.
-    mean_ratio = token_s / pipelining.single_stream_tpot_s
     prompts, prompt_s = pipelining.prefill, max(server.prefill_busy_s for server in pipelining.servers) / slots
     chunks = max(1.0, prompts.chunks / slots) if prompts is not None else 1.0
     alone_s = slots * prompt_s if prompts is None else prompts.ttft_s(prepared_estimate.wafer)
@@ -36,29 +33,12 @@ def _wafer_deployment(
         chips=program.wafers,
         economics=prepared_estimate.economics,
         slots=slots,
-        token_s=token_s,
-        stage_s=mean_ratio * max(server.decode_busy_s for server in pipelining.servers),
+        token_s=pipelining.single_stream_tpot_s,
+        stage_s=max(server.decode_busy_s for server in pipelining.servers),
         prompt_s=prompt_s,
         chunk_s=prompt_s / chunks,
         delay_s=max(0.0, alone_s - slots * prompt_s),
     )
-
-
-def mean_deployment(
-    prepared_estimate: PreparedEstimate, program: Program, decode: PhaseTotals, pipelining: PipeliningResult
-) -> WaferDeployment:
-    """Return the deployment of a model on wafers, with the mean time of all decoded tokens.
-
-    Later tokens take longer because their context is longer. `middle_deployment` is a faster
-    approximation that times only one token.
-
-    Args:
-        prepared_estimate: The request.
-        program: The compiled model.
-        decode: Cycle count of all decode passes.
-        pipelining: Busy time of the pipeline stages and of the inter-wafer links.
-    """
-    return _wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)
 
 
 def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
@@ -70,5 +50,5 @@ def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> 
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     middle_cost = fabric.decode_cost(*prepared_estimate.middle_context)
-    pipelining = pipelining_result(fabric, prompts, middle_cost, with_rows=False)
-    return _wafer_deployment(prepared_estimate, program, middle_cost.cycles, pipelining)
+    pipelining = pipelining_result(fabric, prompts, middle_cost, middle_cost.cycles, with_rows=False)
+    return deployment_of(prepared_estimate, program, pipelining)

@@ -95,6 +95,13 @@ class EstimateRequest(PlacementRequest):
             panel="Output",
         ),
     ] = False
+    most_users: Annotated[
+        bool,
+        Option(
+            doc="Also search for the layout with the most room, and report how many users' KV caches fit in it.",
+            panel="Output",
+        ),
+    ] = False
     trace: Annotated[
         str | Path | None,
         Option(

@@ -192,7 +192,7 @@ def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user:
         {"name": "sequences", **{str(row.context): row.users for row in users}},
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
-    note = "; for more users, --users N searches for layouts with more room" if for_one_user else ""
+    note = "; --users N and --most-users search for layouts with more room" if for_one_user else ""
     replica = ", on one replica" if replicas > 1 else ""
     blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
     return Table(

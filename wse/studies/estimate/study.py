@@ -14,7 +14,7 @@ from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.cuts import cuts_result
-from wse.studies.estimate.deployment import mean_deployment, middle_deployment
+from wse.studies.estimate.deployment import deployment_of, middle_deployment
 from wse.studies.estimate.drafts.plan import draft_plan
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.inputs import inputs
@@ -121,10 +121,13 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
         rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
         sram=replace(result.sram, room=cache_room(layout)),
     )
+    if prepared_estimate.request.most_users and result.serving is not None:
+        max_users = result.serving.replicas * layout.max_users_of_any_layout
+        result = replace(result, serving=replace(result.serving, max_users_of_any_layout=max_users))
     # Drafts and ranges need the deployment; published speeds are compared with the drafts' speed too.
     deployment = None
     if result.schedule is not None:
-        deployment = mean_deployment(prepared_estimate, choice.program, timed_run.clock.decode, result.schedule)
+        deployment = deployment_of(prepared_estimate, choice.program, result.schedule)
     result = with_ranges(result, prepared_estimate, choice.program, deployment)
     result = replace(result, drafts=draft_plan(prepared_estimate, choice, deployment, result.serving))
     result = replace(result, published=_published(prepared_estimate, result))
@@ -172,7 +175,7 @@ def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> Tim
     timed_run = time_run(prepared_estimate, program, None)
     result = result_of(prepared_estimate, program, timed_run)
     assert result.schedule is not None  # tokens are decoded
-    deployment = mean_deployment(prepared_estimate, program, timed_run.clock.decode, result.schedule)
+    deployment = deployment_of(prepared_estimate, program, result.schedule)
     return TimedEstimate(result=result, deployment=deployment)
 
 

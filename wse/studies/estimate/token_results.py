@@ -10,7 +10,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
 from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
-from wse.studies.estimate.deployment import mean_deployment, middle_deployment
+from wse.studies.estimate.deployment import deployment_of, middle_deployment
 from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
 from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -59,8 +59,8 @@ def token_results(
     if not with_serving:
         return TokenResults(decode=decode)
     middle_cost = clock.fabric.decode_cost(*prepared_estimate.middle_context)
-    pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
-    serving = _serving(prepared_estimate, mean_deployment(prepared_estimate, program, clock.decode, pipelining))
+    pipelining = pipelining_result(clock.fabric, prompts, middle_cost, clock.decode.cycles / clock.decode.runs)
+    serving = _serving(prepared_estimate, deployment_of(prepared_estimate, program, pipelining))
     return TokenResults(
         decode=decode,
         pipelining=pipelining,

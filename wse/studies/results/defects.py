@@ -41,10 +41,6 @@ class DefectsResult(Result):
         Mapping[Axis, int], Doc("extra links, due to defects, of the longest line of any region", "hops")
     ]
     streams_on_a_link: Annotated[Mapping[Axis, int], Doc("maximum number of streams of one line that share a link")]
-    cycles_per_token: Annotated[float, Doc("cycles of a decoded token of each user", "cycles")]
-    whole_cycles_per_token: Annotated[
-        float, Doc("cycles of such a token on a mesh of the same size without defects", "cycles")
-    ]
     slowdown: Annotated[float, Doc("cycles of a token, divided by those without defects")]
 
 
@@ -91,8 +87,6 @@ def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int
         longest_detour_hops=max((int(hops.max(initial=1)) - 1 for mesh in meshes for hops in mesh.hops), default=0),
         extra_hops={name: _extra_hops(fabric, axis) for name, axis in AXES.items()},
         streams_on_a_link={name: _streams(fabric, axis) for name, axis in AXES.items()},
-        cycles_per_token=cycles,
-        whole_cycles_per_token=whole_cycles,
         slowdown=cycles / whole_cycles,
     )
 

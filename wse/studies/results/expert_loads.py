@@ -16,11 +16,12 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
 from wse.studies.options.basis import PreparedPlacement
+from wse.studies.results.mean_token import mean_token_cycles
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertLoadsResult(Result):
-    """Loads of experts in one decode pass. Loads are means over the layers with experts."""
+    """Loads of experts in a decode pass. Loads are means over the layers with experts."""
 
     routing: Annotated[str, Doc("how tokens select experts: `even`, `zipf:S` or a file")]
     placement: Annotated[str, Doc("order of the experts: `by index`, or `by file` with `--place-experts`")]
@@ -28,13 +29,13 @@ class ExpertLoadsResult(Result):
     busiest_expert_tokens: Annotated[float, Doc("tokens of the busiest expert of a layer")]
     busiest_column_pairs: Annotated[float, Doc("(token, expert) pairs of the busiest column of PEs")]
     busiest_link_words: Annotated[int, Doc("words to and from selected experts on the busiest link; 0 if none depend")]
-    cycles: Annotated[float, Doc("cycles of the pass")]
+    cycles: Annotated[float, Doc("cycles of a pass, averaged over the request")]
 
 
 def expert_loads_result(
     prepared_placement: PreparedPlacement, program: Program
 ) -> tuple[ExpertLoadsResult, ...] | None:
-    """Return the loads of experts in a decode pass in the middle of the answer.
+    """Return the loads of experts in the decode passes of a request.
 
     Returns:
         The loads for even routing, then for the assumed routing with experts in the order of their
@@ -65,7 +66,7 @@ def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoa
         busiest_expert_tokens=float(np.mean([loads.max() for loads in pairs.values()])),
         busiest_column_pairs=float(np.mean([loads.max() for loads in columns])),
         busiest_link_words=fabric.busiest_routed_link_words(program.decode_index),
-        cycles=fabric.decode_cost(*p.middle_context).cycles,
+        cycles=mean_token_cycles(fabric, p),
     )
 
 
@@ -83,7 +84,8 @@ def expert_loads_table(loads: Sequence[ExpertLoadsResult], batch: int) -> Table:
     )
     note = (
         f"means over layers, for {batch:,} tokens: experts that they select, tokens of the busiest expert, and (token, "
-        "expert) pairs of the busiest column of PEs; words to and from experts on the busiest link; cycles of the pass"
+        "expert) pairs of the busiest column of PEs; words to and from experts on the busiest link; "
+        "mean cycles of a pass"
     )
     if not any(row.busiest_link_words for row in loads):
         note += "; all columns store parts of every expert, so the cycles do not depend on the selection"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.terminal import count, plural, printable, ranged
 from wse.studies.compare.curve.tables import price
-from wse.studies.scenario.figures import FIGURES, published_text
+from wse.studies.scenario.figures import published_texts
 from wse.studies.scenario.form import RULED_OUT
 
 if TYPE_CHECKING:
@@ -199,5 +199,5 @@ def _point(combination: CombinationResult, point: Mapping[str, Any], speed: floa
 
 def _published_lines(published: PublishedResult) -> tuple[str, ...]:
     """Return two tooltip lines for a published figure: its value, then its publisher and date."""
-    date = "" if published.date is None else f", {printable(published.date)}"
-    return f"published: {FIGURES[published.figure].title} {published_text(published)}", f"{published.by}{date}"
+    text, publisher = published_texts(published)
+    return f"published: {text}", publisher

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wse.reports.terminal import count
+from wse.reports.terminal import count, printable
 from wse.studies.scenario.form import CONSISTENT, WORDS
 
 if TYPE_CHECKING:
@@ -75,6 +75,12 @@ FIGURES: Final[Mapping[str, Figure]] = {figure.name: figure for figure in (*MACH
 def published_text(published: PublishedResult) -> str:
     """Format a published figure, such as ``at least 1,000 tokens/s``."""
     return f"{WORDS[published.relation]}{FIGURES[published.figure].text(published.value)}"
+
+
+def published_texts(published: PublishedResult) -> tuple[str, str]:
+    """Return two strings: the title and value of a published figure, and its publisher and date."""
+    date = "" if published.date is None else f", {printable(published.date)}"
+    return f"{FIGURES[published.figure].title} {published_text(published)}", f"{published.by}{date}"
 
 
 def nearest_of(

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from wse.reports.output_file import page_path, picture_path, write_output
+from wse.reports.output_file import write_output
 from wse.reports.progress import OnProgress
 from wse.reports.table import pair_table
 from wse.reports.terminal import console_on, heading, printable
 from wse.reports.terminal_table import print_table, print_tables
+from wse.studies.compare.files import check_files
 from wse.studies.compare.summary import print_text
 from wse.studies.scenario.page import scenario_as_html
 from wse.studies.scenario.plot import scenario_as_png
@@ -18,8 +19,7 @@ from wse.studies.scenario.request import bundled_scenarios, read_scenario
 from wse.studies.scenario.result import ScenarioResult, ScenariosResult, ScenarioSummary
 from wse.studies.scenario.study import answer
 
-_CHECKS: Final = {"--html": page_path, "--png": picture_path}
-WRITERS: Final = {"--html": scenario_as_html, "--png": scenario_as_png}
+WRITERS: Final = {"html": scenario_as_html, "png": scenario_as_png}
 
 
 def answer_to_files(
@@ -47,16 +47,11 @@ def answer_to_files(
             own file, or its folder is missing.
         DoesNotFit: No combination of settings can run.
     """
-    inputs = [] if isinstance(source, Mapping) else [Path(source)]
-    requested_paths = {"--html": html, "--png": png}
-    paths = {
-        option: _CHECKS[option](option, str(text), inputs=inputs)
-        for option, text in requested_paths.items()
-        if text is not None
-    }
+    inputs = [] if isinstance(source, Mapping) else [str(source)]
+    paths = check_files(inputs, html=html, png=png)
     result = answer(source, on_progress, jobs=jobs)
-    for option, path in paths.items():
-        write_output(option, path, WRITERS[option](result))
+    for kind, path in paths.items():
+        write_output(f"--{kind}", path, WRITERS[kind](result))
     return result
 
 

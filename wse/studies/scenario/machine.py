@@ -191,7 +191,8 @@ def _wafers(request: EstimateRequest) -> Machine:
     @cache
     def lay_out(goal: Goal) -> ModelLayout:
         """Return the fastest or cheapest layout for a goal. Each goal is compiled only once."""
-        goal_estimate = prepare_estimate(replace_options(request, users=goal.users, objective=goal.objective))
+        options = {"wafers": estimate.options.wafers, "users": goal.users, "objective": goal.objective}
+        goal_estimate = prepare_estimate(replace_options(request, **options))
         return _model_layout(choose_layout(goal_estimate, compile_fastest, goal))
 
     facts = _facts(estimate.spec, estimate.options.dtype, estimate.wafer.name, estimate.options.wafers)

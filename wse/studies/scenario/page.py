@@ -8,7 +8,7 @@ from typing import Final
 from wse.reports.terminal import printable
 from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.scenario.drawing import drawings_of, series_of
-from wse.studies.scenario.figures import FIGURES, published_text
+from wse.studies.scenario.figures import published_texts
 from wse.studies.scenario.result import PublishedResult, ScenarioResult
 
 NOTE: Final = (
@@ -41,7 +41,5 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
 
 def _source(published: PublishedResult) -> tuple[str, str]:
     """Return two strings: a published figure's value, and its publisher, evidence and source."""
-    date = "" if published.date is None else f", {printable(published.date)}"
-    who = f"{published.by}{date}; {printable(published.evidence)}"
-    text = f"{FIGURES[published.figure].title} {published_text(published)}"
-    return text, f"{who}. {printable(published.source)}"
+    text, publisher = published_texts(published)
+    return text, f"{publisher}; {printable(published.evidence)}. {printable(published.source)}"

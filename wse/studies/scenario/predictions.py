@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from wse.bisection import largest_passing
@@ -59,7 +58,7 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
     try:
         machine = machine_of(settings[0].placement)
     except (BadInput, DoesNotFit) as error:
-        impossible_combinations = tuple((setting, _impossible_combination(setting, str(error))) for setting in settings)
+        impossible_combinations = tuple((setting, _result(setting, ruled_out_by=(str(error),))) for setting in settings)
         return Answers(combinations=impossible_combinations, economics={})
     except Exception:
         return Answers(economics={}, bug=traceback.format_exc())
@@ -72,7 +71,7 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
             combinations.append((setting, work(setting, machine)))
         except (BadInput, DoesNotFit) as error:
             users = {} if tiers is None else {"users": 1}
-            combinations.append((setting, _impossible_combination(setting, str(error), **users, **machine.facts)))
+            combinations.append((setting, _result(setting, ruled_out_by=(str(error),), **users, **machine.facts)))
         except Exception:
             return Answers(economics={}, bug=traceback.format_exc())
     economics = assumptions_of(machine.economics, str(machine.facts["chip"]))
@@ -208,17 +207,6 @@ def _combination(setting: Setting, served_users: ServedUsers, **fields: Any) -> 
     return _result(setting, users=point.users, prediction=prediction, **fields)
 
 
-def _impossible_combination(setting: Setting, reason: str, **fields: Any) -> CombinationResult:
-    """Build the record of a setting that cannot run, with the reason.
-
-    Args:
-        setting: The setting.
-        reason: Why the setting cannot run, usually the text of an error.
-        fields: Additional fields of the record.
-    """
-    return _result(setting, ruled_out_by=(reason,), **fields)
-
-
 def _result(setting: Setting, **fields: Any) -> CombinationResult:
     """Create the result record of a combination of settings.
 
@@ -230,7 +218,7 @@ def _result(setting: Setting, **fields: Any) -> CombinationResult:
     requested_fields: dict[str, Any] = {
         "model": str(request.model),
         "parameters": 0,
-        "dtype": request.types.dtype or _published_type(request.model),
+        "dtype": request.types.dtype or load_model(request.model, with_weights=False).spec.weight_type,
         "machine": setting.machine,
         "kind": "wafer" if request.gpu is None else "gpu",
         "chips": request.wafers if request.gpu is None else request.gpu_serving.gpus,
@@ -240,8 +228,3 @@ def _result(setting: Setting, **fields: Any) -> CombinationResult:
         "other": setting.other or None,
     }
     return CombinationResult(**requested_fields | fields)
-
-
-def _published_type(model: str | Path) -> str:
-    """Return the element type of a model's published weights."""
-    return load_model(model, with_weights=False).spec.weight_type

@@ -117,7 +117,7 @@ def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...
         _published_table(result),
         _combinations_table(listed_rows, price_footer(result.economics), shows_all=shows_all),
         _drafts_table(possible),
-        _against_table(result if detail else None),
+        *([_against_table(result)] if detail else []),
         _ruled_table(ruled_out, shows_all=detail),
     )
     return tuple(table for table in tables if table.rows)
@@ -227,27 +227,21 @@ def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
     return Table(columns=columns, rows=[*rows.values()], title="Drafts")
 
 
-def _against_table(result: ScenarioResult | None) -> Table:
-    """Build the table of every prediction against every published figure.
-
-    Args:
-        result: The result. None yields a table without rows.
-    """
+def _against_table(result: ScenarioResult) -> Table:
+    """Build the table of every prediction against every published figure."""
     rows = []
-    for combination in () if result is None else result.combinations:
+    for combination in result.combinations:
         for row in combination.against or ():
-            published = result.published[row.published]  # type: ignore[union-attr]
+            published = result.published[row.published]
             figure = FIGURES[published.figure]
-            texts = {"figure": figure.title, "predicted": figure.text(row.predicted)}
-            rows.append(
-                row.to_dict()
-                | texts
-                | {
-                    "settings": combination.settings,
-                    "users": combination.users,
-                    "published": published_text(published),
-                }
-            )
+            texts = {
+                "settings": combination.settings,
+                "users": combination.users,
+                "figure": figure.title,
+                "predicted": figure.text(row.predicted),
+                "published": published_text(published),
+            }
+            rows.append(row.to_dict() | texts)
     columns = (
         Column(key="settings", title="combination", wraps=True, min_width=24),
         number("users", "users", str),

@@ -26,7 +26,18 @@ class ServeRequest:
 
     base: Annotated[
         EstimateRequest,
-        OptionsOf(without=("verify_tokens", "draft", "capacity", "network", "sensitivity", "uncertainty", "trace")),
+        OptionsOf(
+            without=(
+                "verify_tokens",
+                "draft",
+                "capacity",
+                "network",
+                "sensitivity",
+                "uncertainty",
+                "most_users",
+                "trace",
+            )
+        ),
     ] = field(default_factory=EstimateRequest)
     draft: Annotated[
         str | None,

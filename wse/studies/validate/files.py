@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +12,7 @@ import jinja2
 from wse.hardware.load import load_software
 from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
+from wse.reports.rows_csv import exact_csv
 from wse.reports.terminal import count, plural, printable
 from wse.studies.validate.measured.measurements import TABLES
 from wse.studies.validate.parts import Errors, KindErrors, ReasonCount
@@ -134,9 +133,5 @@ def write_csv(validation: Validation, path: Path) -> None:
     Raises:
         BadInput: The file cannot be written.
     """
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", restval="", lineterminator="\n")
-    writer.writeheader()
-    for row in validation.rows:
-        writer.writerow(row.to_dict() | {"metric": row.input["metric"]})
-    write_output("--csv", path, out.getvalue().encode())
+    rows = (row.to_dict() | {"metric": row.input["metric"]} for row in validation.rows)
+    write_output("--csv", path, exact_csv(rows, COLUMNS).encode())

@@ -14,7 +14,7 @@ excluded from a fit because their conditions are unclear. They are predicted nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -115,8 +115,8 @@ class LeftOut(Result):
     bias_pct: Annotated[float, Doc("Mean signed error of the predictions.", "%")]
 
 
-Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
-"""A test: its name, a predicate for measurements used in the fit, and one for predicted ones."""
+Test = tuple[str, list[FitRow], list[FitRow]]
+"""A test: its name, the measurements used in the fit, and the predicted measurements."""
 
 
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:
@@ -136,11 +136,8 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
     """
     tests = [(stack, *test) for stack in CALIBRATIONS for test in _tests(calibration_rows(stack, rows))]
     results = []
-    for i, (stack, test_name, is_fitted, is_predicted) in enumerate(tests):
+    for i, (stack, test_name, fitted_rows, predicted_rows) in enumerate(tests):
         on_progress(i, len(tests), f"{stack}: {test_name}")
-        stack_rows = calibration_rows(stack, rows)
-        fitted_rows = [row for row in stack_rows if is_fitted(row)]
-        predicted_rows = [row for row in stack_rows if is_predicted(row)]
         constants = fit(fitted_rows, CALIBRATIONS[stack].keys)
         results.append(_errors(stack, test_name, len(fitted_rows), predicted_rows, constants))
     on_progress(len(tests), len(tests), "")
@@ -148,39 +145,18 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
 
 
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
-    """Return the cross-validation tests for which a stack has enough measurements.
-
-    A test consists of its name and two predicates: the first selects the measurements to fit, the
-    second the measurements to predict.
-    """
+    """Return the cross-validation tests for which a stack has enough measurements."""
     tests: list[Test] = []
-    models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})
-    for model in models if len(models) > 1 else ():
-        tests.append((f"without {model}", _negated(_has_model(model)), _has_model(model)))
-    for gpu in gpus if len(gpus) > 1 else ():
-        tests.append((f"without {gpu}", _negated(_is_on(gpu)), _is_on(gpu)))
-    is_small, is_large = _has_size("8b", "7b"), _has_size("70b")
-    if any(map(is_small, rows)) and any(map(is_large, rows)):
-        tests.append(("7B and 8B predict 70B", is_small, is_large))
-    if {"h100", "h200"} <= set(gpus):
-        tests.append(("H100 predicts H200", _is_on("h100"), _is_on("h200")))
-    return tests
-
-
-def _has_model(model: str) -> Callable[[FitRow], bool]:
-    return lambda row: row.conditions.model == model
-
-
-def _is_on(gpu: str) -> Callable[[FitRow], bool]:
-    return lambda row: row.gpu == gpu
-
-
-def _has_size(*sizes: str) -> Callable[[FitRow], bool]:
-    return lambda row: row.conditions.model.endswith(tuple(f"-{size}" for size in sizes))
-
-
-def _negated(test: Callable[[FitRow], bool]) -> Callable[[FitRow], bool]:
-    return lambda row: not test(row)
+    for key in ("model", "gpu"):
+        names = sorted({getattr(row.conditions, key) for row in rows})
+        for name in names if len(names) > 1 else ():
+            predicted = [row for row in rows if getattr(row.conditions, key) == name]
+            others = [row for row in rows if getattr(row.conditions, key) != name]
+            tests.append((f"without {name}", others, predicted))
+    small, large = ([row for row in rows if row.conditions.model.endswith(sizes)] for sizes in (("-8b", "-7b"), "-70b"))
+    h100, h200 = ([row for row in rows if row.gpu == gpu] for gpu in ("h100", "h200"))
+    pairs = (("7B and 8B predict 70B", small, large), ("H100 predicts H200", h100, h200))
+    return [*tests, *(test for test in pairs if test[1] and test[2])]
 
 
 def _errors(stack: str, test_name: str, fitted_count: int, rows: Sequence[FitRow], constants: Constants) -> LeftOut:

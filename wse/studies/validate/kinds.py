@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import configuration_of
@@ -108,8 +106,8 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")
     if method == GPU_METHOD:
         name = configuration_of(m.text("model"))
-        name = "mixtures of experts" if name is not None and _is_mixture(name) else "dense models"
-        return MeasurementKind(name=name, where=GPUS)
+        is_mixture = name is not None and bundled_spec(name).experts is not None
+        return MeasurementKind(name="mixtures of experts" if is_mixture else "dense models", where=GPUS)
     if method in _SERVICES:
         return MeasurementKind(name=SERVICES, where=f"{generation} {_SERVICES[method]}")
     if m.table == "inference":
@@ -122,8 +120,3 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
         if pattern.search(m.kernel):
             return MeasurementKind(name=name, where=f"{generation} {place}".strip())
     return MeasurementKind(name=m.kernel)
-
-
-@cache
-def _is_mixture(name: str) -> bool:
-    return read_config(CONFIGURATIONS[name]).experts is not None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Any, Final
+from typing import Any, TypeVar
 
 from wse.studies.validate.coverage import covered_fractions, prediction_intervals
 from wse.studies.validate.fitted_rows import is_fitted
+from wse.studies.validate.gpu_calibration import SOURCES
 from wse.studies.validate.kinds import GPUS, SERVICES, MeasurementKind, kind_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.parts import (
@@ -25,8 +26,10 @@ from wse.studies.validate.parts import (
     ValidationRow,
     ValidationSummary,
 )
-from wse.studies.validate.predictors.gpus import METHOD, ServingRow, bound_ms, serving_row
+from wse.studies.validate.predictors.gpus import METHOD, TIMES_MS, ServingRow, bound_ms, serving_row
 from wse.studies.validate.predictors.prediction import Prediction
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -42,25 +45,9 @@ class ComparedRow:
 
         None if there is no prediction or the measured value is missing or zero.
         """
-        return self._error_pct(self.prediction.value)
+        return self.error_pct_of(self.prediction.value)
 
-    @property
-    def plain_error_pct(self) -> float | None:
-        """Signed error of the prediction without speculative decoding, in percent.
-
-        None if there is no such prediction.
-        """
-        return self._error_pct(self.prediction.plain)
-
-    @property
-    def other_schedule_error_pct(self) -> float | None:
-        """Signed error of the prediction with the schedule that was not selected, in percent.
-
-        A schedule is the order of a layer's steps. None if there is no such prediction.
-        """
-        return self._error_pct(self.prediction.other_schedule)
-
-    def _error_pct(self, predicted: float | None) -> float | None:
+    def error_pct_of(self, predicted: float | None) -> float | None:
         """Return the signed error of a value in percent; None if it is undefined or infinite."""
         measured_value = self.measurement.measured
         if predicted is None or not measured_value:
@@ -96,9 +83,9 @@ class ComparedRow:
             high=None if interval is None else interval[1],
             error_pct=self.error_pct,
             predicted_plain=p.plain,
-            error_plain_pct=self.plain_error_pct,
+            error_plain_pct=self.error_pct_of(p.plain),
             predicted_other_schedule=p.other_schedule,
-            error_other_schedule_pct=self.other_schedule_error_pct,
+            error_other_schedule_pct=self.error_pct_of(p.other_schedule),
             predicted_free_drafts=p.free_drafts,
             bound=p.bound,
             reason=p.reason or None,
@@ -117,10 +104,8 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     models.
     """
     all_rows = list(rows)
-    groups: dict[tuple[str, str], list[ComparedRow]] = {}
-    for row in all_rows:
-        groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
-    methods = dict.fromkeys(row.prediction.method for row in all_rows if row.prediction.method)
+    by_kernel = _grouped(all_rows, lambda row: (row.measurement.source, row.measurement.kernel))
+    by_method = _grouped((row for row in all_rows if row.prediction.method), lambda row: row.prediction.method)
     reasons = Counter(row.prediction.reason for row in all_rows if row.prediction.reason)
     by_kind = _rows_by_kind(all_rows)
     errors_of_all = _unfitted_errors([row for rows_of_kind in by_kind.values() for row in rows_of_kind])
@@ -128,18 +113,15 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     return ValidationSummary(
         **errors_of_all | counts,
         by_kind=tuple(_kind_errors(kind, group) for kind, group in sorted(by_kind.items(), key=_order)),
-        by_method=tuple(
-            MethodErrors(method=method, **_errors([row for row in all_rows if row.prediction.method == method]))
-            for method in methods
-        ),
+        by_method=tuple(MethodErrors(method=method, **_errors(group)) for method, group in by_method.items()),
         by_other_schedule=tuple(
-            MethodErrors(method=method, **_errors(group, [row.other_schedule_error_pct for row in group]))
-            for method in methods
-            for group in [[row for row in all_rows if row.prediction.method == method]]
-            if any(row.other_schedule_error_pct is not None for row in group)
+            MethodErrors(method=method, **_errors(group, errors_pct))
+            for method, group in by_method.items()
+            for errors_pct in [[row.error_pct_of(row.prediction.other_schedule) for row in group]]
+            if any(error is not None for error in errors_pct)
         ),
         by_source_and_kernel=tuple(
-            GroupErrors(source=source, kernel=kernel, **_errors(group)) for (source, kernel), group in groups.items()
+            GroupErrors(source=source, kernel=kernel, **_errors(group)) for (source, kernel), group in by_kernel.items()
         ),
         reasons=tuple(ReasonCount(reason=reason, rows=count) for reason, count in reasons.most_common()),
     )
@@ -164,11 +146,16 @@ def intervals_of(rows: Sequence[ComparedRow]) -> list[tuple[float, float] | None
 
 def _rows_by_kind(rows: Iterable[ComparedRow]) -> dict[MeasurementKind, list[ComparedRow]]:
     """Group the predicted rows by kind, without those that only restate a formula or constant."""
-    by_kind: dict[MeasurementKind, list[ComparedRow]] = {}
+    predicted = (row for row in rows if row.prediction.value is not None and row.prediction.method not in CALIBRATED)
+    return _grouped(predicted, lambda row: kind_of(row.measurement, row.prediction.method))
+
+
+def _grouped(rows: Iterable[ComparedRow], key: Callable[[ComparedRow], Key]) -> dict[Key, list[ComparedRow]]:
+    """Group rows by a key, in order of appearance."""
+    groups: dict[Key, list[ComparedRow]] = {}
     for row in rows:
-        if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
-            by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
-    return by_kind
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def _kind_errors(kind: MeasurementKind, rows: list[ComparedRow]) -> KindErrors:
@@ -214,12 +201,6 @@ def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None =
     }
 
 
-CONTINUOUS: Final = ("tpot_ms", "itl_ms")
-"""Metrics that depend on decode passes only. Rates also depend on the time to first token."""
-
-BENCHMARKS: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
-
-
 def groups_of(row: ServingRow, m: Measurement) -> list[str]:
     """Return the names of the measurement groups to which a GPU measurement belongs.
 
@@ -231,8 +212,8 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
         row: Conditions of the measurement.
         m: The measurement.
     """
-    is_curve = any(source in m.source for source in BENCHMARKS)
-    if not is_curve or (not row.begin_together and m.text("metric") not in CONTINUOUS):
+    is_curve = any(source in m.source for source in SOURCES)
+    if not is_curve or (not row.begin_together and m.text("metric") not in TIMES_MS):
         return ["other benchmarks, rates and first tokens"]
     is_mixture = row.spec.experts is not None
     groups = ["mixtures" if is_mixture else "dense"]
@@ -262,7 +243,7 @@ def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
             assert isinstance(conditions, ServingRow)
             for group in groups_of(conditions, row.measurement):
                 groups.setdefault(group, []).append(row.error_pct)
-                if row.measurement.text("metric") in CONTINUOUS and row.measurement.measured:
+                if row.measurement.text("metric") in TIMES_MS and row.measurement.measured:
                     bounds.setdefault(group, []).append(bound_ms(conditions) / row.measurement.measured)
     return tuple(
         GpuErrors(

@@ -274,21 +274,17 @@ def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
     )
 
 
-def value_text(value: float | None) -> str:
-    """Format a measured or predicted value. None results in "".
+def value_text(value: float) -> str:
+    """Format a measured or predicted value.
 
     Integers, and values of at least 1,000, have no decimals. Values of at least 10 million have an
     exponent. All other values have four significant digits.
     """
-    if value is None:
-        return ""
     if value >= 10_000_000:
         return f"{value:.3e}"
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
 
 
-def signed_text(error_pct: float | None) -> str:
-    """Format an error in percent with its sign, or return "" for None."""
-    if error_pct is None:
-        return ""
+def signed_text(error_pct: float) -> str:
+    """Format an error in percent with its sign."""
     return f"{error_pct:+.1f} %" if abs(error_pct) < 1000 else f"{error_pct:+.0e} %"

@@ -59,6 +59,7 @@ def what_if(
     network: str | Path | None = None,
     sensitivity: bool = False,
     uncertainty: bool = False,
+    most_users: bool = False,
     trace: str | Path | None = None,
     changes: str | Sequence[str] = "default",
     jobs: int | None = None,

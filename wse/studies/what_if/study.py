@@ -125,7 +125,7 @@ def check(request: EstimateRequest) -> None:
 
     Raises:
         BadInput: The request is for GPUs, generates only one token, or uses an option for a single
-            machine (``--trace``, ``--sensitivity`` or ``--uncertainty``).
+            machine (``--trace``, ``--sensitivity``, ``--uncertainty`` or ``--most-users``).
     """
     if request.gpu is not None:
         message = f"--gpu {request.gpu}: --what-if changes numbers of wafers and of their software; leave out one"
@@ -134,6 +134,7 @@ def check(request: EstimateRequest) -> None:
         ("--trace", request.trace is not None),
         ("--sensitivity", request.sensitivity),
         ("--uncertainty", request.uncertainty),
+        ("--most-users", request.most_users),
     )
     for option, is_given in options:
         if is_given:

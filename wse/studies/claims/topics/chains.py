@@ -8,8 +8,9 @@ import numpy as np
 
 from wse.reports.terminal import plural
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, own_link, wafer_link, with_type
+from wse.studies.claims.laboratory import Laboratory, own_link, with_type
 from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.compare.request import WaferLink
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
@@ -34,24 +35,18 @@ def longer_pipeline(lab: Laboratory) -> Finding:
     """
     lines, exponents = {}, {}
     for hop in HOPS_US:
-        link = wafer_link(own_link().bytes_per_s, hop * MICRO)
-        rates = []
-        for wafers in COUNTS:
-            rates.append(lab.speeds(MODEL, link if wafers > 1 else None, wafers=wafers))
+        link = WaferLink(own_link().bytes_per_s, hop * MICRO)
+        rates = [lab.speeds(MODEL, link if wafers > 1 else None, wafers=wafers) for wafers in COUNTS]
         lines[f"{hop:g} µs per link"] = tuple(
             (float(count), float(rate[0])) for count, rate in zip(COUNTS, rates, strict=True)
         )
         exponents[hop] = np.log(rates[0] / rates[-1]) / np.log(COUNTS[-1] / COUNTS[0])
-    single_wafer, longest_chain = lab.estimate(MODEL, wafers=1), lab.estimate(MODEL, wafers=COUNTS[-1])
-    assert single_wafer.decode is not None
-    assert longest_chain.decode is not None
-    assert longest_chain.latency.tpot_by is not None
     four_wafers = lab.estimate(SERVED)
     assert four_wafers.latency.tpot_by is not None
     assert four_wafers.latency.tpot_s is not None
     crossing_fraction = four_wafers.latency.tpot_by.crossing_s / four_wafers.latency.tpot_s
-    speed_ratio = longest_chain.decode.tokens_per_s_per_user / single_wafer.decode.tokens_per_s_per_user
-    outside_fraction = single_wafer.latency.user.outside_share or 0.0
+    speed_ratio = lab.speed(MODEL, wafers=COUNTS[-1]) / lab.speed(MODEL, wafers=1)
+    outside_fraction = lab.estimate(MODEL, wafers=1).latency.user.outside_share or 0.0
     is_proportional = np.array([exponent >= PROPORTIONAL for exponent in exponents.values()])
     return Finding(
         verdicts=by_rule(holds=is_proportional.all(axis=0), never=~is_proportional.any(axis=0)),

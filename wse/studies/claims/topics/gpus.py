@@ -14,16 +14,11 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.gpu_deployments import gpu_deployment, gpu_server
 from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Curves, Finding, figure
-from wse.studies.claims.serving import Serving, serving_of
+from wse.studies.claims.serving import DTYPE, GPUS, Serving, gpu_deployment, gpu_server, serving_of
 
 DENSE, MIXTURE = "llama-3.1-70b", "deepseek-v3"
-STACK: Final = "trtllm"
-GPUS: Final = 8
-DTYPE: Final = "fp8"
-"""Element type of the weights on GPUs, as in most published measurements of these models."""
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 LARGE, SMALL = 128, 4
 FEW: Final = 3.0
@@ -46,7 +41,7 @@ def small_batches(lab: Laboratory) -> Finding:
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     for model, gpu in ((DENSE, "h200"), (DENSE, "b200"), (MIXTURE, "h200"), (MIXTURE, "b200")):
         subject = f"{with_type(model, DTYPE)} on {GPUS} {gpu}"
-        deployment = gpu_deployment(model, gpu, GPUS, STACK, DTYPE)
+        deployment = gpu_deployment(model, gpu)
         plain_users, fast_users = (
             users_at_speed(partial(operating_point, deployment), saturating_users(deployment), speed)
             for speed in (PLAIN_SPEED_TOKENS_PER_S, fast_speed)
@@ -88,7 +83,7 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     """
     numbers, gains = {}, {}
     for batch in (SMALL, LARGE):
-        drafts = lab.drafts(MIXTURE, "b200", GPUS, STACK, DTYPE, batch, FAMILY)
+        drafts = lab.drafts(MIXTURE, "b200", batch, FAMILY)
         tokens = lab.sampled("tokens per verification pass", _tokens_per_pass(drafts.draft_tokens))
         gains[batch] = drafts.speed_up * tokens / tokens[0]
         meaning = f"speedup from {drafts.draft_tokens} draft tokens, {batch} users of {with_type(MIXTURE, DTYPE)}"
@@ -96,8 +91,7 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     hardware = {}
     for batch in (SMALL, LARGE):
         old, new = (
-            lab.gpu(DENSE, gpu, GPUS, STACK, DTYPE, batch).rate_of_user
-            / lab.gpu_times(gpu_server(DENSE, gpu, GPUS, STACK, DTYPE), gpu)
+            lab.gpu(DENSE, gpu, batch).rate_of_user / lab.gpu_times(gpu_server(DENSE, gpu), gpu)
             for gpu in ("h200", "b200")
         )
         hardware[batch] = new / old
@@ -148,8 +142,8 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
     """
     numbers, lines, ratios = {}, {}, {}
     for model in (MIXTURE, DENSE):
-        runs = [lab.gpu(model, "b200", GPUS, STACK, DTYPE, batch) for batch in BATCHES]
-        server = gpu_server(model, "b200", GPUS, STACK, DTYPE)
+        runs = [lab.gpu(model, "b200", batch) for batch in BATCHES]
+        server = gpu_server(model, "b200")
         small_times, large_times = (lab.gpu_times(server, f"{users} users") for users in (SMALL, LARGE))
         ratios[model] = runs[BATCHES.index(SMALL)].cost_ratio(runs[-1]) * small_times / large_times
         costs = [run.cost_ratio(runs[-1]) for run in runs]
@@ -160,7 +154,7 @@ def mixtures_want_users(lab: Laboratory) -> Finding:
             "",
             f"cost per token of {with_type(model, DTYPE)} with {SMALL} users, relative to {LARGE} users",
         )
-    experts = gpu_server(MIXTURE, "b200", GPUS, STACK, DTYPE).spec.experts
+    experts = gpu_server(MIXTURE, "b200").spec.experts
     assert experts is not None
     for batch in (SMALL, 64, LARGE):
         used_experts = expected_experts(experts.count, experts.active, batch)
@@ -206,8 +200,8 @@ def aggregate(lab: Laboratory) -> Finding:
         # 1. Saturated machines.
         new = 1_024
         wafers = lab.wafers_for_all(DENSE, context, new)
-        gpu = lab.gpus_for_all(DENSE, "h200", GPUS, STACK, DTYPE, context - new, new)
-        gpus = [lab.gpu(DENSE, "h200", GPUS, STACK, DTYPE, batch, context - new, new) for batch in BATCHES]
+        gpu = lab.gpus_for_all(DENSE, "h200", context - new, new)
+        gpus = [lab.gpu(DENSE, "h200", batch, context - new, new) for batch in BATCHES]
         saturated |= {f"wafers_{context}": wafers, f"gpus_{context}": gpu}
         # 2. Throughput and cost.
         for name, run in (("wafers", wafers), ("gpus", gpu)):

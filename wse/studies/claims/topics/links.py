@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from wse.reports.terminal import plural
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.estimates_at_ends import estimates_at_ends
-from wse.studies.claims.laboratory import Laboratory, own_link, wafer_link, with_type
+from wse.studies.claims.laboratory import Laboratory, own_link, with_type
 from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.compare.request import WaferLink
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.ranges.constants import Costs, uncertain_constants
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.study import estimate_of
+from wse.studies.options.option import make_request
 
 MODEL: Final = "llama-3-8b"
 SERVED: Final = "llama-3.1-70b"
@@ -43,8 +51,8 @@ def sharding(lab: Laboratory) -> Finding:
     }
     crossing = lab.estimate(MODEL, wafers=WAFERS, mapping="tensor").crossing
     assert crossing is not None
-    high_bandwidth = wafer_link(own_link().bytes_per_s * 1_000, own_link().latency_s)
-    low_latency = wafer_link(own_link().bytes_per_s, own_link().latency_s / 1_000)
+    high_bandwidth = WaferLink(own_link().bytes_per_s * 1_000, own_link().latency_s)
+    low_latency = WaferLink(own_link().bytes_per_s, own_link().latency_s / 1_000)
     bandwidth_gain, latency_gain = (
         float(lab.speeds(MODEL, link, wafers=WAFERS, mapping="tensor")[0] / tensor_split_speeds[0])
         for link in (high_bandwidth, low_latency)
@@ -113,6 +121,34 @@ def residual_stream(lab: Laboratory) -> Finding:
     )
 
 
+def estimates_at_ends(model: str) -> tuple[EstimateResult, EstimateResult, EstimateResult]:
+    """Estimate a model with the stated constants and at both ends of their ranges.
+
+    The layout is that of the stated constants. A claim that rests on counts, such as words between
+    wafers, is decided for these estimates: the fast timing of samples interpolates times, and cannot
+    yield counts.
+
+    Args:
+        model: Name of a bundled model.
+
+    Returns:
+        Estimates with the stated constants, with all uncertain constants at the low ends of their
+        ranges, and with all of them at the high ends.
+    """
+    prepared_estimate = prepare_estimate(make_request(EstimateRequest, model=model))
+    layout = choose_layout(prepared_estimate, compile_fastest)
+    stated_costs = Costs(wafer=layout.prepared.wafer, software=layout.prepared.software)
+    low_costs = high_costs = stated_costs
+    for constant in uncertain_constants(prepared_estimate.request.machine, prepared_estimate.wafer.generation):
+        low_costs = low_costs.with_constant(constant.name, constant.number.low)
+        high_costs = high_costs.with_constant(constant.name, constant.number.high)
+    stated_estimate, low_estimate, high_estimate = (
+        estimate_of(replace(layout.prepared, wafer=costs.wafer, software=costs.software), layout.compilation.program)
+        for costs in (stated_costs, low_costs, high_costs)
+    )
+    return stated_estimate, low_estimate, high_estimate
+
+
 def _values_that_cross(result: EstimateResult) -> list[float]:
     """Return the values per token that cross each boundary between wafers, towards the next wafer."""
     assert result.crossing is not None
@@ -132,7 +168,7 @@ def slow_link(lab: Laboratory) -> Finding:
     for hop in HOPS_US:
         points = []
         for bytes_per_s in RATES:
-            ratio = lab.speeds(SERVED, wafer_link(bytes_per_s, hop * MICRO), wafers=wafers) / own_speeds
+            ratio = lab.speeds(SERVED, WaferLink(bytes_per_s, hop * MICRO), wafers=wafers) / own_speeds
             points.append((bytes_per_s / GIGA, float(ratio[0])))
             ratios[bytes_per_s, hop] = ratio
         lines[f"{hop:g} µs per link"] = tuple(points)

@@ -10,8 +10,7 @@ import numpy as np
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import provenance
 from wse.hardware.number import SourcedNumber
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.terminal import plural
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
@@ -51,7 +50,7 @@ def many_small_chips(lab: Laboratory) -> Finding:
     (`FAST_TIMES` times the plain speed), and false if they get less. For comparison, the much
     higher speed that the SRAM bandwidth would allow is also computed.
     """
-    spec = read_config(CONFIGURATIONS[TRILLION])
+    spec = bundled_spec(TRILLION)
     parameters = parameter_count(spec)
     layer_s = [1 / rate / LAYERS for rate in RATES]
     rates = [1 / (spec.layer_count * seconds) for seconds in layer_s]
@@ -105,7 +104,7 @@ def weights_from_outside(lab: Laboratory) -> Finding:
     resident = lab.estimate(MODEL)
     assert resident.schedule is not None
     wafers = resident.system.wafers
-    weights = weights_of(read_config(CONFIGURATIONS[MODEL]), "bfloat16", "bfloat16")
+    weights = weights_of(bundled_spec(MODEL), "bfloat16", "bfloat16")
     resident_rates = lab.speeds(MODEL)
     bandwidths = lab.sampled("wafer.host_bytes_per_s", provenance(DEFAULT_WAFER)["host_bytes_per_s"])
     bounds = [

@@ -15,12 +15,12 @@ from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.gpu_deployments import gpu_server
 from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
 
 MODEL: Final = "llama-3.1-70b"
-GPU, GPUS, STACK, DTYPE = "h200", 8, "trtllm", "fp8"
+GPU: Final = "h200"
 LOADS: Final = (0.2, 0.4, 0.6, 0.8)
 LOAD: Final = 0.6
 SLOTS: Final = 64
@@ -54,7 +54,7 @@ def waiting_for_the_bus(lab: Laboratory) -> Finding:
     batching, all users of a batch start and end together. With continuous batching, users can join
     between any two tokens.
     """
-    server = gpu_server(MODEL, GPU, GPUS, STACK, DTYPE)
+    server = gpu_server(MODEL, GPU)
     costs = GpuCosts(server=server, context=8 * TOKENS)
     options = WorkloadOptions(
         requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, prompt_cv=1.0, answer_cv=1.0, context=8 * TOKENS

@@ -19,17 +19,16 @@ import numpy as np
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.terminal import plural
 from wse.serving.economics import load_economics
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.gpu_deployments import gpu_server
 from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Curves, Finding, figure
 from wse.studies.claims.sampled_sram import parameters_that_fit
+from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
 from wse.studies.estimate.ranges.sampled_figures import POWER
 
 
@@ -66,7 +65,7 @@ LARGE: Final = "llama-3.1-405b"
 SERVED: Final = "llama-3.1-70b"
 SMALL: Final = "llama-3-8b"
 CONTEXTS: Final = (2_048, 8_192, 32_768, 131_072)
-GPU, GPUS, STACK = "h200", 8, "trtllm"
+GPU: Final = "h200"
 HALF: Final = 0.5
 """Fraction of the short-context speed that a long context must reach to count as fast."""
 
@@ -93,15 +92,11 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
         sizes[dtype] = parameters_that_fit(lab, SHAPE, 1, dtype) / BILLION
         meaning = f"parameters that one wafer stores as {dtype}: {layers} layers of {SHAPE}; claimed: {claimed:g}"
         numbers[f"parameters_{dtype}"] = figure(sizes[dtype], "billions", meaning)
-    several_wafers, single_wafer = lab.estimate(SERVED), lab.estimate(SMALL)
-    assert several_wafers.decode is not None
-    assert single_wafer.decode is not None
-    numbers["wafers"] = figure(several_wafers.system.wafers, "wafers", f"that store {with_type(SERVED)}")
-    rate = several_wafers.decode.tokens_per_s_per_user
+    wafers, rate = lab.estimate(SERVED).system.wafers, lab.speed(SERVED)
+    numbers["wafers"] = figure(wafers, "wafers", f"that store {with_type(SERVED)}")
     numbers["tokens_per_s_per_user"] = figure(rate, "tokens/s", f"for a user of {with_type(SERVED)} on these wafers")
-    small_rate = single_wafer.decode.tokens_per_s_per_user
     meaning = f"for a user of {with_type(SMALL)} on one wafer"
-    numbers["tokens_per_s_per_user_small"] = figure(small_rate, "tokens/s", meaning)
+    numbers["tokens_per_s_per_user_small"] = figure(lab.speed(SMALL), "tokens/s", meaning)
     is_near_claim = np.all([abs(sizes[dtype] / claimed - 1) <= NEAR for dtype, claimed in PRECISIONS.items()], axis=0)
     is_slow = lab.speeds(SERVED) < FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     return Finding(
@@ -109,7 +104,7 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
         answer=f"One wafer stores {sizes['bfloat16'][0]:.1f} billion parameters with 16 bits each, or "
         f"{sizes['int8'][0]:.1f} billion with 8 bits; the claim says {PRECISIONS['bfloat16']:g} and "
         f"{PRECISIONS['int8']:g} billion. However, a fast model can span several wafers: on "
-        f"{several_wafers.system.wafers} wafers, a user of {with_type(SERVED)} gets {rate:,.0f} tokens/s.",
+        f"{wafers} wafers, a user of {with_type(SERVED)} gets {rate:,.0f} tokens/s.",
         numbers=numbers,
         reason="sizes of the compiled placement and of the software on a PE, the number of wafers that the vendor "
         "disclosed for 70B, and the speed of 70B",
@@ -167,7 +162,7 @@ def short_context(lab: Laboratory) -> Finding:
         result = lab.estimate(SERVED, context=context, prompt_len=context - new, new_tokens=new)
         wafers.append(result.system.wafers)
         rates.append(lab.speeds(SERVED, context=context, prompt_len=context - new, new_tokens=new))
-        on_gpus.append(lab.gpu(SERVED, GPU, GPUS, STACK, "fp8", 1, context - new, new).rate_of_user)
+        on_gpus.append(lab.gpu(SERVED, GPU, 1, context - new, new).rate_of_user)
     speed_ratio = rates[-1] / rates[0]
     numbers = {}
     for context, count, rate in zip(CONTEXTS, wafers, rates, strict=True):
@@ -181,9 +176,9 @@ def short_context(lab: Laboratory) -> Finding:
     numbers["speed_kept"] = figure(speed_ratio, "", meaning)
     machine = f"{GPUS} {GPU.upper()}s"
     numbers["tokens_per_s_gpus"] = figure(
-        on_gpus[-1], "tokens/s", f"for a single user with fp8 on {machine} and the longest context"
+        on_gpus[-1], "tokens/s", f"for a single user with {DTYPE} on {machine} and the longest context"
     )
-    gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(gpu_server(SERVED, GPU, GPUS, STACK, "fp8"))
+    gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(gpu_server(SERVED, GPU))
     return Finding(
         verdicts=by_rule(
             holds=(speed_ratio < HALF) & (gpu_ratio <= 1), never=(speed_ratio >= HALF) & (wafers[-1] == wafers[0])
@@ -222,10 +217,7 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
             sizes[wafers, dtype] = parameters_that_fit(lab, SHAPE, wafers, dtype) / BILLION
             meaning = f"parameters on {plural(wafers, 'wafer')} as {dtype}: {layers} layers of {SHAPE}"
             numbers[f"parameters_{wafers}_{dtype}"] = figure(sizes[wafers, dtype], "billions", meaning)
-    small_estimate, large_estimate = lab.estimate(SMALL), lab.estimate(SERVED)
-    assert small_estimate.decode is not None
-    assert large_estimate.decode is not None
-    ratio = small_estimate.decode.tokens_per_s_per_user / large_estimate.decode.tokens_per_s_per_user
+    ratio = lab.speed(SMALL) / lab.speed(SERVED)
     for accuracy in (0.99, 0.9, 0.5):
         min_accuracy = break_even_accuracy(accuracy, ratio)
         meaning = (
@@ -234,13 +226,11 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
         )
         numbers[f"accuracy_for_{accuracy:g}"] = figure(min_accuracy, "", meaning)
     voice_s = 0.45
-    for name, result in (("small", small_estimate), ("large", large_estimate)):
-        assert result.decode is not None
-        rate = result.decode.tokens_per_s_per_user
-        tokens = max(0.0, (voice_s - result.latency.user.ttft_open_s) * rate)
-        meaning = f"that {with_type(result.model.name)} generates within the 450 ms of a voice reply"
+    for name, model in (("small", SMALL), ("large", SERVED)):
+        tokens = max(0.0, (voice_s - lab.estimate(model).latency.user.ttft_open_s) * lab.speed(model))
+        meaning = f"that {with_type(model)} generates within the 450 ms of a voice reply"
         numbers[f"tokens_of_a_voice_turn_{name}"] = figure(tokens, "tokens", meaning)
-    served_size = parameter_count(read_config(CONFIGURATIONS[SERVED])) / BILLION
+    served_size = parameter_count(bundled_spec(SERVED)) / BILLION
     max_sizes = sizes[2, "int4"]
     return Finding(
         verdicts=by_rule(holds=max_sizes <= sizes[1, "bfloat16"], never=max_sizes >= served_size),

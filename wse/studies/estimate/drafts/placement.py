@@ -253,6 +253,7 @@ def _draft_request(
         capacity=REFUSE,
         sensitivity=False,
         uncertainty=False,
+        most_users=False,
         trace=None,
     )
     return prepare_estimate(request)

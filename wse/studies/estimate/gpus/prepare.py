@@ -45,6 +45,8 @@ class PreparedGpuEstimate:
         gpu: Name or file of the GPU.
         parallelism: ``tensor``, ``experts`` or ``data``.
         users: Concurrent users on all replicas together.
+        users_option: Name of the option that states this number: ``batch`` if only ``--batch`` was
+            given, and otherwise ``users``.
         replicas: Number of identical machines that share the users.
         prompt_tokens: Length of each prompt in tokens.
         new_tokens: Generated tokens of each request.
@@ -64,6 +66,7 @@ class PreparedGpuEstimate:
     gpu: str
     parallelism: str
     users: int
+    users_option: str
     replicas: int
     prompt_tokens: int
     new_tokens: int
@@ -104,7 +107,7 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     """
     prepared_estimate = prepare_gpus(request)
     tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
-    option = "--batch" if request.serving.users is None else "--users"
+    option = f"--{prepared_estimate.users_option}"
     check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
     return prepared_estimate
 
@@ -161,6 +164,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         gpu=str(request.gpu),
         parallelism=parallelism,
         users=users,
+        users_option="users" if request.serving.batch is None or request.serving.users is not None else "batch",
         replicas=replicas,
         prompt_tokens=prompt,
         new_tokens=new,

@@ -247,7 +247,7 @@ def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
         "stack": prepared_estimate.stack,
         "parallelism": prepared_estimate.parallelism,
         "dtype": prepared_estimate.server.weights.name,
-        "batch": prepared_estimate.users,
+        prepared_estimate.users_option: prepared_estimate.users,
         "objective": prepared_estimate.objective,
         "routing": None if prepared_estimate.server.routing.is_even else prepared_estimate.server.routing.name,
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,

@@ -23,6 +23,7 @@ from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import (
     Search,
     max_users_with_room,
+    on_more_wafers,
     searches_for,
     users_by_bytes,
     wafers_by_bytes,
@@ -42,16 +43,31 @@ class ChosenLayout:
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
 
     Attributes:
-        prepared: The request, with the chosen number of users per pass. If the request states users
-            and no drafts, the number of replicas is chosen too.
+        searched: The request for which layouts were searched. It has the chosen number of wafers.
+        prepared: The same request with the chosen number of users per pass. If the request states
+            users and no drafts, the number of replicas is chosen too.
         compilation: The compiled layout, with a record of all layouts that were tried.
         variants: Recompiled versions of the layout that are slower but leave more room for KV
             caches. Empty unless the layout was chosen for the latency of one user at a time.
     """
 
+    searched: PreparedEstimate
     prepared: PreparedEstimate
     compilation: Compilation
     variants: tuple[Variant, ...] = ()
+
+    @property
+    def max_users_of_any_layout(self) -> int:
+        """Maximum number of users of one replica whose KV caches fit on some layout.
+
+        Finding it takes several searches for layouts.
+        """
+        p = self.searched
+        programs = (
+            candidate.program for candidate in (*self.compilation.candidates, *(v.candidate for v in self.variants))
+        )
+        room = max(users_at(program, p.prompt_len + p.new_tokens) for program in (self.compilation.program, *programs))
+        return max_users_with_room(p, room, users_by_bytes(p) + 1)
 
 
 def choose_layout(
@@ -62,7 +78,8 @@ def choose_layout(
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
     If the objective is latency and each machine serves one user at a time, the layout with the
     fewest cycles is chosen, or one that is almost as fast but leaves more room for KV caches.
-    Otherwise, layouts are ranked by their speed or cost with all users.
+    Otherwise, layouts are ranked by their speed or cost with all users. If the number of wafers is
+    left open, it is the fewest on which the model and the KV caches of all users fit.
 
     Args:
         prepared_estimate: The request.
@@ -80,16 +97,33 @@ def choose_layout(
         if users <= (goal.replicas or 1):
             return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
         goal = replace(goal, users=users)
-    searches = searches_for(prepared_estimate, search, goal)
-    if goal.users is not None and goal.users > goal.replicas_for(1) * users_by_bytes(prepared_estimate):
-        tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
-        _check_room(
-            prepared_estimate,
-            max(users_at(candidate.program, tokens) for found in searches for candidate in found.candidates),
-        )
-    ranking = LayoutRanking(prepared_estimate, searches)
-    layouts = ranking.layouts_for(goal)
-    _check_room(prepared_estimate, ranking.max_users)
+    is_beyond_bytes = goal.users is not None and goal.users > goal.replicas_for(1) * users_by_bytes(prepared_estimate)
+    larger_request = on_more_wafers(prepared_estimate, goal) if is_beyond_bytes else None
+    if larger_request is None:
+        searches = searches_for(prepared_estimate, search, goal)
+        if is_beyond_bytes:
+            raise _too_many_users(prepared_estimate, _room_of(prepared_estimate, searches))
+        ranking = LayoutRanking(prepared_estimate, searches)
+        layouts = ranking.layouts_for(goal)
+        if _has_room(prepared_estimate, ranking.max_users):
+            return _best_layout(prepared_estimate, ranking, layouts, goal)
+        larger_request = on_more_wafers(prepared_estimate, goal)
+        if larger_request is None:
+            raise _too_many_users(prepared_estimate, ranking.max_users)
+    return choose_layout(larger_request, search, goal)
+
+
+def _best_layout(
+    prepared_estimate: PreparedEstimate, ranking: LayoutRanking, layouts: Sequence[CompiledLayout], goal: Goal
+) -> ChosenLayout:
+    """Return the first of several ranked layouts, with the number of replicas that the goal needs.
+
+    Args:
+        prepared_estimate: The request.
+        ranking: The ranking of the layouts.
+        layouts: The layouts, best first.
+        goal: Users and objective of the ranking.
+    """
     best_layout = _to_chosen_layout(prepared_estimate, layouts[0], layouts)
     best_plan = ranking.plan(layouts[0], goal)
     if best_plan is None or goal.users is None or not goal.users_may_wait:
@@ -143,15 +177,20 @@ def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation
     other_candidates = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
     roomier_candidates = [pair for pair in other_candidates if users_at(pair[1].program, tokens) > users]
     if not roomier_candidates:
-        return ChosenLayout(prepared=prepared_estimate, compilation=compilation, variants=variants)
+        return ChosenLayout(
+            searched=prepared_estimate, prepared=prepared_estimate, compilation=compilation, variants=variants
+        )
     max_cycles = (1 + MARGIN) * request_cycles(prepared_estimate, fastest_candidate.program)
     near_candidates = [
         pair for pair in roomier_candidates if request_cycles(prepared_estimate, pair[1].program) <= max_cycles
     ]
     if not near_candidates:
-        return ChosenLayout(prepared=prepared_estimate, compilation=compilation, variants=variants)
+        return ChosenLayout(
+            searched=prepared_estimate, prepared=prepared_estimate, compilation=compilation, variants=variants
+        )
     number, best = max(near_candidates, key=lambda pair: users_at(pair[1].program, tokens))
     return ChosenLayout(
+        searched=prepared_estimate,
         prepared=prepared_estimate,
         compilation=_compilation(prepared_estimate, best, number, compilation),
         variants=variants_of(prepared_estimate, best),
@@ -170,22 +209,39 @@ def _to_chosen_layout(
     """
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
-    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared_estimate, compilation, searches))
+    return ChosenLayout(
+        searched=prepared_estimate,
+        prepared=best.prepared,
+        compilation=with_trials(prepared_estimate, compilation, searches),
+    )
 
 
-def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
-    """Raise BadInput if the wafers cannot store the KV caches of all requested users.
+def _room_of(prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> int:
+    """Return the maximum number of users of one replica whose KV caches fit on a layout of searches."""
+    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
+    return max(users_at(candidate.program, tokens) for found in searches for candidate in found.candidates)
 
-    The error states the maximum number of users that can be served.
+
+def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
+    """Return whether the wafers can store the KV caches of all requested users.
 
     Args:
         prepared_estimate: The request.
         room: Number of users of one replica whose caches are known to fit on some layout.
     """
-    p, users = prepared_estimate, prepared_estimate.request.serving.users
+    users = prepared_estimate.request.serving.users
+    return users is None or users <= prepared_estimate.goal.replicas_for(room) * room
+
+
+def _too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
+    """Return an error that states the maximum number of users whose KV caches fit.
+
+    Args:
+        prepared_estimate: The request, which has a number of users.
+        room: Number of users of one replica whose caches are known to fit on some layout.
+    """
+    p, users = prepared_estimate, prepared_estimate.request.serving.users or 0
     replicas = p.goal.replicas_for(room)
-    if users is None or users <= replicas * room:
-        return
     room = max_users_with_room(p, room, math.ceil(users / replicas))
     wafers = plural(p.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
@@ -206,7 +262,7 @@ def _check_room(prepared_estimate: PreparedEstimate, room: int) -> None:
         )
     else:
         message += "; with drafts, fewer users may fit"
-    raise BadInput(message)
+    return BadInput(message)
 
 
 def _compilation(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
+from wse.studies.results.mean_token import mean_token_cycles
 from wse.studies.results.sram import users_at
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class RoomResult(Result):
 
     choice: Annotated[str, Doc("the choice that differs from that of the compiler")]
     users: Annotated[int, Doc("users whose KV caches fit, with the context of the request")]
-    token_cycles: Annotated[float, Doc("a generated token in the middle of the request", "cycles")]
+    token_cycles: Annotated[float, Doc("a generated token, averaged over the request", "cycles")]
 
 
 def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
@@ -60,8 +61,8 @@ def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> Ro
     from wse.backends.fabric.model import Fabric  # slow to load, and not needed to read a result
 
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
-    cycles = fabric.decode_cost(*prepared_estimate.middle_context).cycles
-    return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)
+    users, cycles = users_at(program, program.context), mean_token_cycles(fabric, prepared_estimate)
+    return RoomResult(choice=name, users=users, token_cycles=cycles)
 
 
 def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
@@ -77,7 +78,7 @@ def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
         number("token_cycles", "cycles", short_number),
     )
     note = (
-        f"users of {count(context)} tokens; cycles of the token halfway through the answer; --users N or --objective "
+        f"users of {count(context)} tokens; mean cycles of a generated token; --users N or --objective "
         "throughput chooses for more users"
     )
     return Table(columns=columns, rows=room, title="SRAM used for speed and not for KV caches", note=note)

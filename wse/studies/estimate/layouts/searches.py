@@ -14,6 +14,7 @@ from typing import Final
 
 from wse.bisection import largest_passing
 from wse.compiler.passes.allocate import free_bytes_per_pe
+from wse.compiler.search.remedies import MAX_WAFERS
 from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
@@ -21,7 +22,7 @@ from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES
 from wse.serving.goal import LATENCY, Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
-from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.results.sram import users_at
 from wse_mappings.regions.layout import Layout
 
@@ -98,6 +99,29 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
         )
         or room
     )
+
+
+def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedEstimate | None:
+    """Return a request for the fewest wafers that have room for the KV caches of all users.
+
+    Args:
+        prepared_estimate: The request, on whose wafers no layout has this room.
+        goal: Number of users, and of replicas that share them.
+
+    Returns:
+        A copy of the request for more wafers. None if the request or its mapping file states the
+        number of wafers, or if no number of wafers has the room.
+    """
+    p = prepared_estimate
+    if p.request.wafers is not None or p.options.listed or goal.users is None:
+        return None
+    users = math.ceil(goal.users / goal.replicas_for(goal.users))
+    min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, users))
+    for wafers in range(min_wafers, min(p.spec.layer_count, MAX_WAFERS) + 1):
+        larger = prepare_estimate(replace(p.request, wafers=wafers))
+        if search_for_room(larger, users):
+            return replace(larger, request=p.request)
+    return None
 
 
 def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:

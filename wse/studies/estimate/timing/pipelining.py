@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -16,7 +16,7 @@ from wse.serving.pipelining import (
     run_cycles,
     streams_to_saturate,
 )
-from wse.serving.route import alone_cycles, as_loop, busiest_server, busy_cycles
+from wse.serving.route import alone_cycles, as_loop, busiest_server, busy_cycles, scaled
 from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, chunks_result
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK
 from wse.studies.estimate.timing.stage_times import stage_times
@@ -110,35 +110,46 @@ class PipeliningResult(Result):
 
 
 def pipelining_result(
-    fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
+    fabric: Fabric,
+    prefill: Sequence[PhaseCost],
+    decode: PhaseCost,
+    token_cycles: float,
+    *,
+    with_rows: bool = True,
 ) -> PipeliningResult:
     """Return the speed of a pipeline of stages with one or more batches in flight.
 
-    All batches are assumed to have the same number of tokens in their KV caches.
+    All batches are assumed to have the same number of tokens in their KV caches. The times of all
+    stages and links for a token are multiplied by the same factor, so that their sum is
+    ``token_cycles``.
 
     Args:
         fabric: Timing model of the compiled Program.
         prefill: Cycle count of each prompt chunk.
-        decode: Cycles to decode one token per user of a batch.
+        decode: Cycles to decode one token per user of a batch, for one length of the KV caches.
+        token_cycles: Cycles to decode such a token, averaged over the request.
         with_rows: Whether to also compute the speed for various batch counts and to simulate one of
             them. This takes time.
     """
-    return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
+    return _Pipelining(fabric, prefill, decode, token_cycles).result(with_rows=with_rows)
 
 
 class _Pipelining:
     """Computation of the speed of a pipeline with several streams (batches of users) in flight."""
 
-    def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> None:
+    def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, token_cycles: float) -> None:
         """Determine how many streams keep the slowest stage busy, and for how many KV caches fit.
 
         Args:
             fabric: Timing model of the compiled Program.
             prefill: Cycle count of each prompt chunk.
-            decode: Cycles to decode one token per user of a stream.
+            decode: Cycles to decode one token per user of a stream, for one length of the KV caches.
+            token_cycles: Cycles to decode such a token, averaged over the request.
         """
         self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
-        self._times = stage_times(fabric, prefill, decode)
+        self._token_cycles = token_cycles
+        times = stage_times(fabric, prefill, decode)
+        self._times = replace(times, decode=scaled(times.decode, token_cycles / alone_cycles(times.decode)))
         self._route = as_loop(self._times.decode)
         self._regions = self._times.servers_of_kind(REGION)
         self._enough = streams_to_saturate(self._route)
@@ -160,7 +171,7 @@ class _Pipelining:
             stages=len(self._regions),
             users_per_stream=self._users,
             context_tokens=self._context,
-            single_stream_tpot_s=self._seconds(alone_cycles(self._route)),
+            single_stream_tpot_s=self._seconds(self._token_cycles),
             slowest_stage_s=self._slowest_s(REGION) or 0.0,
             slowest_link_s=self._slowest_s(LINK, WAFER_LINK, HOST_LINK),
             streams_to_saturate=self._enough,

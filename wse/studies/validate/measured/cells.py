@@ -74,7 +74,7 @@ def read_size(cell: str, column: str, place: str) -> int | None:
         return None
     number = _number(cell)
     max_size = LARGEST[column]
-    if number is None or number != number or number in (math.inf, -math.inf) or number != int(number):
+    if number is None or not math.isfinite(number) or number != int(number):
         msg = f"{place} = {_quote(cell)}: not a whole number; give one from 1 to {max_size:,}, or leave the cell empty"
         raise BadMeasurements(msg)
     if not 1 <= number <= max_size:
@@ -239,11 +239,8 @@ def _text_faults(row: Mapping[str, str], value: float | None) -> list[str]:
 
 def _finite_number(cell: str) -> float | None:
     """Convert a string to a finite number, or return None if it is not one."""
-    try:
-        number = float(cell) if "_" not in cell else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    number = _number(cell)
+    return number if number is not None and math.isfinite(number) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,10 @@ Each function documents what it assumes if a measurement does not state the cond
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Final
 
-from wse.models.catalogue import CONFIGURATIONS, origins
-from wse.models.configs.config import read_config
+from wse.models.catalogue import origins
+from wse.models.configs.config import bundled_spec
 from wse.models.spec import ModelSpec
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.weights import FORMATS, WeightFormat
@@ -102,17 +101,12 @@ def element_type(m: Measurement, name: str) -> str | None:
     """
     precision = m.text("precision").strip().lower()
     if not precision:
-        return _published_type(name)
+        return bundled_spec(name).weight_type
     dtypes = [dtype for dtype, words in _TYPES if words.search(precision)]
     if len(dtypes) == 1 and not _BITS.search(precision):
         return dtypes[0]
     bits = _BITS.findall(precision)
     return _TYPE_OF_BITS[bits[0]] if len(bits) == 1 and "/" not in precision else None
-
-
-@cache
-def _published_type(name: str) -> str:
-    return read_config(CONFIGURATIONS[name]).weight_type
 
 
 def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:

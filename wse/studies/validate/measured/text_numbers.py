@@ -8,8 +8,8 @@ from functools import cache
 from typing import Final
 
 from wse.errors import BadMeasurements
-from wse.models.catalogue import CONFIGURATIONS, origins
-from wse.models.configs.config import read_config
+from wse.models.catalogue import origins
+from wse.models.configs.config import bundled_spec
 
 LARGEST_NUMBER: Final = 10**12
 """Largest number that is read from a string. No size or time of a run exceeds it."""
@@ -68,7 +68,7 @@ def check_unit(metric: str, place: str) -> None:
         raise BadMeasurements(msg)
 
 
-_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
@@ -89,7 +89,7 @@ def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
     """
     if is_cycles(metric):
         return cycles
-    unit = _SECONDS.get(metric.strip())
+    unit = SECONDS.get(metric.strip())
     return None if unit is None else cycles / clock_hz / unit
 
 
@@ -127,7 +127,10 @@ def shape_of(text: str) -> Shape | None:
     Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
     """
     name = configuration_of(text)
-    return None if name is None else _shape(name)
+    spec = None if name is None else bundled_spec(name)
+    if spec is None or spec.experts is not None or not spec.gated:
+        return None
+    return Shape(hidden_size=spec.hidden_size, ffn_size=spec.ffn_size, layer_count=spec.layer_count)
 
 
 def configuration_of(text: str) -> str | None:
@@ -154,14 +157,6 @@ def _published_names() -> tuple[tuple[str, str], ...]:
     return tuple(
         (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)
     )
-
-
-@cache
-def _shape(name: str) -> Shape | None:
-    spec = read_config(CONFIGURATIONS[name])
-    if spec.experts is not None or not spec.gated:
-        return None
-    return Shape(hidden_size=spec.hidden_size, ffn_size=spec.ffn_size, layer_count=spec.layer_count)
 
 
 def _plain(name: str) -> str:

@@ -12,8 +12,7 @@ from functools import cache
 from typing import Final
 
 from wse.errors import DoesNotFit
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 from wse.models.spec import ModelSpec
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism, Roofline, Tokens
@@ -37,6 +36,7 @@ from wse.studies.validate.predictors.prediction import Prediction, decline
 METHOD: Final = "GPU model"
 
 TIMES_MS: Final = ("tpot_ms", "itl_ms")
+"""Metrics that depend on decode passes only. Rates also depend on the time to first token."""
 VERIFY_MS: Final = "verify_ms"
 """Metric of a verification pass. The two lengths in its context are the numbers of cached and new
 tokens per user."""
@@ -77,7 +77,7 @@ class ServingRow:
     @property
     def spec(self) -> ModelSpec:
         """Specification of the model."""
-        return _spec(self.model)
+        return bundled_spec(self.model)
 
 
 def predict(m: Measurement) -> Prediction | None:
@@ -116,7 +116,7 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
         return decline("the row does not state a known GPU and the number of GPUs")
     if stack is None:
         return decline("no constants were fitted for the software that served the model")
-    weights = format_of(m, _spec(name))
+    weights = format_of(m, bundled_spec(name))
     if weights is None:
         return decline("the element type of the weights is unknown for GPUs")
     prompt, new, _ = lengths(m)
@@ -275,8 +275,3 @@ def _load(row: ServingRow, memory_ratio: float) -> _Load:
         mixed_share=0.0 if row.begin_together else min(1.0, prompts),
         reading=server.roofline([Tokens(users=users, new=row.prompt, context=0)]),
     )
-
-
-@cache
-def _spec(name: str) -> ModelSpec:
-    return read_config(CONFIGURATIONS[name])

@@ -55,6 +55,10 @@ Predictor = Callable[[Measurement], Prediction | None]
 """Function that predicts or declines measurements of its kind, and returns None for all others."""
 
 
+class Declined(Exception):
+    """Raised where a measurement turns out not to be predictable. Its text is the reason."""
+
+
 def decline(reason: str) -> Prediction:
     """Build a Prediction without a value, which states why a measurement is not predicted."""
     return Prediction(reason=reason)

@@ -25,9 +25,7 @@ from typing import Final
 from wse.compiler.options import BASELINE, OPTIMIZED, REPORT
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
-from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
-from wse.models.spec import ModelSpec
+from wse.models.configs.config import bundled_spec
 from wse.serving.drafts.machine import DraftMachine
 from wse.serving.drafts.speculation import Acceptance, acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
@@ -134,7 +132,7 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     if chips.strip() and wafers is None:
         return decline("the row does not state a single number of wafers")
     request = _with_lengths(
-        m, _spec(name).context_limit, make_request(EstimateRequest, model=name, wafer=wafer.name, wafers=wafers)
+        m, bundled_spec(name).context_limit, make_request(EstimateRequest, model=name, wafer=wafer.name, wafers=wafers)
     )
     schedule = OPTIMIZED if earliest_month(m, name) > LAST_PLAIN_MONTH else BASELINE
     request = replace_options(request, software=PROFILE, mapping=MAPPING, schedule=schedule, dtype=dtype, batch=batch)
@@ -276,11 +274,6 @@ def _compile(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
             raise
         smaller = replace(request, capacity=REPORT) if request.context is None else replace(request, context=None)
         return _compile(smaller)
-
-
-@cache
-def _spec(name: str) -> ModelSpec:
-    return read_config(CONFIGURATIONS[name])
 
 
 def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> EstimateRequest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
@@ -14,10 +13,10 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run 
     DescribedRun,
     Shard,
     shares_blocks,
+    stated_dimensions,
+    stated_number,
     top_k_of,
-    unknown_model,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
 from wse.studies.validate.predictors.wafer_inference.kernel_model.prefill_time import PrefillRun, PrefillTime
@@ -47,10 +46,7 @@ def predict_layer(m: Measurement) -> Prediction | None:
         return decline("other kernels, whose layers are not described")
     if re.search(r"\bboundary of\b", m.text("metric"), re.IGNORECASE):
         return decline("the boundary of a test harness, which is not modelled")
-    outcome = timed_run(m)
-    if isinstance(outcome, Prediction):
-        return outcome
-    steps, run = outcome
+    steps, run = timed_run(m)
     if waits:
         return _predict_wait(m, steps, run, waits[2].upper())
     return _predict_part(m, steps, run)
@@ -69,7 +65,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_pa
     """
     if not run.states_context:
         return decline("the row does not state the context")
-    cycles = steps.layer.attention_cycles(run.shard) if awaited_part == "ATTN" else steps.layer.ffn_cycles(run.shard)
+    cycles = steps.attention_cycles(run.shard) if awaited_part == "ATTN" else steps.ffn_cycles(run.shard)
     return duration(m, (run.layers - 1) * cycles)
 
 
@@ -85,30 +81,29 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
         return decline("the metric names no part of a layer that is described")
     if re.search(r"\bserial\b", metric) and run.blocks > BLOCKS_PER_ROW:
         return decline("a layer on blocks of several shapes, of which the row states one")
-    compute = _part(metric, m.text("phase"))
     if "A1" not in metric and "ffn" not in m.text("phase") and not run.states_context:
         return decline("the row does not state the context")
-    return duration(m, _layers(m, run) * compute(steps, run))
+    return duration(m, _layers(m, run) * _part_cycles(metric, m.text("phase"), steps, run.shard))
 
 
-def _part(metric: str, phase: str) -> Callable[[StepTime, DescribedRun], float]:
-    """Return the function that computes the cycle count of the part of a layer named by a metric.
-
-    If the metric names no part, this is the whole layer.
+def _part_cycles(metric: str, phase: str, steps: StepTime, shard: Shard) -> float:
+    """Return the cycle count of the part of a layer that a metric names, or of the whole layer.
 
     Args:
         metric: Metric of the measurement.
         phase: Phase of the measurement, which may be ``layer-attention`` or ``layer-ffn``.
+        steps: Timing model.
+        shard: Sizes of the tensors on a PE.
     """
     if re.search(r"\bA1\b", metric):
-        return lambda steps, run: steps.layer.cycles(BEFORE_CONTEXT, run.shard)
+        return steps.cycles(BEFORE_CONTEXT, shard)
     if re.search(r"\bA2\b", metric):
-        return lambda steps, run: steps.layer.cycles(FROM_CONTEXT, run.shard)
+        return steps.cycles(FROM_CONTEXT, shard)
     if phase == "layer-attention" or re.search(r"T_attn|^ATTN", metric):
-        return lambda steps, run: steps.layer.attention_cycles(run.shard)
+        return steps.attention_cycles(shard)
     if phase == "layer-ffn" or re.search(r"T_ffn|^FFN", metric):
-        return lambda steps, run: steps.layer.ffn_cycles(run.shard)
-    return lambda steps, run: steps.layer.attention_cycles(run.shard) + steps.layer.ffn_cycles(run.shard)
+        return steps.ffn_cycles(shard)
+    return steps.attention_cycles(shard) + steps.ffn_cycles(shard)
 
 
 def _layers(m: Measurement, run: DescribedRun) -> int:
@@ -143,12 +138,7 @@ def predict_head(m: Measurement) -> Prediction | None:
     if change is None and not _TAIL.search(m.text("metric")):
         return decline("the metric names no part of the head that is described")
     steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
-    model = dimensions_of(m.text("model"))
-    if model is None:
-        return decline(unknown_model(m))
-    shard = Shard(model=model, rows=TAIL_ROWS, cols=TAIL_COLS, batch=m.sizes.get("batch") or 1)
+    shard = Shard(model=stated_dimensions(m), rows=TAIL_ROWS, cols=TAIL_COLS, batch=m.sizes.get("batch") or 1)
     if change:
         first_cycles, second_cycles = (steps.tail_cycles(shard, read_whole(top_k) or 1) for top_k in change.groups())
         return duration(m, second_cycles - first_cycles)
@@ -170,18 +160,12 @@ def predict_prefill(m: Measurement) -> Prediction | None:
     """
     if m.text("phase") != "prefill":
         return None
-    outcome = timed_run(m)
-    if isinstance(outcome, Prediction):
-        return outcome
-    steps, run = outcome
+    steps, run = timed_run(m)
     stated_prompt = _PROMPT.search(m.text("metric"))
     prompt = m.sizes.get("prompt_len") or (read_whole(stated_prompt[1] or stated_prompt[2]) if stated_prompt else 0)
     if not prompt:
         return decline("the row does not state the length of the prompt")
     chunk = chunk_tokens(m) or run.shard.cols
-    first_chunk = _first_chunk(m.text("metric"), prompt, chunk)
-    if first_chunk is None:
-        return decline("the metric has a number that cannot be read")
     prefill = PrefillRun(
         model=run.shard.model,
         rows=run.shard.rows,
@@ -190,15 +174,15 @@ def predict_prefill(m: Measurement) -> Prediction | None:
         one_block_per_layer=run.shard.one_block_per_layer,
         chunk=chunk,
         prompt=prompt,
-        first_chunk=first_chunk,
+        first_chunk=_first_chunk(m.text("metric"), prompt, chunk),
     )
     if prefill.first_chunk >= prefill.chunks:
         return decline("all chunks of the prompt are reused")
-    return duration(m, PrefillTime(steps.layer).cycles(prefill))
+    return duration(m, PrefillTime(steps).cycles(prefill))
 
 
-def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
-    """Return how many chunks of a prompt are reused from a cache; None if the number is invalid.
+def _first_chunk(metric: str, prompt: int, chunk: int) -> int:
+    """Return how many chunks of a prompt are reused from a cache.
 
     The metric may state the first computed chunk, or the reused part in percent or in tokens. A
     chunk of which only a part is reused does not count.
@@ -207,14 +191,16 @@ def _first_chunk(metric: str, prompt: int, chunk: int) -> int | None:
         metric: Metric of the measurement.
         prompt: Number of tokens in the prompt.
         chunk: Number of tokens in a chunk.
+
+    Raises:
+        Declined: The metric has a number that cannot be read.
     """
     start = _START_CHUNK.search(metric)
     if start:
-        return read_whole(start[1])
+        return stated_number(start[1])
     percent = _REUSED_PERCENT.search(metric)
     if percent:
         part = read_number(percent[1])
-        return None if part is None else int(prompt * part / 100) // chunk
+        return stated_number(None) if part is None else int(prompt * part / 100) // chunk
     tokens = _REUSED_TOKENS.search(metric)
-    reused_tokens = read_whole(tokens[1]) if tokens else 0
-    return None if reused_tokens is None else reused_tokens // chunk
+    return stated_number(tokens[1]) // chunk if tokens else 0

@@ -8,21 +8,24 @@ from collections.abc import Callable
 from typing import Final
 
 from wse.hardware.code_sizes import load_code_sizes
+from wse.hardware.generations import DEFAULT_WAFER
+from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.parts import CONSTANT_OF_PROFILE
-from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.prediction import Declined, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
     Shard,
     max_layers,
     shares_blocks,
-    unknown_model,
+    stated_dimensions,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
+from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit, memory_wafer
+from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit
 
 DEFAULT_SIDE_PES: Final = 256
 """Number of PE rows and columns of a block, if not stated. Most floor plans have such blocks."""
@@ -83,13 +86,9 @@ def predict(m: Measurement) -> Prediction | None:
     """
     if m.text("phase") != "sram":
         return None
-    model, metric = dimensions_of(m.text("model")), m.text("metric")
-    if model is None:
-        return decline(unknown_model(m))
-    wafer = memory_wafer(m)
+    model, metric = stated_dimensions(m), m.text("metric")
+    wafer = wafer_of(m) or load_wafer(DEFAULT_WAFER)  # sizes from a linker come without the name of a wafer
     pe = _memory_of(m, model, wafer)
-    if isinstance(pe, str):
-        return decline(pe)
     if "MAX_SEQ_LEN" in metric:
         if not m.text("unit").strip().lower().startswith("token"):
             return decline(f"the unit {m.text('unit')[:30]!r} is not one of a context")
@@ -151,10 +150,11 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
     return pe.used_bytes if _ROLE_TOTAL.search(metric) else None
 
 
-def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory | str:
+def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory:
     """Return the SRAM use of the PE that a measurement describes.
 
-    If the measurement does not describe a known type of PE, return the reason as a string.
+    Raises:
+        Declined: The measurement does not describe a known type of PE.
     """
     metric = m.text("metric")
     is_shared_model = shares_blocks(m)
@@ -162,12 +162,13 @@ def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory 
     if role is None and ("MAX_SEQ_LEN" in metric or "position" in metric):
         role = "shared" if is_shared_model else "attention"
     if role is None:
-        return "the metric names no role of a PE that is described"
+        raise Declined("the metric names no role of a PE that is described")
     table = load_code_sizes(PROFILE)
     name = f"shared_{role}" if is_shared_model and role in ("head", "tail") else role
     rows, cols = _shape(m)
     if not (0 < rows <= wafer.mesh_rows and 0 < cols <= wafer.mesh_cols):
-        return f"the block is empty or larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs"
+        reason = f"the block is empty or larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs"
+        raise Declined(reason)
     shard = Shard(
         model=model,
         rows=rows,

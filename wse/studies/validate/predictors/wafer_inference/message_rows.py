@@ -13,11 +13,11 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import words_per_cycle
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run, stated_number
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import kernel_work, probe_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, in_row_unit, step_time_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles, multicast_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime, StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 from wse.studies.validate.predictors.wafer_inference.lines import (
     StoredWords,
     collective_of,
@@ -49,73 +49,61 @@ def predict_message(m: Measurement) -> Prediction | None:
     if not (message or stored_message or work or line or one_operation or is_hop_pair):
         return None
     steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
-    costs, layer = steps.layer.costs, steps.layer
+    costs = steps.costs
     if message:
         cycles = multicast_cycles(costs, message.receivers, message.words)
         return duration(m, cycles + (costs.task_cycles if message.has_slow_task else 0))
     if stored_message:
-        return duration(m, _stored_cycles(stored_message, layer))
+        return duration(m, _stored_cycles(stored_message, steps))
     if work:
         count = sum(getattr(costs, name) for name in work.sequences) if work.sequences else 1
         operation_cycles = costs.operation_cycles + (costs.element_cycles * work.length if work.sequences else 0)
-        macs_cycles = work.macs / layer.wafer.mac_fp16_fp32_per_cycle
+        macs_cycles = work.macs / steps.wafer.mac_fp16_fp32_per_cycle
         return duration(m, work.repeats * count * operation_cycles + macs_cycles + probe_cycles(m))
     if line:
-        max_pes = max(layer.wafer.mesh_rows, layer.wafer.mesh_cols)
+        max_pes = max(steps.wafer.mesh_rows, steps.wafer.mesh_cols)
         if line.pes > max_pes:
             return decline(f"the line is longer than the {max_pes} PEs of the mesh")
-        local = line.operations * layer.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
-        reduce = all_reduce_cycles(layer.wafer, costs, line.pes, line.words, line.group)
+        local = line.operations * steps.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
+        reduce = all_reduce_cycles(steps.wafer, costs, line.pes, line.words, line.group)
         return duration(m, local + reduce + probe_cycles(m))
     if one_operation:
-        return _predict_words(m, layer, is_cast=cast is not None, stated_words=one_operation[1])
-    return _predict_hop_pair(m, steps)
+        return _predict_words(m, steps, is_cast=cast is not None, stated_words=one_operation[1])
+    return duration(m, steps.hop_pair_cycles(described_run(m).shard))
 
 
-def _predict_words(m: Measurement, layer: LayerTime, *, is_cast: bool, stated_words: str) -> Prediction:
+def _predict_words(m: Measurement, steps: StepTime, *, is_cast: bool, stated_words: str) -> Prediction:
     """Predict the time of a vector operation that receives a message's words or casts elements.
 
     Args:
         m: The measurement.
-        layer: Timing model.
+        steps: Timing model.
         is_cast: True if the operation casts elements, False if it receives words.
         stated_words: Number of words or elements, as a string from the metric.
     """
-    words = read_whole(stated_words)
-    if words is None:
-        return decline("the metric has a number that cannot be read")
+    words = stated_number(stated_words)
     if is_cast:
-        return duration(m, layer.work_cycles("conversion", words) + probe_cycles(m))
-    return duration(m, layer.costs.operation_cycles + words * layer.costs.multicast_word_cycles)
+        return duration(m, steps.work_cycles("conversion", words) + probe_cycles(m))
+    return duration(m, steps.costs.operation_cycles + words * steps.costs.multicast_word_cycles)
 
 
-def _stored_cycles(message: StoredWords, layer: LayerTime) -> float:
+def _stored_cycles(message: StoredWords, steps: StepTime) -> float:
     """Return how many cycles it takes until all PEs of a column have stored and reloaded words.
 
     The PEs do this sequentially.
     """
-    costs = layer.costs
+    costs = steps.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
-    hops = 2 * (message.distance - 1) * layer.wafer.hop_cycles
+    hops = 2 * (message.distance - 1) * steps.wafer.hop_cycles
     return message.pes * max(0.0, message.words * word_cycles - costs.stored_overlap_cycles + hops)
-
-
-def _predict_hop_pair(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time to send the hidden vector to the neighbouring block and back."""
-    run = described_run(m)
-    return decline(run) if isinstance(run, str) else duration(m, steps.hop_pair_cycles(run.shard))
 
 
 def _predict_link(m: Measurement) -> Prediction:
     """Predict the rate of one link, which the wafer preset states in words per cycle."""
     steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
     if not m.text("unit").startswith("wavelets/cycle"):
         return OWN_CONSTANT
-    return in_row_unit(words_per_cycle(m, steps.layer.wafer))
+    return in_row_unit(words_per_cycle(m, steps.wafer))
 
 
 NETWORK_BYTES: Final = 5_120
@@ -158,8 +146,6 @@ def predict_host(m: Measurement) -> Prediction | None:
     if not (is_ring or network or is_two_wafers):
         return None
     steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
     if network:
         size = _NETWORK_SIZE.search(metric)
         if size and "round trip" in metric and (size[1] is None or read_whole(size[1]) == NETWORK_BYTES):
@@ -174,7 +160,7 @@ def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
     If the metric states only the part of this time that the message spends in the PEs, only this
     part is predicted.
     """
-    costs, metric = steps.layer.costs, m.text("metric")
+    costs, metric = steps.costs, m.text("metric")
     shape = _COLUMN_SHAPE.search(metric) or _COLUMN_SHAPE.search(m.text("settings"))
     columns, pes = RING_COLUMNS, RING_COLUMN_PES
     if shape:
@@ -202,15 +188,13 @@ def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
 
     If the metric is the time between the wafers, only the messages of a token are predicted.
     """
-    metric, costs = m.text("metric"), steps.layer.costs
+    metric, costs = m.text("metric"), steps.costs
     wafers = m.sizes["wafers"]
     network_us = costs.tcp_us if re.search(r"\bTCP\b", f"{metric} {m.text('settings')}") else costs.rdma_us
     messages_cycles = (wafers * costs.ring_us + network_us) * 1e-6 * costs.clock_hz
     if m.text("phase") == "hop" or _HOP_PRICE.search(metric):
         return duration(m, messages_cycles)
     run = described_run(m)
-    if isinstance(run, str):
-        return decline(run)
     if not run.states_context:
         return decline("the row does not state the context")
     free_cycles = steps.free_cycles(run)

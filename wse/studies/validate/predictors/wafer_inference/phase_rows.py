@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.prediction import Declined, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import probe_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
@@ -75,26 +74,6 @@ Part = tuple[str, str]
 """Name of a step of a layer, and the purpose of some of its operations; "" for the whole step."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PhaseSum:
-    """A measured time as a sum and difference of the times of steps, such as "score + softmax".
-
-    Attributes:
-        positive_parts: Steps of a layer, or parts of steps, whose times are added.
-        negative_parts: Steps, or parts of steps, whose times are subtracted.
-    """
-
-    positive_parts: frozenset[Part]
-    negative_parts: frozenset[Part]
-
-    def cycles(self, layer: LayerTime, shard: Shard) -> float:
-        """Return the cycle count of the positive parts minus that of the negative parts."""
-        positive_cycles, negative_cycles = (
-            _cycles_of(parts, layer, shard) for parts in (self.positive_parts, self.negative_parts)
-        )
-        return positive_cycles - negative_cycles
-
-
 def predict(m: Measurement) -> Prediction | None:
     """Predict how many cycles are spent in one or several steps of a layer.
 
@@ -107,17 +86,12 @@ def predict(m: Measurement) -> Prediction | None:
         return None
     if _OTHER_KERNEL.search(metric):
         return decline("another variant of the kernel, whose operations are not described")
-    phases = _phases_of(metric)
-    if isinstance(phases, str):
-        return decline(phases)
-    outcome = timed_run(m)
-    if isinstance(outcome, Prediction):
-        return outcome
-    steps, run = outcome
-    names = {name for name, _ in phases.positive_parts | phases.negative_parts}
+    added_parts, subtracted_parts = _parts_of_metric(metric)
+    steps, run = timed_run(m)
+    names = {name for name, _ in added_parts | subtracted_parts}
     if not run.states_context and not _CONTEXT_STEPS.isdisjoint(names):
         return decline("the row does not state the context")
-    cycles = phases.cycles(steps.layer, run.shard)
+    cycles = _cycles_of(added_parts, steps, run.shard) - _cycles_of(subtracted_parts, steps, run.shard)
     if cycles <= 0:
         return decline("the metric subtracts as much as it adds")
     layers = _LAYERS.search(metric)
@@ -125,31 +99,32 @@ def predict(m: Measurement) -> Prediction | None:
     return duration(m, count * (cycles + probe_cycles(m)))
 
 
-def _phases_of(metric: str) -> _PhaseSum | str:
-    """Return the steps of a layer that a metric adds and subtracts, or why it cannot be parsed."""
+def _parts_of_metric(metric: str) -> tuple[frozenset[Part], frozenset[Part]]:
+    """Return the steps of a layer that a metric adds, and those that it subtracts.
+
+    Raises:
+        Declined: The metric cannot be parsed.
+    """
     body = re.sub(r"\([^)]*\)", "", re.sub(r"^\s*phase( group)?:", "", metric, flags=re.IGNORECASE))
     body = re.sub(r"\bup and gate\b", "up/gate", re.sub(r"\bQ,\s*K,\s*V\b", "QKV", body), flags=re.IGNORECASE)
     added_text, _, subtracted_text = re.sub(r"\b(?:less|minus|without|except)\b", "\0", body, count=1).partition("\0")
-    positive_parts = _parts_of(added_text)
-    if isinstance(positive_parts, str):
-        return positive_parts
-    added_steps = sorted({step for step, _ in positive_parts})
-    negative_parts = _parts_of(subtracted_text, last_step=added_steps[0] if len(added_steps) == 1 else "")
-    if isinstance(negative_parts, str):
-        return negative_parts
-    return (
-        _PhaseSum(positive_parts, negative_parts)
-        if positive_parts
-        else "the metric names no step of a layer that is described"
-    )
+    added_parts = _parts_of(added_text)
+    added_steps = sorted({step for step, _ in added_parts})
+    subtracted_parts = _parts_of(subtracted_text, last_step=added_steps[0] if len(added_steps) == 1 else "")
+    if not added_parts:
+        raise Declined("the metric names no step of a layer that is described")
+    return added_parts, subtracted_parts
 
 
-def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
-    """Return the steps of a layer in a sum such as "score + softmax", or why it cannot be parsed.
+def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
+    """Return the steps of a layer in a sum such as "score + softmax".
 
     Args:
         text: The sum, without the parts in parentheses.
         last_step: Step to which an all-reduce belongs, if no step is named before it.
+
+    Raises:
+        Declined: A term of the sum is no step of a layer.
     """
     parts: set[Part] = set()
     words = text.strip()
@@ -170,7 +145,8 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part] | str:
         elif name and not _CONDITION.search(name):
             term = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
             if term is None:
-                return f"the metric names {name[:40]!r}, which is no step of a layer that is described"
+                reason = f"the metric names {name[:40]!r}, which is no step of a layer that is described"
+                raise Declined(reason)
             last_step, purposes = term
             parts |= {(last_step, purpose) for purpose in purposes or ("",)}
     return frozenset(parts)

@@ -8,7 +8,7 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator
-from wse.studies.validate.predictors.prediction import Prediction, Predictor, decline
+from wse.studies.validate.predictors.prediction import Declined, Prediction, Predictor, decline
 from wse.studies.validate.predictors.wafer_inference import (
     layer_rows,
     memory_rows,
@@ -78,12 +78,14 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _contained(predictor: Predictor, m: Measurement) -> Prediction | None:
-    """Call a predictor, and convert an arithmetic error to a Prediction without a value.
+    """Call a predictor, and convert an exception to a Prediction without a value.
 
     Arithmetic errors occur if the sizes in a row are too large or contradict each other.
     """
     try:
         prediction = predictor(m)
+    except Declined as reason:
+        return decline(str(reason))
     except (ArithmeticError, ValueError, MemoryError) as error:
         return decline(f"cannot be predicted: {error}"[:120])
     if prediction is not None and prediction.value is not None and not math.isfinite(prediction.value):

@@ -9,12 +9,11 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun
+from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, stated_number
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
-_UNREADABLE: Final = "the metric has a number that cannot be read"
 _PHASES: Final = frozenset({"decode", "decode-pipelined", "allreduce"})
 UNTIMED_STEPS: Final = 17
 """Number of steps at the start of a run that are not timed, if a measurement does not state it.
@@ -76,18 +75,12 @@ def predict(m: Measurement) -> Prediction | None:
     for pattern, reason in _OTHER_SOFTWARE:
         if pattern.search(metric):
             return decline(reason)
-    outcome = timed_run(m)
-    if isinstance(outcome, Prediction):
-        return outcome
-    steps, run = outcome
+    steps, run = timed_run(m)
     if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
         return decline("the row does not state into how many stages the model is divided")
     both_parts = _FORCED_AND_FREE.search(metric)
     if both_parts:
-        forced_tokens, free_tokens = read_whole(both_parts[1]), read_whole(both_parts[2])
-        if forced_tokens is None or free_tokens is None:
-            return decline(_UNREADABLE)
-        return _predict_request(m, steps, run, forced_tokens, free_tokens)
+        return _predict_request(m, steps, run, *map(stated_number, both_parts.groups()))
     with_forced = _SPAN_WITH_FORCED.search(metric)
     if with_forced:
         return _predict_span_with_forced(m, steps, run, read_whole(with_forced[1]))
@@ -143,11 +136,11 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
     match = _PADDED.search(m.text("settings"))
     if match is None or m.text("phase") != "allreduce":
         return 0.0
-    layer, shard = steps.layer, run.shard
+    shard = run.shard
     lines = ((shard.cols, shard.hidden, match[1]), (shard.rows, shard.queries, match[2] or "0"))
     extra = sum(
-        all_reduce_cycles(layer.wafer, layer.costs, pes, words + (read_whole(padding_words) or 0))
-        - all_reduce_cycles(layer.wafer, layer.costs, pes, words)
+        all_reduce_cycles(steps.wafer, steps.costs, pes, words + (read_whole(padding_words) or 0))
+        - all_reduce_cycles(steps.wafer, steps.costs, pes, words)
         for pes, words, padding_words in lines
     )
     return shard.model.layers * extra
@@ -164,9 +157,7 @@ def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_
         free: Number of generated tokens.
     """
     match = re.search(r"after ([0-9,]+) resident", m.text("metric"))
-    resident = read_whole(match[1]) if match else 0
-    if resident is None:
-        return decline(_UNREADABLE)
+    resident = stated_number(match[1]) if match else 0
     forced_run = _with_context(run, resident + forced_tokens / 2)
     free_run = _with_context(run, resident + forced_tokens + free / 2)
     fill = steps.free_cycles(forced_run)

@@ -9,6 +9,7 @@ from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.predictors.prediction import Declined
 from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 from wse_mappings.rounding import ceil_div
 
@@ -103,17 +104,16 @@ class DescribedRun:
         return max(1, ceil_div(self.blocks, BLOCKS_PER_ROW))
 
 
-def described_run(m: Measurement) -> DescribedRun | str:
+def described_run(m: Measurement) -> DescribedRun:
     """Return the run that a measurement describes.
 
-    If required information is missing, the result is a message that states what is missing.
+    Raises:
+        Declined: The sizes of the model or of a block are not known.
     """
-    model = dimensions_of(m.text("model"))
-    if model is None:
-        return unknown_model(m)
+    model = stated_dimensions(m)
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     if rows is None or cols is None:
-        return "the row does not state the shape of a block"
+        raise Declined("the row does not state the shape of a block")
     context = mean_context(m)
     layers = max_layers(m)
     stages = m.sizes.get("n_stages") or _stages_in_metric(m)
@@ -138,9 +138,29 @@ def described_run(m: Measurement) -> DescribedRun | str:
     )
 
 
-def unknown_model(m: Measurement) -> str:
-    """Return the reason why a measurement of a model with unknown sizes is not predicted."""
-    return f"the sizes of the model {m.text('model')[:40]!r} are not known"
+def stated_dimensions(m: Measurement) -> Dimensions:
+    """Return the sizes of the model that a measurement names.
+
+    Raises:
+        Declined: The sizes of the model are not known.
+    """
+    model = dimensions_of(m.text("model"))
+    if model is None:
+        reason = f"the sizes of the model {m.text('model')[:40]!r} are not known"
+        raise Declined(reason)
+    return model
+
+
+def stated_number(text: str | None) -> int:
+    """Return the whole number in a part of a metric.
+
+    Raises:
+        Declined: The text is not a whole number, or the number is too large.
+    """
+    number = read_whole(text)
+    if number is None:
+        raise Declined("the metric has a number that cannot be read")
+    return number
 
 
 def shares_blocks(m: Measurement) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wse.models.catalogue import CONFIGURATIONS
-from wse.models.configs.config import read_config
+from wse.models.configs.config import bundled_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def dimensions_of(model: str) -> Dimensions | None:
     name = re.sub(r"[\s_]", "-", model.strip().lower()).replace("qwen-3", "qwen3")
     if name not in CONFIGURATIONS:
         return None
-    spec = read_config(CONFIGURATIONS[name])
+    spec = bundled_spec(name)
     if spec.experts is not None or spec.latent is not None or not spec.gated:
         return None
     return Dimensions(

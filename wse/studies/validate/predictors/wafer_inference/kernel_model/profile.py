@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Final
 
 from wse.hardware.compute_engine import load_compute_engine
-from wse.hardware.generations import DEFAULT_WAFER
-from wse.hardware.load import load_wafer
-from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
-from wse.studies.validate.measured.text_numbers import read_number
-from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction, decline
+from wse.studies.validate.measured.text_numbers import SECONDS, read_number
+from wse.studies.validate.predictors.prediction import NO_GENERATION, Declined, Prediction, decline
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime, StepTime
+from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 _CLOCK: Final = re.compile(r"at (?:an assumed )?([0-9.]+) ?([GM])Hz", re.IGNORECASE)
-_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _CYCLES: Final = {"cycle": 1, "cycles": 1, "kcycles": 1e3, "mcycles": 1e6}
 
 
@@ -43,7 +38,7 @@ def in_unit(m: Measurement, cycles: float, clock_hz: float) -> float | None:
         return cycles / _CYCLES[first]
     if unit.startswith(("tok/s", "tokens/s", "token/s")):
         return clock_hz / cycles if cycles else None
-    return cycles / clock_hz / _SECONDS[first] if first in _SECONDS else None
+    return cycles / clock_hz / SECONDS[first] if first in SECONDS else None
 
 
 PROFILE: Final = "epcc"
@@ -51,43 +46,31 @@ METHOD: Final = "compute-engine model"
 SIMULATOR: Final = "measured in a simulator, whose costs of operations the profile does not have"
 
 
-def step_time_of(m: Measurement) -> StepTime | Prediction:
-    """Return the timing model for a measurement's wafer, or the reason why there is none."""
+def step_time_of(m: Measurement) -> StepTime:
+    """Return the timing model of decode steps on a measurement's wafer, with the costs of `PROFILE`.
+
+    Raises:
+        Declined: The wafer is not known, its block is too large, or it was simulated.
+    """
     if on_simulator(m):
-        return decline(SIMULATOR)
+        raise Declined(SIMULATOR)
     wafer = wafer_of(m)
     if wafer is None:
-        return NO_GENERATION
+        raise Declined(NO_GENERATION.reason)
     rows, cols = m.sizes.get("block_rows") or 1, m.sizes.get("block_cols") or 1
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
-        return decline(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
-    return step_time(wafer)
+        reason = f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs"
+        raise Declined(reason)
+    return StepTime(wafer, load_compute_engine(PROFILE))
 
 
-def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun] | Prediction:
+def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun]:
     """Return the timing model for a measurement's wafer, and the run that was measured.
 
-    If one of them is unknown, the result is a Prediction with the reason.
+    Raises:
+        Declined: One of them is not known.
     """
-    steps = step_time_of(m)
-    if isinstance(steps, Prediction):
-        return steps
-    run = described_run(m)
-    return decline(run) if isinstance(run, str) else (steps, run)
-
-
-def memory_wafer(m: Measurement) -> WaferSpec:
-    """Return the wafer of an SRAM measurement, or the default wafer if none is stated.
-
-    For example, sizes that a linker reports come without the name of a wafer.
-    """
-    return wafer_of(m) or load_wafer(DEFAULT_WAFER)
-
-
-@cache
-def step_time(wafer: WaferSpec) -> StepTime:
-    """Return the timing model of decode steps on a wafer, with the costs of profile `PROFILE`."""
-    return StepTime(LayerTime(wafer, load_compute_engine(PROFILE)))
+    return step_time_of(m), described_run(m)
 
 
 def duration(m: Measurement, cycles: float) -> Prediction:
