@@ -170,9 +170,9 @@ def test_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: 
 
 @pytest.mark.slow
 def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateRequest) -> None:
-    names = tuple(strategies())
+    names = tuple(name for name in strategies() if name != "auto")  # which tries the others
     unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True, candidates=names))
-    assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} - {("auto", 1), ("auto", 2)} == {
+    assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} == {
         ("bands", 1),
         ("pipeline", 1),
         ("region", 1),
