@@ -103,14 +103,14 @@ def test_weights_and_caches_of_a_draft_take_room_of_users() -> None:
     plain = estimate().memory
     assert plain.draft_bytes is None
     over_all = estimate(draft="0.7", draft_model="llama-3-8b").memory
-    assert over_all.draft_bytes == 16_060_514_304
+    assert over_all.draft_bytes == 2 * 8_030_261_248
     room = plain.kv_capacity_tokens * plain.kv_bytes_per_token
     both = plain.kv_bytes_per_token + 32 * 2 * 8 * 128 * 2  # 16 bits, as its checkpoint
     assert over_all.kv_capacity_tokens == pytest.approx((room - over_all.draft_bytes) / both, rel=1e-6)
     assert over_all.kv_capacity_users == over_all.kv_capacity_tokens // 2048
     small: dict[str, Any] = {"model": "llama-2-70b", "gpu": "b200", "stack": "vllm"}
     apart = estimate(**small, draft="0.7", draft_model="tinyllama-1.1b").memory
-    assert apart.draft_bytes == 8 * 2_200_092_672
+    assert apart.draft_bytes == 8 * 2 * 1_100_048_384
     plain = estimate(**small).memory
     own = 22 * 2 * 4 * 64 * 2
     room = plain.kv_capacity_tokens * plain.kv_bytes_per_token - apart.draft_bytes

@@ -294,7 +294,8 @@ def test_auto_takes_the_replicas_that_users_with_pauses_keep_busy() -> None:
 
 def test_auto_takes_the_fewest_replicas_with_room_for_the_users() -> None:
     room = wse.estimate(**{k: v for k, v in STORY.items() if k != "requests"}).serving.max_users
-    options: dict[str, Any] = {**STORY, "objective": "latency", "users": 2 * room + 1, "arrivals": "constant"}
+    load: dict[str, Any] = {"users": 2 * room + 1, "arrivals": "constant"}
+    options: dict[str, Any] = {**STORY, "wafers": 1, "objective": "latency", **load}
     result = wse.serve_sim(**options, replicas=None)
     assert result.replicas in (2, 3)  # layouts with shorter chunks of prompts have more room than the fastest one
     with pytest.raises(BadInput):

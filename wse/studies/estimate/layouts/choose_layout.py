@@ -97,7 +97,7 @@ def choose_layout(
         if users <= (goal.replicas or 1):
             return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
         goal = replace(goal, users=users)
-    is_beyond_bytes = goal.users is not None and goal.users > goal.replicas_for(1) * users_by_bytes(prepared_estimate)
+    is_beyond_bytes = not _has_room(prepared_estimate, users_by_bytes(prepared_estimate))
     larger_request = on_more_wafers(prepared_estimate, goal) if is_beyond_bytes else None
     if larger_request is None:
         searches = searches_for(prepared_estimate, search, goal)
