@@ -126,7 +126,7 @@ def estimate(
             objective, the number that serves them best.
         users: Concurrent users: requests in flight. Default: the users of one pass.
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
-            have room for them.
+            have room for them in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the
             tokens/s of all users, or the cost of a token. Of layouts whose latency differs by at
             most 0.4 %, the one with the most room for users is chosen. Default: latency; for

@@ -28,7 +28,8 @@ class EstimateRequest(PlacementRequest):
     replicas: Annotated[
         int | None,
         Option(
-            doc="Number of identical machines that share the users; auto: the fewest that have room for them in the roomiest layout.",
+            doc="Number of identical machines that share the users; auto: the fewest that have room for them in the "
+            "roomiest layout.",
             panel="Serving",
             metavar="N|auto",
             none="auto",
