@@ -120,15 +120,23 @@ class LayoutFamily:
     def neighbours(self, layout: Layout) -> list[int]:
         """Return the indices of the untried layouts that differ from a layout by one change.
 
-        A change adds or removes one band (a strip of the wafer), or one region of every band.
+        A change adds or removes one band (a strip of the wafer), adds or removes one region of
+        every band, or transposes the layout.
         """
+
+        def changes(other: Layout) -> int:
+            """Return the number of changes between the layout and another layout."""
+            is_turned = other.is_transposed != layout.is_transposed
+            return abs(other.bands - layout.bands) + abs(other.per_band - layout.per_band) + is_turned
+
+        def is_variant(other: Layout) -> bool:
+            """Return whether all other properties of the layout are those of another layout."""
+            bands, per_band, is_transposed = layout.bands, layout.per_band, layout.is_transposed
+            return other._replace(bands=bands, per_band=per_band, is_transposed=is_transposed) == layout
+
         layouts = self.candidates.layouts
-        return [
-            number
-            for number in np.flatnonzero(self.candidates.open).tolist()
-            if abs(layouts[number].bands - layout.bands) + abs(layouts[number].per_band - layout.per_band) == 1
-            and layouts[number]._replace(bands=layout.bands, per_band=layout.per_band) == layout
-        ]
+        open_numbers = np.flatnonzero(self.candidates.open).tolist()
+        return [n for n in open_numbers if changes(layouts[n]) == 1 and is_variant(layouts[n])]
 
     def smallest_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.
