@@ -17,7 +17,7 @@ from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.search.trees import FittedTrees, fit_trees
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import dominant_cycles, fastest_product_first, request_cycles
+from wse.compiler.search.trials import fastest_product_first
 from wse.errors import DoesNotFit
 from wse.program.program import Program
 from wse_mappings.regions.layout import Layout
@@ -25,7 +25,7 @@ from wse_mappings.regions.layout import Layout
 Cost = Callable[[Program], float]
 
 NEAREST = 4
-"""Maximum number of layouts, fastest first, whose prompts are timed with near-optimal chunks."""
+"""Maximum number of layouts, fastest first, whose prompts are timed with all matrix products."""
 
 
 class Finalist(NamedTuple):
@@ -91,7 +91,7 @@ class Finalists:
             if compiled and (
                 not self._has_cost
                 or len(compiled) == max_layouts
-                or self._is_too_slow(products[0], compiled[0], margin)
+                or products[0].request_cycles > (1 + margin) * compiled[0].request_cycles
             ):
                 break
             keys = self._duplicate_keys(products[0])
@@ -132,29 +132,26 @@ class Finalists:
     def _fastest_request_first(self, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
         """Yield the trials of each layout with suitable prompt chunks, fastest request first.
 
-        1. Time the prompts of the first layouts with suitable chunks, and yield these layouts in
-           order of their request cycles. At most `NEAREST` layouts are timed. Timing stops at a
-           layout whose dominant cycles alone exceed the whole request on another layout.
+        1. Time the first layouts with all prefill matrix products, and yield these layouts in order
+           of their request cycles. At most `NEAREST` layouts are timed. Timing stops at a layout
+           whose generated tokens alone take longer than the whole request on another layout.
         2. Yield the remaining layouts in the given order.
 
         Args:
-            fitting: Trials of each layout that fits, in ascending order of dominant cycles (those
-                of the longer part of a request).
+            fitting: Trials of each layout that fits, the fastest first.
         """
-        sized: list[list[Trial]] = []
+        timed_layouts: list[list[Trial]] = []
         for products in fitting[:NEAREST]:  # 1
-            fastest_cycles = min(
-                (request_cycles(self._setup, layout_trials[0]) for layout_trials in sized), default=math.inf
-            )
-            if dominant_cycles(products[0]) > fastest_cycles:
+            fastest_cycles = min((layout_trials[0].request_cycles for layout_trials in timed_layouts), default=math.inf)
+            if (products[0].generated_cycles or 0.0) > fastest_cycles:
                 break
-            sized.append(self._with_chunks(products, sized[0][0].prefill if sized else None))
-        yield from sorted(sized, key=lambda products: request_cycles(self._setup, products[0]))
-        for products in fitting[len(sized) :]:  # 2
-            yield self._with_chunks(products, sized[0][0].prefill)
+            timed_layouts.append(self._with_products(products, timed_layouts[0][0].prefill if timed_layouts else None))
+        yield from sorted(timed_layouts, key=lambda products: products[0].request_cycles)
+        for products in fitting[len(timed_layouts) :]:  # 2
+            yield self._with_products(products, timed_layouts[0][0].prefill)
 
-    def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
-        """Return the trials of a layout with suitable prompt chunks, fastest matrix product first.
+    def _with_products(self, products: list[Trial], preferred: str | None) -> list[Trial]:
+        """Return the trials of a layout with timed prompts, fastest matrix product first.
 
         `fastest_product_first` computes the result, which is cached per layout.
 
@@ -166,18 +163,6 @@ class Finalists:
         if key not in self._sized:
             self._sized[key] = fastest_product_first(self._setup, products, preferred)
         return self._sized[key]
-
-    def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a layout is slower than the fastest layout by more than a margin.
-
-        Layouts are compared by the cycle count of a whole request.
-
-        Args:
-            trial: Trial of the layout.
-            fastest_trial: Trial of the fastest layout.
-            margin: Allowed excess as a fraction.
-        """
-        return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
         """Compile the whole model on a layout, trying prefill matrix products until one fits.

@@ -112,7 +112,8 @@ def _try_rewrites(
 
     def token_cycles(rewrites: Rewrites) -> float | None:
         """Return the cycles per token with the given rewrites; None if they do not fit."""
-        return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
+        setup_with_rewrites = replace(setup, rewrites=rewrites)
+        return try_layout(setup_with_rewrites, trial.layout, trial.prefill, worth_cycles=0.0).token_cycles  # no prompts
 
     used_rewrites = _rewrites_that_save(
         setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced

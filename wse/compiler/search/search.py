@@ -37,12 +37,18 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 
-FINALISTS, MARGIN = 2, 0.004
+FINALISTS, FINALIST_MARGIN = 3, 0.015
 """Maximum number of layouts to compile fully, and their maximum excess over the fastest.
 
-The excess is a fraction of the cycle count of a request on a reduced model: the median error of
-such a comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns
-saves less than this, the layout is also compiled with attention on all columns.
+The excess is a fraction of the cycle count of a request on a reduced model. The ratio of this count
+to that of the whole model, whose all-reduce trees and attention columns are fitted, differs between
+layouts of a model by about this fraction.
+"""
+MARGIN = 0.004
+"""Fraction of a request's cycles below which a difference between two layouts does not matter.
+
+If restricting attention to some columns saves less than this, the layout is also compiled with
+attention on all columns.
 """
 
 
@@ -60,7 +66,7 @@ class Breadth(NamedTuple):
     """
 
     finalists: int = FINALISTS
-    margin: float = MARGIN
+    margin: float = FINALIST_MARGIN
     whole_wafer_finalists: int = 0
     many_users: bool = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -59,16 +60,11 @@ class PromptTime(NamedTuple):
 
     Attributes:
         cycles: Total cycles of all prompts.
-        chunk: Tokens per chunk: approximately the fastest size if ``sized``, otherwise the smallest
-            size, which is one token or, if PE rows divide the tokens, one token per row.
-        shortest: Time of one chunk of the smallest size.
-        sized: Whether larger chunks were considered.
+        chunk: Tokens per chunk, approximately the fastest size.
     """
 
     cycles: float
     chunk: int
-    shortest: ChunkTime
-    sized: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +80,9 @@ class Trial:
         fits: Whether these bytes fit in the SRAM of a PE.
         token_cycles: Approximate cycles per generated token; None if the trial was not timed or
             does not fit.
-        dominant_cycles: Approximate cycle count of the longer part of a request: all prompts, or
-            all generated tokens divided by ``passes``. A search compares layouts by this number.
-        prompts: Approximate time of all prompts; None if the trial was not timed or does not fit.
+        generated_cycles: Approximate cycle count of all generated tokens of a request. If several
+            passes run at the same time, they share it: it is divided by ``passes``.
+        prompts: Approximate time of all prompts; None if they were not timed.
         passes: Number of passes in flight concurrently, limited by the stages and by the KV caches
             that fit; 1 unless the search is for many users.
     """
@@ -96,9 +92,19 @@ class Trial:
     needed_bytes: int
     fits: bool
     token_cycles: float | None = None
-    dominant_cycles: float | None = None
+    generated_cycles: float | None = None
     prompts: PromptTime | None = None
     passes: int = 1
+
+    @property
+    def request_cycles(self) -> float:
+        """Approximate cycle count of a request: all its prompts and all its generated tokens.
+
+        A search compares layouts by this number. It is infinite if the prompts were not timed.
+        """
+        if self.prompts is None or self.generated_cycles is None:
+            return math.inf
+        return self.prompts.cycles + self.generated_cycles
 
     @property
     def key(self) -> tuple[Layout, str]:

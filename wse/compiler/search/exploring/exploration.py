@@ -11,14 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from wse.compiler.options import REPORT
 from wse.compiler.search.exploring.layout_family import PATIENCE, LayoutFamily, Pick
 from wse.compiler.search.fallback_layouts import with_other_expert_placements
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import deciding_trials, try_layout
+from wse.compiler.search.trials import try_layout, try_products
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.regions.layout import Layout
@@ -45,26 +43,21 @@ class Exploration:
         self.trials: list[Trial] = []
         self.errors: list[BadMesh | DoesNotFit] = []
         self._oversized_count = 0  # layouts whose weights alone do not fit
-        self._cycle_misses: list[float] = []  # relative errors of forecasts of cycles
         self._trials_in_vain = 0  # trials since the last fastest one, or since layouts were added
 
     @property
     def fastest_trial(self) -> Trial | None:
-        """The trial with the fewest dominant cycles; None if no trial was timed.
+        """The trial with the fewest cycles for a request; None if no trial was timed.
 
-        A trial compiles a layout on a reduced model (one layer of each kind). Its dominant cycles
-        are those of the longer part of a request, prompts or generated tokens.
+        A trial compiles a layout on a reduced model (one layer of each kind).
         """
-        timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
-        return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
+        timed_trials = [trial for trial in self.trials if trial.prompts is not None]
+        return min(timed_trials, key=lambda trial: trial.request_cycles, default=None)
 
     @property
     def _fastest_cycles(self) -> float:
-        """Lowest dominant cycle count of all trials; infinity if no trial was timed.
-
-        The dominant cycles are those of the longer part of a request, prompts or generated tokens.
-        """
-        return math.inf if self.fastest_trial is None else self.fastest_trial.dominant_cycles or 0.0
+        """Lowest cycle count of a request over all trials; infinity if no trial was timed."""
+        return math.inf if self.fastest_trial is None else self.fastest_trial.request_cycles
 
     @property
     def may_continue(self) -> bool:
@@ -109,21 +102,16 @@ class Exploration:
         """Try the layout with the lowest cycle forecast; return whether one was tried.
 
         Only layouts that are forecast to fit are considered. None is tried if the lowest forecast,
-        reduced by the median error of past forecasts, is not below the cycle count of the fastest
-        trial, or if the last `PATIENCE` timed trials brought no improvement.
+        which is optimistic, is not below the cycle count of the fastest trial, or if the last
+        `PATIENCE` timed trials brought no improvement.
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
-        if (
-            pick is None
-            or self._trials_in_vain == PATIENCE
-            or pick.forecast * (1 - self._median_error) >= fastest_cycles
-        ):
+        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast >= fastest_cycles:
             return False
-        _, cycles = self._try(pick)
-        if cycles is not None:
-            self._cycle_misses.append(abs(pick.forecast / cycles - 1))
-            self._trials_in_vain = 0 if cycles < fastest_cycles else self._trials_in_vain + 1
+        _, trial = self._try(pick)
+        if trial is not None:
+            self._trials_in_vain = 0 if trial.request_cycles < fastest_cycles else self._trials_in_vain + 1
         return True
 
     def try_neighbours(self) -> None:
@@ -131,9 +119,9 @@ class Exploration:
 
         The search stops earlier if it has tried the maximum number of layouts.
 
-        A neighbour has one band more or one fewer, or one region per band more or one fewer. Its
-        cycles may be below the forecast by more than the usual error, for example because its sizes
-        need less padding.
+        A neighbour has one band more or one fewer, has one region per band more or one fewer, or is
+        transposed. Its cycles may be below the forecast by more than the usual error, for example
+        because its sizes need less padding.
         """
         explored: set[Layout] = set()
         while (best := self.fastest_trial) is not None and best.layout not in explored:
@@ -184,19 +172,14 @@ class Exploration:
         """
         return self._max_bytes - self._setup.reserved_bytes
 
-    @property
-    def _median_error(self) -> float:
-        """Median relative error of the latest cycle forecasts; 0 before the first timed trial."""
-        return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
-
-    def _try(self, pick: Pick) -> tuple[float | None, float | None]:
+    def _try(self, pick: Pick) -> tuple[float | None, Trial | None]:
         """Compile and time a layout on a reduced model, and improve the forecasts with the result.
 
         A layout whose weights alone do not fit is not compiled.
 
         Returns:
-            Bytes per PE, excluding reserved bytes, and dominant cycles (those of the longer part of
-            a request, prompts or generated tokens); each is None if unknown.
+            Bytes per PE, excluding reserved bytes, and the fastest trial of the layout; each is
+            None if unknown.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -206,18 +189,18 @@ class Exploration:
         try:
             needed_bytes = setup.min_bytes(layout, products[-1])
             if setup.allows(needed_bytes):
-                trials = deciding_trials(setup, layout, products, self._fastest_cycles)
+                trials = try_products(setup, layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
             return None, None
         self._oversized_count += not trials
         self.trials += trials
         needed_bytes = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed_bytes)
-        timed_cycles = [(trial.dominant_cycles, trial.passes) for trial in trials if trial.dominant_cycles is not None]
-        cycles, passes = min(timed_cycles, default=(None, 1))
+        timed_trials = [trial for trial in trials if trial.generated_cycles is not None]
+        fastest_trial = min(timed_trials, key=lambda trial: trial.request_cycles, default=None)
         free_of_reserved = needed_bytes - setup.reserved_bytes
-        pick.family.learn(pick.number, free_of_reserved, None if cycles is None else cycles * passes)
-        return free_of_reserved, cycles
+        pick.family.learn(pick.number, free_of_reserved, fastest_trial)
+        return free_of_reserved, fastest_trial
 
     def try_placements(self) -> None:
         """Try the fastest layout with the other expert placements that the mapping offers.
@@ -254,7 +237,7 @@ class Exploration:
             layout: The variant.
             prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
             worth_cycles: If the generated tokens of a request take more cycles than this, the
-                variant is too slow, and its prompts are not timed in detail.
+                variant is too slow, and its prompts are not timed.
         """
         try:
             self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))

@@ -16,7 +16,7 @@ from wse.compiler.search.exploring.exploration import Exploration
 from wse.compiler.search.fallback_layouts import fallback_layouts
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import dominant_cycles, try_layout
+from wse.compiler.search.trials import try_layout
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit
 from wse_mappings.regions.layout import Layout
@@ -28,8 +28,8 @@ COARSE, FINE = 1, 4
 def explore(setup: TrialSetup) -> list[Trial]:
     """Try layouts on reduced models until one is found that is approximately the fastest.
 
-    A layout is one way to divide wafers into regions. Layouts are compared by their dominant cycles
-    (`Trial`): the larger of prefill cycles and decode cycles divided by the passes in flight.
+    A layout is one way to divide wafers into regions. Layouts are compared by the cycles of
+    a request: its prompts, and its generated tokens divided by the passes in flight.
 
     1. Choose the layouts to consider. For one user, these are layouts on whole wafers, then on
        parts of each wafer, then layouts whose regions are about as large as the fastest layout's.
@@ -37,9 +37,8 @@ def explore(setup: TrialSetup) -> list[Trial]:
        blocks.
     2. In each set, try the layout with the best forecast among those that are forecast to fit, and
        update the forecasts with the result. If none is forecast to fit and none has been timed yet,
-       try the layout with the lowest byte forecast. Repeat until no forecast, reduced by the usual
-       error, is below the fastest trial, or until ``PATIENCE`` trials in a row were not the
-       fastest.
+       try the layout with the lowest byte forecast. Repeat until no forecast, which is optimistic,
+       is below the fastest trial, or until ``PATIENCE`` trials in a row were not the fastest.
     3. Try the untried neighbours of the fastest layout until none is faster, or until the maximum
        number of trials is reached.
     4. Try the fastest layout with the other expert placements that the strategy asks for, and then
@@ -257,8 +256,8 @@ def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_layout[trial.layout].append(trial)
-    products = [sorted(layout_trials, key=dominant_cycles) for layout_trials in by_layout.values()]
-    return sorted(products, key=lambda layout_trials: dominant_cycles(layout_trials[0]))
+    products = [sorted(layout_trials, key=lambda trial: trial.request_cycles) for layout_trials in by_layout.values()]
+    return sorted(products, key=lambda layout_trials: layout_trials[0].request_cycles)
 
 
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:

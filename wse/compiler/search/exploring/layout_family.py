@@ -8,12 +8,17 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.compiler.search.exploring.candidates import TERMS, Candidates, Forecast
+from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.tensors.model_tensors import parameters_per_token
 from wse_mappings.regions.layout import Layout
 
-PATIENCE = 3
+PATIENCE = 5
 """Number of consecutive trials without a new fastest layout after which a search stops."""
+MAX_OPTIMISM = 0.2
+"""Maximum deviation that is subtracted from a forecast, as a fraction of the forecast."""
+LATEST_MISSES = 3
+"""Number of latest byte forecasts whose errors decide whether any layout can be expected to fit."""
 ROW_HOPS, COLUMN_HOPS = 2, 7
 """Initial estimate of the hops per layer, in row lengths and column lengths.
 
@@ -56,10 +61,12 @@ class LayoutFamily:
             max_bytes: Maximum bytes per PE for weights, KV cache and activations.
         """
         spec, wafer = setup.spec, setup.wafer
-        hops = setup.options.context * spec.layer_count * wafer.hop_cycles
-        macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
+        hops = spec.layer_count * wafer.hop_cycles
+        macs = parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
+        token_weights = np.array((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
         self.candidates = Candidates(demand=setup.demand_with(experts), max_bytes=max_bytes)
-        self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
+        self._generated = Forecast(setup.timing.new_tokens * token_weights if setup.timing else token_weights)
+        self._prompts = Forecast(sum(setup.options.prompt_tokens) * token_weights)
         # bytes in addition to ``Candidates.min_bytes``, on a part of the mesh and on the whole mesh
         self._further_bytes = {is_part: Forecast((0.0,) * TERMS) for is_part in (True, False)}
         self._many_users = setup.many_users
@@ -68,7 +75,11 @@ class LayoutFamily:
         self.byte_misses: list[float] = []
 
     def best_candidate(self, free_bytes: float) -> Pick | None:
-        """Return the untried layout with the lowest cycle forecast that may fit, or None.
+        """Return the untried layout with the lowest optimistic cycle forecast that may fit, or None.
+
+        The forecast of a request is the sum of the forecasts of its prompts and of its generated
+        tokens. It is optimistic: its standard deviation is subtracted, so layouts unlike those
+        tried so far are tried as well (lower confidence bound; Auer, JMLR 2002).
 
         Until a layout of the family has been timed, layouts on whole meshes are preferred to
         layouts on parts of them, so that each mapping is tried in its basic form.
@@ -80,12 +91,18 @@ class LayoutFamily:
         needed_bytes = self._bytes()
         fits = needed_bytes <= free_bytes
         numbers = np.flatnonzero(candidates.open & fits).tolist()
-        if not self._cycles.trials:
+        if not self._generated.trials:
             numbers = [number for number in numbers if candidates.layouts[number].mesh is None] or numbers
-        cycles = self._cycles.of(candidates.terms)
-        if self._many_users:
-            cycles = cycles / self._passes_at_once(free_bytes - needed_bytes)
-        return self._lowest_forecast(numbers, cycles)
+        prompt_terms = _prompt_terms(candidates.terms)
+        prompt_cycles, prompt_deviation = self._prompts.of(prompt_terms), self._prompts.deviation(prompt_terms)
+        token_cycles, token_deviation = (
+            self._generated.of(candidates.terms),
+            self._generated.deviation(candidates.terms),
+        )
+        passes = self._passes_at_once(free_bytes - needed_bytes) if self._many_users else 1.0
+        cycles = token_cycles / passes + prompt_cycles
+        deviation = np.hypot(token_deviation / passes, prompt_deviation)
+        return self._lowest_forecast(numbers, cycles - np.minimum(deviation, MAX_OPTIMISM * cycles))
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
         """Estimate how many passes can be in flight concurrently for each layout.
@@ -103,30 +120,40 @@ class LayoutFamily:
     def neighbours(self, layout: Layout) -> list[int]:
         """Return the indices of the untried layouts that differ from a layout by one change.
 
-        A change adds or removes one band (a strip of the wafer), or one region of every band.
+        A change adds or removes one band (a strip of the wafer), adds or removes one region of
+        every band, or transposes the layout.
         """
+
+        def changes(other: Layout) -> int:
+            """Return the number of changes between the layout and another layout."""
+            is_turned = other.is_transposed != layout.is_transposed
+            return abs(other.bands - layout.bands) + abs(other.per_band - layout.per_band) + is_turned
+
+        def is_variant(other: Layout) -> bool:
+            """Return whether all other properties of the layout are those of another layout."""
+            bands, per_band, is_transposed = layout.bands, layout.per_band, layout.is_transposed
+            return other._replace(bands=bands, per_band=per_band, is_transposed=is_transposed) == layout
+
         layouts = self.candidates.layouts
-        return [
-            number
-            for number in np.flatnonzero(self.candidates.open).tolist()
-            if abs(layouts[number].bands - layout.bands) + abs(layouts[number].per_band - layout.per_band) == 1
-            and layouts[number]._replace(bands=layout.bands, per_band=layout.per_band) == layout
-        ]
+        open_numbers = np.flatnonzero(self.candidates.open).tolist()
+        return [n for n in open_numbers if changes(layouts[n]) == 1 and is_variant(layouts[n])]
 
     def smallest_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.
 
         None is also returned if no layout can be expected to fit, that is, if the lowest forecast
         exceeds ``free_bytes`` even after subtracting the largest relative error of the last
-        `PATIENCE` forecasts.
+        `LATEST_MISSES` forecasts.
 
         Args:
             free_bytes: Bytes per PE for weights, KV cache and activations.
         """
-        candidates, misses = self.candidates, self.byte_misses[-PATIENCE:]
+        candidates, misses = self.candidates, self.byte_misses[-LATEST_MISSES:]
         numbers = np.flatnonzero(candidates.open & (candidates.min_bytes <= free_bytes)).tolist()
         pick = self._lowest_forecast(numbers, self._bytes())
-        cannot_fit = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
+        cannot_fit = (
+            len(misses) == LATEST_MISSES and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
+        )
         return None if cannot_fit else pick
 
     def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
@@ -145,21 +172,21 @@ class LayoutFamily:
         best = numbers[int(np.argmin(forecasts[numbers]))]
         return Pick(float(forecasts[best]), self, best)
 
-    def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
+    def learn(self, number: int, needed_bytes: float, trial: Trial | None) -> None:
         """Update the forecasts of the family with the result of a trial.
 
         Args:
             number: Index of the layout.
             needed_bytes: Bytes per PE that the layout needs for weights, KV cache and activations.
-            cycles: Cycle count of the longer part of a request (prompts or generated tokens),
-                multiplied by the number of passes (batches of users) that run at the same time;
-                None if the layout was not timed.
+            trial: The fastest trial of the layout; None if the layout was not timed.
         """
         terms = self.candidates.terms[number]
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]
         byte_forecast.learn(terms, max(1.0, needed_bytes - self.candidates.min_bytes[number]))
-        if cycles is not None:
-            self._cycles.learn(terms, cycles)
+        if trial is not None and trial.generated_cycles is not None:
+            self._generated.learn(terms, max(1.0, trial.generated_cycles * trial.passes))
+        if trial is not None and trial.prompts is not None:
+            self._prompts.learn(_prompt_terms(terms), trial.prompts.cycles)
 
     def _bytes(self) -> F64:
         """Return the forecast of each layout's bytes per PE, float64 ``[candidates]``.
@@ -170,3 +197,16 @@ class LayoutFamily:
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
         further_bytes = {part: forecast.of(self.candidates.terms) for part, forecast in self._further_bytes.items()}
         return self.candidates.min_bytes + np.where(is_part, further_bytes[True], further_bytes[False])
+
+
+def _prompt_terms(terms: F64) -> F64:
+    """Return the inputs from which a linear model predicts the cycles of prompts.
+
+    They are those of generated tokens, but per stage, because stages work on different chunks of
+    a prompt at the same time. The number of stages, which have to be filled, is unchanged.
+
+    Args:
+        terms: float64 ``[..., 7]``: inputs for generated tokens, from `forecast_terms`.
+    """
+    stages = terms[..., -1:]
+    return np.concatenate([terms[..., :-1] / stages, stages], axis=-1)

@@ -34,7 +34,7 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
     head = first_that_fits(setup, options, heads, 0).head_chunk
     sizes = chunk_sizes(longest_prompt, step)
     guess = len(sizes) // 2
-    if trial.prompts is not None and trial.prompts.sized:
+    if trial.prompts is not None:
         sizes, guess = sizes[sizes.index(trial.prompts.chunk) :], 0
     return first_that_fits(setup, options, [setup.choice(layout, prefill, size, head) for size in sizes], guess)
 
