@@ -119,9 +119,9 @@ class Exploration:
 
         The search stops earlier if it has tried the maximum number of layouts.
 
-        A neighbour has one band more or one fewer, has one region per band more or one fewer, or is
-        transposed. Its cycles may be below the forecast by more than the usual error, for example
-        because its sizes need less padding.
+        A neighbour has one band more or one fewer, has one region per band more or one fewer, is
+        transposed, or has slightly larger or smaller regions. Its cycles may be below the forecast
+        by more than the usual error, for example because its sizes need less padding.
         """
         explored: set[Layout] = set()
         while (best := self.fastest_trial) is not None and best.layout not in explored:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -121,22 +122,26 @@ class LayoutFamily:
         """Return the indices of the untried layouts that differ from a layout by one change.
 
         A change adds or removes one band (a strip of the wafer), adds or removes one region of
-        every band, or transposes the layout.
+        every band, or transposes the layout. A layout on a part of each wafer keeps the sides of
+        its regions then, and has further neighbours: those whose regions have the next larger or
+        smaller number of rows or of columns.
         """
-
-        def changes(other: Layout) -> int:
-            """Return the number of changes between the layout and another layout."""
-            is_turned = other.is_transposed != layout.is_transposed
-            return abs(other.bands - layout.bands) + abs(other.per_band - layout.per_band) + is_turned
-
-        def is_variant(other: Layout) -> bool:
-            """Return whether all other properties of the layout are those of another layout."""
-            bands, per_band, is_transposed = layout.bands, layout.per_band, layout.is_transposed
-            return other._replace(bands=bands, per_band=per_band, is_transposed=is_transposed) == layout
-
-        layouts = self.candidates.layouts
-        open_numbers = np.flatnonzero(self.candidates.open).tolist()
-        return [n for n in open_numbers if changes(layouts[n]) == 1 and is_variant(layouts[n])]
+        numbers: list[int] = []
+        by_side: dict[tuple[int, bool], list[tuple[int, int]]] = defaultdict(list)
+        for number in np.flatnonzero(self.candidates.open).tolist():
+            other = self.candidates.layouts[number]
+            if not _differ_in_counts_and_sides(layout, other):
+                continue
+            counts = _counts(layout), _counts(other)
+            count_changes = sum(abs(new - old) for old, new in zip(*counts, strict=True))
+            sides = enumerate(zip(_sides(layout), _sides(other), strict=True))
+            side_changes = [(side, new - old) for side, (old, new) in sides if new != old]
+            if count_changes == 1 and not side_changes:
+                numbers.append(number)
+            elif count_changes == 0 and len(side_changes) == 1:
+                ((side, change),) = side_changes
+                by_side[side, change > 0].append((abs(change), number))
+        return numbers + [min(changes)[1] for changes in by_side.values()]
 
     def smallest_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest byte forecast that may fit, or None.
@@ -210,3 +215,25 @@ def _prompt_terms(terms: F64) -> F64:
     """
     stages = terms[..., -1:]
     return np.concatenate([terms[..., :-1] / stages, stages], axis=-1)
+
+
+def _counts(layout: Layout) -> tuple[int, int, int]:
+    """Return the bands of a layout, the regions of each band, and 1 if it is transposed, else 0."""
+    return layout.bands, layout.per_band, int(layout.is_transposed)
+
+
+def _sides(layout: Layout) -> tuple[int, int]:
+    """Return the rows and columns of a region on a part of each wafer; zeros for whole wafers."""
+    if layout.mesh is None:
+        return 0, 0
+    return layout.mesh[0] // layout.bands, layout.mesh[1] // layout.per_band
+
+
+def _differ_in_counts_and_sides(layout: Layout, other: Layout) -> bool:
+    """Return whether two layouts differ at most in the counts and sides of their regions.
+
+    Both are on whole wafers, or both on parts of them.
+    """
+    bands, per_band, is_transposed = layout.bands, layout.per_band, layout.is_transposed
+    same_kind = other._replace(bands=bands, per_band=per_band, is_transposed=is_transposed, mesh=layout.mesh)
+    return same_kind == layout and (layout.mesh is None) == (other.mesh is None)
