@@ -192,18 +192,9 @@ def test_a_plan_is_a_point_of_an_estimate() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "context", "options"),
-    [
-        ("llama-2-13b", 2100, {}),
-        ("llama-3-8b", 8192, {"users": 16}),
-    ],
-)
-def test_reserved_context_changes_neither_speed_nor_room(model: str, context: int, options: dict[str, Any]) -> None:
+def test_reserved_context_changes_neither_speed_nor_room() -> None:
     """Only the caches of one pass take more room."""
-    plain, reserved = (
-        wse.estimate(model, wafers=1, **options, **reserve).serving for reserve in ({}, {"context": context})
-    )
+    plain, reserved = (wse.estimate("llama-2-13b", wafers=1, **reserve).serving for reserve in ({}, {"context": 2100}))
     assert reserved.tpot_s == pytest.approx(plain.tpot_s, rel=0.03)
     assert reserved.tokens_per_s == pytest.approx(plain.tokens_per_s, rel=0.03)
     assert reserved.max_users == pytest.approx(plain.max_users, rel=0.2)
