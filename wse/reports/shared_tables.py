@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable, ranged
+from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable, ranged, seconds
 
 PriceEnds = tuple[float, float, float]
 """Hourly price: low end of its range, value, and high end."""
@@ -87,7 +87,7 @@ USES: Final[dict[str, str]] = {
 def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
     """Return a table of a generated token's cycles, broken down by cause, largest first.
 
-    Causes without cycles are listed below the table.
+    Causes without cycles are left out.
 
     Args:
         by: Number of cycles per cause, such as compute, launch or hops.
@@ -107,9 +107,22 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         number("cycles"),
         Column(key="meaning"),
     )
-    absent_causes = [cause for cause, cycles in by.items() if not cycles]
-    footer = [("others", f"{', '.join(absent_causes)}: 0 cycles")] if absent_causes else []
-    return Table(columns=columns, rows=rows, title="Decode cycles by cause", footer=footer)
+    return Table(columns=columns, rows=rows, title="Decode cycles by cause")
+
+
+def prompt_transfer_text(host_cycles: float, clock_hz: float) -> str:
+    """Return a phrase with the part of prefill's cycles in which the wafer waits for the prompt.
+
+    The text is empty if there is no such part.
+
+    Args:
+        host_cycles: Cycles of prefill whose cause is the host.
+        clock_hz: Clock frequency of the wafer.
+    """
+    if not host_cycles:
+        return ""
+    cycles = f"{count(host_cycles)} of the prefill cycles ({seconds(host_cycles / clock_hz)})"
+    return f"{cycles} are the transfer of the prompt from the host"
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:

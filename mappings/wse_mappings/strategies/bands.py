@@ -24,7 +24,7 @@ class Bands(Strategy):
     """
 
     name = "bands"
-    summary = "Layers on consecutive regions of a wafer, in the fastest number of bands and regions, transposed or not."
+    summary = "Consecutive layers on consecutive regions, which lie side by side in strips (bands) of a wafer."
     source = "this project's; regions within a wafer: He et al., WaferLLM, OSDI 2025"
     regions = "several"
 

@@ -59,13 +59,13 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         ("wafer", f"{wafers}; {used_pes}" if used_pes else wafers),
         *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", _model_line(model)),
-        ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
+        ("mapping", f"{system.mapping}: {plural(len(stages), 'stage')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes}, matrix products by {system.prefill}"),
         ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM"),
     ]
     if column_counts := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
         columns = " or ".join(map(str, column_counts))
-        rows.insert(3, ("attention", f"on the middle {columns} columns of each region that has more"))
+        rows.insert(3, ("attention", f"on the middle {columns} columns of each stage that has more"))
     if model.weights is not None:
         rows.insert(2, ("weights", f"{model.weights}: not the weights of the model, so its tokens are meaningless"))
     experts = system.experts
@@ -84,7 +84,7 @@ def _layers(stages: Sequence[StageResult]) -> str:
     """Describe the layers per stage, such as "3 layers each, 2 of them split"."""
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
-        return f"used by all {plural(layers[0], 'layer')}"
+        return f"with all {plural(layers[0], 'layer')}"
     low, high = min(layers), max(layers)
     layer_text = plural(low, "layer") if low == high else f"{low} to {high} layers"
     cut = len({stage.layers[0] for stage in stages if stage.layers and stage.parts[0]})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import causes_table, experts_table, tokens_text
+from wse.reports.shared_tables import causes_table, experts_table, prompt_transfer_text, tokens_text
 from wse.reports.table import Table, number, pair_table
 from wse.reports.terminal import WIDEST, console_on, count, in_bytes, plural, printable, printable_text, seconds
 from wse.reports.terminal_table import print_tables
@@ -179,8 +179,23 @@ def _speed_table(result: RunResult) -> Table:
         columns=tuple(number(key, formatter=str) for key in keys),
         rows=[dict(zip(keys, row, strict=True)) for row in rows],
         title="Speed of the emulated wafer",
-        note="TTFT and prefill rate: with transfer to the host",
+        note="prefill rate: prompt tokens divided by TTFT",
+        footer=[("host", text)] if (text := _prefill_text(result)) else (),
     )
+
+
+def _prefill_text(result: RunResult) -> str:
+    """Describe the transfers to and from the host that prefill's cycles and TTFT contain.
+
+    The transfer of the first token is stated only if the prompts were read in one chunk. Otherwise
+    chunks can overlap, and TTFT is not the sum of prefill's cycles and this transfer.
+    """
+    prefill = result.prefill
+    texts = [prompt_transfer_text(prefill.cycles_by["host"], result.wafer.clock_hz)]
+    if len(result.system.prefill_chunks) == 1 and prefill.ttft_s > prefill.s:
+        added = seconds(prefill.ttft_s - prefill.s)
+        texts.append(f"TTFT adds {added} for the transfer of the first token to the host")
+    return "; ".join(filter(None, texts))
 
 
 def _traffic_table(result: RunResult) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wse.reports.intervals import CONFIDENCE, percent_text, sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
@@ -19,6 +19,13 @@ from wse.studies.serve.options import STATIC
 if TYPE_CHECKING:
     from wse.studies.serve.machines.kv_tiers import KvTierResult
     from wse.studies.serve.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
+
+WAITS: Final = (
+    ("queue", "from arrival until there is a place for the request and room for its KV cache"),
+    ("TTFT", "includes the queue, prefill, waiting for prefill of earlier requests, and the host"),
+    ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
+)
+"""Explanations of the rows of the table of latencies."""
 
 
 def waits_table(served_result: ServedResult) -> Table:
@@ -45,13 +52,13 @@ def waits_table(served_result: ServedResult) -> Table:
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
     note = f"of {plural(all_waits.requests, 'request')}"
-    return Table(columns=tuple(columns), rows=cells, title="Latency", note=note)
+    return Table(columns=tuple(columns), rows=cells, title="Latency", note=note, footer=WAITS)
 
 
 def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     """Build the table of throughput, goodput, machine utilisation, energy and cost."""
     use = served_result.use
-    busy = f"a pass is in flight {percent(use.busy)} of the time"
+    busy = f"a pass (a decode step or a part of a prompt) is in flight {percent(use.busy)} of the time"
     if result.machine.stages > 1:
         busy += f"; the busiest stage works {percent(use.slowest_stage)} of the time"
     if use.prefill_busy is not None:
@@ -62,7 +69,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if not is_shared:
         room = min(room, result.replicas * result.machine.kv_capacity_users)
     ranges = result.ranges or {}
-    throughput = with_interval(count(served_result.tokens_per_s), " tokens/s", ranges.get("served.tokens_per_s"), count)
+    throughput = with_interval(count(served_result.tokens_per_s), " output tokens/s", ranges.get("served.tokens_per_s"), count)
     span = f"over {seconds(served_result.makespan_s)}, from the first arrival to the last token"
     if "served.tokens_per_s" in ranges and "load" in result.inputs:
         span += "; interval: the load of each sample is the same fraction of its own capacity"
@@ -73,7 +80,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             "decoding",
             f"{count(use.users)} users on average; there is room for {room:,}{' with shared prefixes' * is_shared}",
         ),
-        ("KV cache", f"{percent(use.kv)} occupied on average{prefix_note}"),
+        ("KV cache", f"{percent(use.kv)} reserved on average, for whole requests{prefix_note}"),
     ]
     for name, key, unit in (
         ("energy", "joules_per_token", "J per token"),
@@ -132,10 +139,11 @@ def machine_table(result: ServeResult) -> Table:
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
         if machine is not None:
             cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
+            cache += ", one token per PE row of a stage" if machine.gpus is None else ""
             fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
             if machine.kv_capacity_users * mean_tokens > machine.kv_capacity_tokens:
                 fit += " (some layers store only a window)"
-            rows.append((name, f"{plural(machine.stages, 'stage')}; {cache}: {fit}"))
+            rows.append((name, f"{plural(machine.stages, 'pipeline stage')}; {cache}: {fit}"))
             if not machine.grid_users:
                 rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))
                 continue

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.reports.shared_tables import causes_table, experts_table, sram_table, tokens_text, wafer_line
+from wse.reports.shared_tables import causes_table, experts_table, prompt_transfer_text, sram_table, tokens_text, wafer_line
 from wse.reports.table import Column, Table, pair_table
 from wse.reports.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
 from wse.reports.terminal_table import print_table
@@ -21,7 +21,7 @@ from wse.tracing.query.traced_run import TracedUser
 
 MAX_TEXT: Final = 120
 MAX_USERS: Final = 3
-MAX_KINDS: Final = 5
+MAX_KINDS: Final = 8
 MAX_STEPS: Final = 3
 
 
@@ -50,8 +50,8 @@ def print_summary(console: Console, view: SummaryView) -> None:
     lines(console, rows)
     if speeds := _speeds(view):
         columns = tuple(Column(key=name, numeric=True) for name in _PhaseSpeed._fields)
-        note = "without the first token's transfer to the host"
-        print_table(console, Table(title="Speed of the emulated wafer", note=note, columns=columns, rows=speeds))
+        footer = _prompt_transfer(view)
+        print_table(console, Table(title="Speed of the emulated wafer", footer=footer, columns=columns, rows=speeds))
     if view.decode is not None:
         print_table(console, causes_table(view.decode.cycles_by, width=console.width))
     if sram_uses := view.sram.fullest_pe_bytes:
@@ -65,8 +65,18 @@ def print_summary(console: Console, view: SummaryView) -> None:
         print_wavelets(console, view.wavelets)
     if view.steps:
         steps = view.steps[:MAX_STEPS]
-        print_table(console, step_table(steps, title="Costliest steps", note="summed over the run; share of the phase"))
+        note = f"the {len(steps)} largest (--steps shows more), summed over the run; share of the phase"
+        print_table(console, step_table(steps, title="Costliest steps", note=note))
     lines(console, [("", ""), ("more", "--tree, --steps, --by kind, --links, --pe ROW,COL, --tokens; see --help")])
+
+
+def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
+    """Return a (label, text) row with prefill's wait for the host, as a list; empty if none."""
+    prefill = view.prefill
+    if prefill is None:
+        return []
+    text = prompt_transfer_text(prefill.passes * prefill.cycles_by["host"], view.wafer.clock_hz)
+    return [("host", f"{text}; TTFT adds the transfer of the first token to the host")] if text else []
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
@@ -76,7 +86,7 @@ def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
     columns, or if the trace does not record it.
     """
     columns = " or ".join(map(str, narrow_attention(stages)))
-    return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []
+    return [("attention", f"on {columns} columns in the middle of each stage that has more")] if columns else []
 
 
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
