@@ -87,7 +87,9 @@ def sampled_text(ranges: Mapping[str, RangeResult] | None) -> str:
     if not ranges:
         return ""
     samples = next(iter(ranges.values())).samples
-    return f"{percent_text(CONFIDENCE)}: interval over {samples:,} samples of the uncertain inputs"
+    return (
+        f"{percent_text(CONFIDENCE)}: interval over {samples:,} samples of the model error and all uncertain constants"
+    )
 
 
 def percent_text(fraction: float) -> str:

@@ -106,7 +106,8 @@ def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, 
         columns: Columns that are shown.
     """
     titles = [column.title for column in _filled_columns(table) if column.title and column not in columns]
-    return [("omitted", f"for width: columns {', '.join(titles)} (--json has them)")] if titles else []
+    quoted_titles = ", ".join(f'"{title}"' for title in titles)
+    return [("omitted", f"for width: columns {quoted_titles} (--json has them)")] if titles else []
 
 
 def _is_marked(column: Column, table: Table) -> bool:

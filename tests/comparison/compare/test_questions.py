@@ -51,7 +51,7 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
     assert second.startswith(f"2 wafers instead of 1 make decode for one user {percent(change)} slower (")
     assert f", {percent(slow)} slower); 4 make it {percent(most)} slower. With 2 wafers instead of 1, " in second
     total, first_part, *parts = (float(text) for text in re.findall(r"([+-][\d.]+) %", second.replace("\u2212", "-")))
-    assert f": crossings between wafers +{percent(added)}" in second
+    assert f"(contributions: crossing +{percent(added)}" in second
     assert first_part + sum(parts) == pytest.approx(total, abs=0.3)
 
 

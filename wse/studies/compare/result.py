@@ -94,7 +94,7 @@ class CompareResult(Result):
         wafer, inputs = self.wafer, self.inputs
         model = f"{printable(self.model.name)} as {self.model.dtype}"
         machine = with_settings_text(
-            f"{printable(wafer['name'])} wafers of {wafer['rows']}x{wafer['cols']} PEs", inputs
+            f"{printable(wafer['name'])} wafers of {wafer['rows']}x{wafer['cols']} PEs (rows x columns)", inputs
         )
         batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
         return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens per request{batch}"

@@ -20,6 +20,7 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
+    "mapping": "auto tries all; for throughput: layout with the highest throughput, not the lowest latency",
     "1 user": "with one request in flight",
     "users": "the number that saturates the wafers, or the maximum number that fits",
     "USD/Mtok": "with all these users",

@@ -21,7 +21,7 @@ from wse.studies.results.answer import (
     speed_sentence,
     verification_text,
 )
-from wse.studies.results.placement_table import used_text
+from wse.studies.results.placement_table import mapping_phrase, used_text
 from wse.studies.results.sram import capacity_text
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
     if result.decode is not None:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
         yield limit_sentence(result.decode.cycles_by, meanings, "a token's time")
-    yield published_sentence(result.published, result.model.name)
+    yield published_sentence(result.published)
     if result.serving is not None:
         interval = (result.ranges or {}).get("serving.tokens_per_s_per_user")
         yield outside_sentence(result.published, interval, result.serving.users)
@@ -70,9 +70,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 def _layout_sentence(result: EstimateResult) -> str:
     """Return a sentence that describes the layout and the objective for which it was chosen."""
-    stages = (
-        f"Layout: mapping {printable(result.system.mapping)}, {plural(len(result.system.stages), 'pipeline stage')}"
-    )
+    stages = f"Layout: {mapping_phrase(result.system.mapping)}, {plural(len(result.system.stages), 'pipeline stage')}"
     if result.search is None:
         return f"{stages}."
     objective, serving = str(result.inputs["objective"]), result.serving
@@ -105,9 +103,10 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts
-        return_text = ", including the return path" if any(cut.to_wafer < cut.from_wafer for cut in cuts) else ""
-        pairs = f"{plural(len(cuts), 'pair')} of wafers{return_text}"
-        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}"
+        back_bytes = [cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer]
+        return_text = f", of which {in_bytes(sum(back_bytes))} return to an earlier wafer" if back_bytes else ""
+        pairs = f"{plural(len(cuts), 'pair')} of wafers"
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}{return_text}"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
         wafers = result.cuts.wafers_for_whole_layers
@@ -146,7 +145,11 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     if interval is not None:
         low, high = low + interval.low - interval.value, high + interval.high - interval.value
     added_text = seconds(user.ttft_s - result.latency.ttft_s)
-    text = f"({seconds(low)} to {seconds(high)}) with an assumed {added_text} for connection, network and service"
+    low_added, high_added = (end - result.latency.ttft_s for end in user.ttft_range_s)
+    text = (
+        f"(range {seconds(low)} to {seconds(high)}) with an assumed {added_text} ({seconds(low_added)} to "
+        f"{seconds(high_added)}) for connection, network and service"
+    )
     return AnswerRow("remote TTFT", seconds(user.ttft_s + waited_s), text, "latency.user.ttft_s")
 
 

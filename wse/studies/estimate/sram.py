@@ -168,7 +168,7 @@ def sram_tables(
         state, cache = f"state of {in_bytes(sequence.state_bytes)} at any context", in_bytes(sequence.kv_bytes)
         per_token = in_bytes(sequence.kv_bytes_per_token)
         footer.append(("sequence", f"{state}; KV cache of {per_token} per token, {cache} at {context:,} tokens"))
-    fullest_pe_table = replace(fullest_table(sram, batch, width=width), footer=tuple(footer))
+    fullest_pe_table = replace(fullest_table(sram, batch, width=width), note="", footer=tuple(footer))
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,

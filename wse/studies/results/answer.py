@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from wse.reports.intervals import RangeResult, interval_text, sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
+from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
 from wse.studies.results.operating_points import ServingResult
-from wse.studies.results.published import PublishedSpeed, date_text
+from wse.studies.results.published import PublishedSpeed
 
 if TYPE_CHECKING:
     from wse.studies.estimate.grades import GradeResult
@@ -18,11 +18,8 @@ Cause = TypeVar("Cause", bound=str)
 
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 """Legend of the evidence-grade column."""
-DRAFTS: Final = {"no": "without speculative decoding", "yes": "with speculative decoding"}
-"""Remark after a published speed, by whether the service uses speculative decoding."""
 PEAK_POWER: Final = "at peak power; the interval also covers lower power"
 """Remark after an energy that is computed at peak power, if its interval starts below it."""
-NO_STATEMENT: Final = "speculative decoding not stated"
 
 
 class AnswerRow(NamedTuple):
@@ -117,29 +114,19 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     return f"{speeds} On average, {decoding} of them decode, and the others wait for their first token."
 
 
-def published_sentence(speeds: Sequence[PublishedSpeed] | None, model: str) -> str:
-    """Return a sentence with published speeds for comparable machines; empty if there are none.
-
-    If a speed was published for another model with the same layers, the sentence names that model.
+def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
+    """Return a sentence with the range of published speeds for comparable machines; empty if none.
 
     Args:
         speeds: The published speeds, from `wse.studies.results.published.published_speeds`.
-        model: Name of the estimated model.
     """
     if not speeds:
         return ""
     users = speeds[0].estimated_users
+    rates = sorted(speed.tokens_per_s_per_user for speed in speeds)
+    rates_text = range_text(rates[0], rates[-1], count) or count(rates[0])
     unit = "tokens/s" if users == 1 else "tokens/s each"
-    models = [speed.model for speed in speeds]
-    other_models = {name for name in models if name.casefold() not in model.casefold()}
-    model_text = f" of {printable(models[0])}" if len(set(models)) == len(other_models) == 1 else ""
-    texts = []
-    for speed in speeds:
-        drafts = DRAFTS.get(speed.drafts or "", NO_STATEMENT)
-        other_model = f"{printable(speed.model)}, " if speed.model in other_models and not model_text else ""
-        published = f"{count(speed.tokens_per_s_per_user)} {unit}"
-        texts.append(f"{published} ({other_model}{date_text(speed.date)}, {drafts})")
-    return f"Published for {plural(users, 'user')}{model_text}: {'; '.join(texts)}."
+    return f"Published speeds for {plural(users, 'user')}: {rates_text} {unit} (see the table below)."
 
 
 def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:
@@ -216,6 +203,7 @@ def serving_rows(
             note += f"; {three_figures(last.usd_per_million_tokens)} at {last.users:,}"
         if serving.usd_per_hour is not None:
             note += f"; all machines: {three_figures(serving.usd_per_hour)} USD/h"
+        note += "; the interval includes the price range" if usd_interval else ""
         yield AnswerRow("cost", f"{three_figures(usd)} USD/Mtok", note, "cost.usd_per_million_tokens", usd_interval)
     joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
     if joules is not None:

@@ -37,6 +37,20 @@ def used_text(wafer: WaferResult, system: SystemResult) -> str:
     return f"{system.used_rows}x{system.used_cols} in use, {percent(used_fraction)}"
 
 
+def mapping_phrase(name: str) -> str:
+    """Return a phrase with the name of a mapping and, in brackets, what it does.
+
+    A mapping from a user's file has only its name.
+    """
+    from wse.compiler.strategies import strategies  # slow to load, and not needed to read a result
+
+    known_strategies = strategies()
+    if name not in known_strategies:
+        return f"mapping {printable(name)}"
+    summary = printable(known_strategies[name].summary).rstrip(".")
+    return f"mapping {name} ({summary[0].lower()}{summary[1:]})"
+
+
 def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult, note: str | None = None) -> Table:
     """Build the table of the wafer, the model, and its placement on the wafer.
 

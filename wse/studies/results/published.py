@@ -173,7 +173,10 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
     if any(speed.estimated_users < layout_users for speed in speeds):
         estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
     footer = [
-        ("published", "fastest speed without drafts (speculative decoding), with drafts, and where not stated"),
+        (
+            "published",
+            "fastest for these users without drafts (speculative decoding), with drafts, and where not stated",
+        ),
         ("ratio", "estimate divided by published speed"),
         ("estimate for", estimate),
         ("chips", "wafers or GPUs of the published machine"),

@@ -193,8 +193,8 @@ def _prefill_text(result: RunResult) -> str:
     prefill = result.prefill
     texts = [prompt_transfer_text(prefill.cycles_by["host"], result.wafer.clock_hz)]
     if len(result.system.prefill_chunks) == 1 and prefill.ttft_s > prefill.s:
-        added = seconds(prefill.ttft_s - prefill.s)
-        texts.append(f"TTFT adds {added} for the transfer of the first token to the host")
+        transfer_time = seconds(prefill.ttft_s - prefill.s)
+        texts.append(f"TTFT adds {transfer_time} for the transfer of the first token to the host")
     return "; ".join(filter(None, texts))
 
 

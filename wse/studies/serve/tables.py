@@ -13,6 +13,7 @@ from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.results.answer import PEAK_POWER
+from wse.studies.results.placement_table import mapping_phrase
 from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.options import STATIC
 
@@ -69,7 +70,9 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if not is_shared:
         room = min(room, result.replicas * result.machine.kv_capacity_users)
     ranges = result.ranges or {}
-    throughput = with_interval(count(served_result.tokens_per_s), " output tokens/s", ranges.get("served.tokens_per_s"), count)
+    throughput = with_interval(
+        count(served_result.tokens_per_s), " output tokens/s", ranges.get("served.tokens_per_s"), count
+    )
     span = f"over {seconds(served_result.makespan_s)}, from the first arrival to the last token"
     if "served.tokens_per_s" in ranges and "load" in result.inputs:
         span += "; interval: the load of each sample is the same fraction of its own capacity"
@@ -95,7 +98,9 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             else with_interval(three_figures(amount.value), f" {unit}", interval, three_figures)
         )
         is_peak = name == "energy" and amount.range[0] < amount.value == amount.range[1]
-        rows.append((name, f"{text}{', ' + PEAK_POWER if is_peak else ''}"))
+        text += f", {PEAK_POWER}" if is_peak else ""
+        text += ", including the price range" if name == "cost" and interval is not None else ""
+        rows.append((name, text))
     if served_result.usd_per_hour is not None:
         rows.append(
             (
@@ -159,7 +164,8 @@ def machine_table(result: ServeResult) -> Table:
         objective = result.inputs["objective"]
         users = "" if user_count is None else f" of {plural(user_count, 'user')} (--users)"
         remark = "" if objective == LATENCY else f"; `wse estimate` chooses for {LATENCY} by default"
-        rows.append(("layout", f"chosen for {PURPOSES[objective]}{users} (--objective {objective}){remark}"))
+        mapping = f"{mapping_phrase(result.machine.mapping)}, " if result.machine.gpus is None else ""
+        rows.append(("layout", f"{mapping}chosen for {PURPOSES[objective]}{users} (--objective {objective}){remark}"))
     if result.inputs["batching"] == STATIC:
         users = plural(result.inputs["max_users"], "user")
         rows.append(("batches", f"static: at most {users} start together, and none can join until the last one ends"))

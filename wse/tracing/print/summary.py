@@ -7,7 +7,14 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.reports.shared_tables import causes_table, experts_table, prompt_transfer_text, sram_table, tokens_text, wafer_line
+from wse.reports.shared_tables import (
+    causes_table,
+    experts_table,
+    prompt_transfer_text,
+    sram_table,
+    tokens_text,
+    wafer_line,
+)
 from wse.reports.table import Column, Table, pair_table
 from wse.reports.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
 from wse.reports.terminal_table import print_table

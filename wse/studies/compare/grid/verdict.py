@@ -15,15 +15,6 @@ from wse.reports.intervals import interval_text
 from wse.reports.terminal import count, hertz, percent, plural, range_text, ranged, rate_and_latency, seconds
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
-CAUSE_WORDS: Final = {
-    "hops": "hops between PEs",
-    "relays": "relays in software",
-    "compute": "vector operations",
-    "launch": "starts of steps",
-    "crossing": "crossings between wafers",
-    "host": "waiting for the host",
-}
-"""Descriptions of the causes of a token's time, for verdicts."""
 NO_CHANGE: Final = 0.0005
 """Relative change below which two rates are considered equal."""
 WORTH_TELLING: Final = 0.005
@@ -171,11 +162,11 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
     parts = {cause: (next_row.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
     causes = sorted(parts, key=lambda cause: parts[cause], reverse=slower)
     large_causes = [cause for cause in causes if abs(parts[cause]) >= WORTH_TELLING] or causes[:1]
-    texts = [f"{CAUSE_WORDS[cause]} {_signed_percent(parts[cause])}" for cause in large_causes]
+    texts = [f"{cause} {_signed_percent(parts[cause])}" for cause in large_causes]
     change, named_change = sum(parts.values()), sum(parts[cause] for cause in large_causes)
     if abs(change - named_change) >= NO_CHANGE:
-        texts.append(f"other causes {_signed_percent(change - named_change)}")
-    return f"the cycles of a token change by {_signed_percent(change)}: {', '.join(texts)}"
+        texts.append(f"others {_signed_percent(change - named_change)}")
+    return f"the cycles of a token change by {_signed_percent(change)} (contributions: {', '.join(texts)})"
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:

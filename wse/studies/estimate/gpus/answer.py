@@ -60,7 +60,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
     all_reduce_s = sum(parts.pop(term, 0.0) for term in ("all_reduce_s", "crossing_s"))
     meanings = {**TERMS, "all_reduces_s": "all-reduces"}
     yield limit_sentence({**parts, "all_reduces_s": all_reduce_s}, meanings, "the time per output token")
-    yield published_sentence(result.published, result.model.name)
+    yield published_sentence(result.published)
     interval, serving = result.ranges.get("serving.tokens_per_s_per_user"), result.serving
     yield outside_sentence(result.published, interval, serving.users // serving.replicas)
 
