@@ -23,6 +23,8 @@ from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import (
     Search,
     max_users_with_room,
+    may_add_wafers,
+    most_wafers,
     on_more_wafers,
     searches_for,
     users_by_bytes,
@@ -255,6 +257,8 @@ def _too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
     remedies = [f"{smaller_batch}{more_room}, or shorter --prompt-len and --new-tokens"]
     if room:
         remedies.insert(0, f"--users {replicas * room}")
+    if may_add_wafers(p):  # --wafers auto
+        wafers += f", and no number of wafers up to {most_wafers(p)} has room for all"
     message = f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {', '.join(remedies)}"
     if p.request.draft is None and p.request.drafts.draft_model is None:
         message += (

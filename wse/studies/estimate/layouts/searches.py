@@ -113,15 +113,25 @@ def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedE
         number of wafers, or if no number of wafers has the room.
     """
     p = prepared_estimate
-    if p.request.wafers is not None or p.options.listed or goal.users is None:
+    if not may_add_wafers(p) or goal.users is None:
         return None
     users = math.ceil(goal.users / goal.replicas_for(goal.users))
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, users))
-    for wafers in range(min_wafers, min(p.spec.layer_count, MAX_WAFERS) + 1):
+    for wafers in range(min_wafers, most_wafers(p) + 1):
         larger = prepare_estimate(replace(p.request, wafers=wafers))
         if search_for_room(larger, users):
             return replace(larger, request=p.request)
     return None
+
+
+def may_add_wafers(prepared_estimate: PreparedEstimate) -> bool:
+    """Return whether neither the request nor its mapping file states the number of wafers."""
+    return prepared_estimate.request.wafers is None and not prepared_estimate.options.listed
+
+
+def most_wafers(prepared_estimate: PreparedEstimate) -> int:
+    """Return the maximum number of wafers, each of which needs at least one layer."""
+    return min(prepared_estimate.spec.layer_count, MAX_WAFERS)
 
 
 def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
