@@ -191,7 +191,7 @@ def machine(read_bytes_per_s: float) -> Iterator[str]:
     lines = cpu.read_text(encoding="utf-8").splitlines() if cpu.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     yield f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores for this process"
-    yield f"memory read by all cores at {read_bytes_per_s / 1e9:.1f} GB/s at that time (cloud machines differ)"
+    yield f"memory read by all cores at {read_bytes_per_s / 1e9:.1f} GB/s during the measurements"
     yield f"Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}"
 
 
