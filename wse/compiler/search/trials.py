@@ -111,7 +111,8 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        trials: Trials of the layout. They are returned unchanged if trials are not timed.
+        trials: Trials of the layout. They are returned unchanged if trials are not timed, or if no
+            product that is considered fits.
         preferred: The only product to consider, if the layout supports it; None for all products.
     """
     if any(trial.generated_cycles is None for trial in trials):
@@ -123,7 +124,8 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
         for product in ([preferred] if preferred in products else products)
         if product is not None
     ]
-    return sorted((trial for trial in all_trials if trial.prompts is not None), key=lambda trial: trial.request_cycles)
+    with_prompts = [trial for trial in all_trials if trial.prompts is not None]
+    return sorted(with_prompts, key=lambda trial: trial.request_cycles) or list(trials)
 
 
 def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> PromptTime:
