@@ -25,7 +25,8 @@ from wse.studies.estimate.layouts.result import SearchResult, search_table
 from wse.studies.estimate.ranges.result import UncertaintyResult, contributions_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.estimate.timing.latency import LatencyResult
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_tables
+from wse.studies.estimate.timing.pipelining import PipeliningResult
+from wse.studies.estimate.timing.pipelining_tables import pipelining_tables
 from wse.studies.estimate.timing.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.expert_loads import ExpertLoadsResult, expert_loads_table
