@@ -15,7 +15,18 @@ from tests.cli.conftest import Wse
 from wse.tracing.query.places.contents import read_content
 from wse_traces import open_trace, problems
 
-ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "baseline")
+ASKED = (
+    "--prompt-ids",
+    "3,5,7,9,11,13,15",
+    "--mesh",
+    "4x4",
+    "--mapping",
+    "region",
+    "--new-tokens",
+    "4",
+    "--schedule",
+    "baseline",
+)
 
 
 def test_every_pass_has_the_tensors_that_were_asked_for(wse: Wse, tiny: Path) -> None:

@@ -64,7 +64,7 @@ def test_passes_together_are_those_written_alone(
 
 def test_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_path: Path) -> None:
     """A run that is killed in its first second, or that ends in an error."""
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="baseline"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="baseline", mapping="region"))
     program = compile_program(prepared)
     seen: list[tuple[int, int]] = []
 

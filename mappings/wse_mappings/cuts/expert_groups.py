@@ -117,7 +117,7 @@ class ExpertGroups:
 
 
 def _rows(groups: ExpertGroups) -> I32:
-    """Return the rows of the experts' weight matrices that each column stores, -1 for padding."""
+    """Return the rows of the experts' weight matrices that each column stores; -1 stands for padding."""
     features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
     rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]
     if groups.experts.min(initial=0) < 0 or groups.features.min(initial=0) < 0:

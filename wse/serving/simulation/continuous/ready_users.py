@@ -10,7 +10,7 @@ from wse.serving.simulation.outcome import Recorder
 
 
 class ReadyUsers:
-    """Users in the order of the times from which their answers can be decoded.
+    """Users whose decoding can start, in the order of the times from which it can.
 
     This is the time of the first token or, with a separate prefill machine, of the arrival of the
     cache.

@@ -184,7 +184,8 @@ def predict_prefill(m: Measurement) -> Prediction | None:
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int:
     """Return how many chunks of a prompt are reused from a cache.
 
-    The metric may state the first computed chunk, or the reused part in percent or in tokens. A
+    The metric of a row states the first chunk that was computed, the percentage of the prompt that
+    was reused, or the number of reused tokens. A
     chunk of which only a part is reused does not count.
 
     Args:
