@@ -69,7 +69,7 @@ class Finalists:
         self._fitted_names = fitted_names
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
-        self._sized: dict[tuple[Layout, str | None], list[Trial]] = {}
+        self._timed_products: dict[tuple[Layout, str | None], list[Trial]] = {}
         self._seen_keys: set[object] = set()
         self.finalists: list[Finalist] = []
         self.failures: list[DoesNotFit] = []
@@ -160,9 +160,9 @@ class Finalists:
             preferred: The only product to consider, if the layout supports it; None for all.
         """
         key = products[0].layout, preferred
-        if key not in self._sized:
-            self._sized[key] = fastest_product_first(self._setup, products, preferred)
-        return self._sized[key]
+        if key not in self._timed_products:
+            self._timed_products[key] = fastest_product_first(self._setup, products, preferred)
+        return self._timed_products[key]
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
         """Compile the whole model on a layout, trying prefill matrix products until one fits.

@@ -8,12 +8,13 @@ fastest. Otherwise, layouts are ranked by their operating points with all users.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.errors import BadInput
+from wse.program.program import Program
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
@@ -68,7 +69,7 @@ class ChosenLayout:
         programs = (
             candidate.program for candidate in (*self.compilation.candidates, *(v.candidate for v in self.variants))
         )
-        room = max(users_at(program, p.prompt_len + p.new_tokens) for program in (self.compilation.program, *programs))
+        room = _room_of(p, (self.compilation.program, *programs))
         return max_users_with_room(p, room, users_by_bytes(p) + 1)
 
 
@@ -104,7 +105,8 @@ def choose_layout(
     if larger_request is None:
         searches = searches_for(prepared_estimate, search, goal)
         if is_beyond_bytes:
-            raise _too_many_users(prepared_estimate, _room_of(prepared_estimate, searches))
+            programs = (candidate.program for compilation in searches for candidate in compilation.candidates)
+            raise _too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
         ranking = LayoutRanking(prepared_estimate, searches)
         layouts = ranking.layouts_for(goal)
         if _has_room(prepared_estimate, ranking.max_users):
@@ -178,22 +180,20 @@ def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation
     users = users_at(fastest_candidate.program, tokens)
     other_candidates = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
     roomier_candidates = [pair for pair in other_candidates if users_at(pair[1].program, tokens) > users]
+    fastest_choice = ChosenLayout(
+        searched=prepared_estimate, prepared=prepared_estimate, compilation=compilation, variants=variants
+    )
     if not roomier_candidates:
-        return ChosenLayout(
-            searched=prepared_estimate, prepared=prepared_estimate, compilation=compilation, variants=variants
-        )
+        return fastest_choice
     max_cycles = (1 + MARGIN) * request_cycles(prepared_estimate, fastest_candidate.program)
     near_candidates = [
         pair for pair in roomier_candidates if request_cycles(prepared_estimate, pair[1].program) <= max_cycles
     ]
     if not near_candidates:
-        return ChosenLayout(
-            searched=prepared_estimate, prepared=prepared_estimate, compilation=compilation, variants=variants
-        )
+        return fastest_choice
     number, best = max(near_candidates, key=lambda pair: users_at(pair[1].program, tokens))
-    return ChosenLayout(
-        searched=prepared_estimate,
-        prepared=prepared_estimate,
+    return replace(
+        fastest_choice,
         compilation=_compilation(prepared_estimate, best, number, compilation),
         variants=variants_of(prepared_estimate, best),
     )
@@ -218,10 +218,10 @@ def _to_chosen_layout(
     )
 
 
-def _room_of(prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> int:
-    """Return the maximum number of users of one replica whose KV caches fit on a layout of searches."""
+def _room_of(prepared_estimate: PreparedEstimate, programs: Iterable[Program]) -> int:
+    """Return the maximum number of users of one replica whose KV caches fit on one of several layouts."""
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
-    return max(users_at(candidate.program, tokens) for found in searches for candidate in found.candidates)
+    return max(users_at(program, tokens) for program in programs)
 
 
 def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
