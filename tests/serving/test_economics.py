@@ -17,7 +17,14 @@ from wse.serving.cost import Activity, activity_energies, activity_energy, activ
 from wse.serving.economics import ACTIVITY_KEYS, load_economics, load_gpu_economics
 from wse.serving.gpus.load import known_gpus, load_gpu
 from wse.serving.network import Network, load_network
-from wse.serving.prices import gpu_price, prices_of_gpu, prices_without_gpus, read_prices, wafer_price
+from wse.serving.prices import (
+    gpu_price,
+    prices_of_gpu,
+    prices_without_gpus,
+    read_prices,
+    unused_prices_note,
+    wafer_price,
+)
 from wse.studies.catalogue import machine
 from wse.studies.estimate.timing.user_latency import user_latency_result
 from wse.studies.gpu_catalogue import gpus
@@ -214,6 +221,14 @@ def test_wafer_has_its_own_price_or_that_of_wafer() -> None:
     assert wafer_price("wafer=60", "wse2") == wafer_price({"wse2": 60}, "wse2") == 60
     assert wafer_price(None, "wse2") is None
     assert gpu_price("mine=1.5", "mine") == 1.5
+
+
+def test_prices_of_other_machines_are_named_in_a_note() -> None:
+    assert unused_prices_note("wafer=60,h200=2.5,h100=2", ("wafer", "wse3")) == (
+        "--price of h200 and h100 has no effect on this estimate"
+    )
+    assert unused_prices_note("wafer=60", ("wafer", "wse3")) is None
+    assert unused_prices_note(None, ("h200",)) is None
 
 
 def test_wafers_get_all_prices_but_those_of_the_requests_gpus() -> None:

@@ -82,6 +82,17 @@ def gpu_price(price: Price | None, gpu: str) -> float | None:
     return _own_price(read_prices(price), (gpu,))
 
 
+def unused_prices_note(price: Price | None, used_names: Collection[str]) -> str | None:
+    """Return a note that names the stated prices that are not used, or None if all are used.
+
+    Args:
+        price: Prices as stated.
+        used_names: Names under which the machine of an estimate can have a price.
+    """
+    unused_names = [name for name in read_prices(price) if name not in used_names]
+    return f"--price of {' and '.join(unused_names)} has no effect on this estimate" if unused_names else None
+
+
 def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | None:
     """Return the stated prices that apply to one GPU, or None if there are none.
 

@@ -184,6 +184,12 @@ def print_wafers(content: WafersResult, stream: TextIO) -> None:
         number("clock_hz", "clock", hertz),
         number("wafer_link_bytes_per_s", "link", lambda rate: f"{in_bytes(rate)}/s"),
         number("price", "USD/h", cell=lambda wafer: f"{content.wafers[wafer.name]['wafer_usd_per_hour'].value:g}"),
+        number(
+            "price_range",
+            "price range",
+            cell=lambda wafer: range_text(content.wafers[wafer.name]["wafer_usd_per_hour"]),
+            priority=1,
+        ),
     )
     presets = [load_wafer(name) for name in content.wafers]
     note = "wse wafers NAME shows every number with its source"
@@ -232,6 +238,11 @@ def source_and_range(row: Mapping[str, Any]) -> str:
     low, high = (f"{end:,.12g}" for end in row["range"])
     reason = f": {row['range_source']}" if "range_source" in row else ""
     return printable(f"{row['source']}; range {low} to {high}{reason}")
+
+
+def range_text(constant: NumberResult) -> str:
+    """Return the range of a constant, such as "2.1 to 6.3", or "-" if it has none."""
+    return "-" if constant.range is None else " to ".join(f"{end:g}" for end in constant.range)
 
 
 def mappings() -> MappingsResult:

@@ -15,7 +15,7 @@ from wse.reports.terminal_table import print_table
 from wse.serving.economics import load_gpu_economics
 from wse.serving.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, stack_numbers, stack_texts
 from wse.studies.bundled_result import GpuResult, GpusResult, NumberResult, Numbers, StackResult
-from wse.studies.catalogue import GRADES, source_and_range
+from wse.studies.catalogue import GRADES, range_text, source_and_range
 
 TERA: Final = 1e12
 GIGA: Final = 1e9
@@ -79,6 +79,12 @@ def print_gpus(content: GpusResult, stream: TextIO) -> None:
         number("link_bytes_per_s", "GB/s", lambda rate: f"{rate / GIGA:g}"),
         number("board_power_w", "board", lambda power: f"{power:g} W"),
         number("gpu_usd_per_hour", "USD/h", lambda price: f"{price:g}"),
+        number(
+            "price_range",
+            "price range",
+            cell=lambda row: range_text(content.gpus[row["name"]]["gpu_usd_per_hour"]),
+            priority=1,
+        ),
     )
     rows = [{"name": name, **{key: found.value for key, found in gpu.items()}} for name, gpu in content.gpus.items()]
     note = "matrix products in Tflop/s, dense; GB/s of links one way; wse gpus NAME shows every number with its source"

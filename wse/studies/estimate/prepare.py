@@ -13,7 +13,7 @@ from wse.models.spec import ModelSpec
 from wse.serving.economics import Economics, load_economics
 from wse.serving.goal import LATENCY, OBJECTIVES, Goal
 from wse.serving.network import Network, load_network
-from wse.serving.prices import wafer_price
+from wse.serving.prices import WAFER, unused_prices_note, wafer_price
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.amounts import check_counts
 from wse.studies.options.basis import (
@@ -74,13 +74,17 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def note(self) -> str | None:
-        """Note about lengths and element types that the user may not expect, or None.
+        """Note about lengths, element types and prices that the user may not expect, or None.
 
-        It mentions lengths that were shortened because the context is limited, and an element type
-        that was assumed because the model's files do not specify one.
+        It mentions lengths that were shortened because the context is limited, an element type that
+        was assumed because the model's files do not specify one, and prices that are not used.
         """
-        notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
-        return "; ".join(notes) or None
+        notes = (
+            self._lengths_note,
+            dtype_note(self.loaded, self.request.types.dtype),
+            unused_prices_note(self.request.costs.price, (WAFER, self.whole.name)),
+        )
+        return "; ".join(filter(None, notes)) or None
 
     @property
     def _lengths_note(self) -> str | None:

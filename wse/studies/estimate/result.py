@@ -81,7 +81,7 @@ class EstimateResult(Result):
         Doc("the options with defaults filled in; `wafer.NAME` and `software.NAME` are numbers that were replaced"),
     ]
     note: Annotated[
-        str | None, Doc("lengths, or an element type, that were chosen because neither request nor files state them")
+        str | None, Doc("lengths or an element type that neither request nor files state, and prices that are not used")
     ] = None
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     model: Annotated[ModelResult, Doc("the model")]

@@ -169,7 +169,7 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="date", title="date", formatter=date_text),
     )
-    estimate = "users and machine of the estimate, which is without drafts unless --draft is given"
+    estimate = "users and machine of the estimate; with --draft it uses drafts, except beside `no`"
     if any(speed.estimated_users < layout_users for speed in speeds):
         estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
     footer = [

@@ -20,7 +20,7 @@ from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import saturating_users
-from wse.serving.prices import gpu_price, prices_text
+from wse.serving.prices import gpu_price, prices_text, unused_prices_note
 from wse.studies.estimate.gpus.checks import DATA, EXPERTS, TENSOR, check_heads, check_options, check_users
 from wse.studies.estimate.prepare import load_draft_model
 from wse.studies.estimate.request import EstimateRequest
@@ -55,7 +55,7 @@ class PreparedGpuEstimate:
         model: Name or path of the model.
         objective: ``latency``, ``throughput`` or ``cost``.
         price: Prices that were given, as a string, or None.
-        note: Sentence about an element type that was chosen by default, or None.
+        note: Note about an element type that was chosen by default and about unused prices, or None.
     """
 
     server: GpuServer
@@ -155,6 +155,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
     users = _users(request, GpuDeployment(server=server, shape=shape, economics=economics))
     replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
+    notes = (dtype_note(loaded_model, request.types.dtype), unused_prices_note(request.costs.price, (gpu.name,)))
     return PreparedGpuEstimate(
         server=server,
         draft_model=None if request.drafts.draft_model is None else str(request.drafts.draft_model),
@@ -173,7 +174,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         model=str(request.model),
         objective=request.serving.objective or LATENCY,
         price=prices_text(request.costs.price),
-        note=dtype_note(loaded_model, request.types.dtype),
+        note="; ".join(filter(None, notes)) or None,
         workload=request.workload.workload_name,
     )
 

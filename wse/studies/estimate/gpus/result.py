@@ -181,7 +181,9 @@ class GpuEstimateResult(Result):
     """
 
     inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]
-    note: Annotated[str | None, Doc("an element type that was chosen because no file states it")] = None
+    note: Annotated[
+        str | None, Doc("an element type that was chosen because no file states it, and prices that are not used")
+    ] = None
     batch: Annotated[int, Doc("concurrent users")]
     model: Annotated[GpuModelResult, Doc("the model")]
     gpu: Annotated[GpuMachineResult, Doc("the GPU")]
