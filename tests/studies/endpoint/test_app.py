@@ -18,16 +18,17 @@ pytest.importorskip("starlette", reason="needs pip install 'wse[serve]'")
 httpx = pytest.importorskip("httpx", reason="needs pip install 'wse[test]'")
 
 from wse.studies.endpoint.app import endpoint_app  # noqa: E402
+from wse.studies.endpoint.bodies import CompletionBody  # noqa: E402
 from wse.studies.endpoint.service import Service  # noqa: E402
 
 COSTS = PlainCosts(pass_s=0.01, prompt_s=0.001, chunk_tokens=1, kv_capacity_tokens=2_000)
 Result = TypeVar("Result")
 
 
-def service(*, max_users: int = 4, speed: float = 20.0, text: list[str] | None = None) -> Service:
+def service(*, max_users: int = 4, speed: float = 20.0, texts: list[list[str]] | None = None) -> Service:
     template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
     live = LiveMachine(template, COSTS, ContinuousPolicy(max_users=max_users, prompt_tokens=64))
-    return Service(live, model="tiny", context=200, speed=speed, text=text)
+    return Service(live, model="tiny", context=200, speed=speed, texts=texts)
 
 
 def with_client(use: Callable[[Any], Awaitable[Result]], served: Service | None = None) -> Result:
@@ -65,9 +66,19 @@ def test_a_conversation_is_answered_with_the_text_of_a_file() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Tell me"}]},
     ]
     body = {"model": "tiny", "messages": messages, "max_completion_tokens": 2, "temperature": 0.5}
-    answer = post("/v1/chat/completions", body, service(text=["The ", "end", " of ", "all"])).json()
+    answer = post("/v1/chat/completions", body, service(texts=[["The ", "end", " of ", "all"]])).json()
     assert answer["choices"][0]["message"] == {"role": "assistant", "content": "The end"}
     assert answer["usage"]["prompt_tokens"] == 4  # 14 characters
+
+
+def test_answers_use_several_texts_one_after_another() -> None:
+    served = service(texts=[["One"], ["Two"]])
+    body = CompletionBody(model="tiny", prompt="Tell me")
+
+    async def texts() -> list[list[str]]:
+        return [[*served.begin(body).text.pieces] for _ in range(3)]
+
+    assert asyncio.run(texts()) == [["One"], ["Two"], ["One"]]
 
 
 @pytest.mark.parametrize("includes_usage", [True, False])

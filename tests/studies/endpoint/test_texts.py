@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import wse
 from wse.errors import BadInput
-from wse.studies.endpoint.texts import answer_text, read_text, token_texts
+from wse.studies.endpoint.stories import OPENINGS
+from wse.studies.endpoint.texts import answer_text, read_texts, token_texts
 
 TOKENS = token_texts("The quick brown fox.")
 
@@ -43,10 +45,18 @@ def test_an_answer_ends_at_its_length_its_end_or_a_stop_text(
 def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "answer.txt"
     path.write_text("A story", "utf-8")
-    assert read_text(str(path)) == ["A st", "ory"]
+    assert read_texts(str(path)) == [["A st", "ory"]]
     path.write_bytes(b"\xff")
     with pytest.raises(BadInput, match="UTF-8"):
-        read_text(str(path))
+        read_texts(str(path))
     path.write_bytes(b"")
     with pytest.raises(BadInput, match="empty"):
-        read_text(str(path))
+        read_texts(str(path))
+
+
+def test_stories_are_those_of_the_bundled_model() -> None:
+    texts = read_texts("story")
+    assert texts is not None
+    stories = ["".join(tokens) for tokens in texts]
+    assert all(story.startswith(opening) for story, opening in zip(stories, OPENINGS, strict=True))
+    assert stories[0] == wse.run("story", prompt=OPENINGS[0], trace=None).text

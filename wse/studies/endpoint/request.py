@@ -11,6 +11,7 @@ from wse.studies.serve.request import ServeRequest
 from wse.studies.serve.tier_options import TierOptions
 
 ECHO: Final = "echo"
+STORY: Final = "story"
 LOCAL_HOST: Final = "127.0.0.1"
 _SIMULATED: Final = (
     *(option.name for group in (TrafficOptions, TierOptions, PromisedTimes) for option in fields(group)),
@@ -51,8 +52,9 @@ class EndpointRequest:
     text: Annotated[
         str,
         Option(
-            doc="Text of the answers: the prompt (echo), or the content of a file. A token is four characters.",
+            doc="Text of the answers: the prompt (echo), stories that the bundled model writes at the start "
+            "(story), or the content of a file. A token is four characters.",
             panel="Serving",
-            metavar="echo|FILE",
+            metavar="echo|story|FILE",
         ),
     ] = ECHO

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Final
 
 from wse.serving.simulation.continuous.live_machine import LiveMachine
@@ -52,7 +53,7 @@ class Service:
         model: str,
         context: int,
         speed: float,
-        text: Sequence[str] | None,
+        texts: Sequence[Sequence[str]] | None,
     ) -> None:
         """Prepare a service, whose machine starts with the first request.
 
@@ -61,10 +62,11 @@ class Service:
             model: Name of the model.
             context: Maximum number of tokens of a prompt and its answer.
             speed: Seconds of the simulation per second of real time.
-            text: Tokens of the text of all answers; None to repeat the prompt.
+            texts: Tokens of each text. Answers use the texts round-robin. None to repeat the prompt.
         """
         self.model, self.context = model, context
-        self._live, self._speed, self._text = live, speed, text
+        self._live, self._speed = live, speed
+        self._texts = None if texts is None else cycle(texts)
         self._metrics = Metrics(model, live)
         self._machine: PacedMachine | None = None
 
@@ -92,7 +94,7 @@ class Service:
         prompt_texts = token_texts(prompt)
         if not prompt_texts:
             raise ApiError(400, "the prompt is empty; give at least one character")
-        answer_texts = self._text or prompt_texts
+        answer_texts = prompt_texts if self._texts is None else next(self._texts)
         prompt_tokens, max_tokens = len(prompt_texts), len(answer_texts) if limit is None else limit
         if prompt_tokens + max_tokens > self.context:
             message = (

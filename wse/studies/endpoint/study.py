@@ -13,7 +13,7 @@ import numpy as np
 from wse.errors import BadInput
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.studies.endpoint.request import EndpointRequest
-from wse.studies.endpoint.texts import read_text
+from wse.studies.endpoint.texts import read_texts
 from wse.studies.options.option import replace_options
 from wse.studies.serve.machines.room import check_room, max_users_of
 from wse.studies.serve.prefill_machine import prefill_errors
@@ -106,12 +106,14 @@ def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoin
     except ImportError as error:
         message = f"serve: needs the package {error.name}; pip install 'wse[serve]'"
         raise BadInput(message) from error
-    text = read_text(request.text)
+    texts = read_texts(request.text)
     listener = _listener(request.host, request.port)
     with listener:
         endpoint = prepare_endpoint(request)
         _check_pace(request.speed, endpoint.round_s)
-        service = Service(endpoint.live, model=endpoint.model, context=endpoint.context, speed=request.speed, text=text)
+        service = Service(
+            endpoint.live, model=endpoint.model, context=endpoint.context, speed=request.speed, texts=texts
+        )
         host, port = listener.getsockname()[:2]
         config = uvicorn.Config(
             endpoint_app(service), log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S

@@ -1,4 +1,4 @@
-"""Texts of answers: the prompt again, or the content of a file, divided into tokens.
+"""Texts of answers, divided into tokens: the prompt again, the content of a file, or stories.
 
 A token is four characters, the mean length of a token in English text; the last token of a text
 may be shorter. This one rule counts the tokens of prompts and divides answers. A prompt that is a
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
-from wse.studies.endpoint.request import ECHO
+from wse.studies.endpoint.request import ECHO, STORY
+from wse.studies.endpoint.stories import written_stories
 
 TOKEN_CHARACTERS: Final = 4
 LENGTH, STOP = "length", "stop"
@@ -41,23 +42,28 @@ def token_texts(prompt: str | Sequence[int]) -> list[str]:
     return [prompt[at : at + TOKEN_CHARACTERS] for at in range(0, len(prompt), TOKEN_CHARACTERS)]
 
 
-def read_text(name: str) -> list[str] | None:
-    """Return the tokens of the file that ``--text`` names, or None for an echo of the prompt.
+def read_texts(name: str) -> list[list[str]] | None:
+    """Return the tokens of all texts that ``--text`` names, or None for an echo of the prompt.
+
+    A file is a single text. The bundled model writes several stories.
 
     Raises:
         BadInput: The file cannot be read as UTF-8, or is empty.
     """
     if name == ECHO:
         return None
+    if name == STORY:
+        return [token_texts(story) for story in written_stories()]
+    choices = f"give a text file, {STORY} or {ECHO}"
     try:
         text = Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"--text {name}: cannot be read as UTF-8 ({error}); give a text file, or {ECHO}"
+        message = f"--text {name}: cannot be read as UTF-8 ({error}); {choices}"
         raise BadInput(message) from error
     if not text:
-        message = f"--text {name}: is empty; give a file with a text, or {ECHO}"
+        message = f"--text {name}: is empty; {choices}"
         raise BadInput(message)
-    return token_texts(text)
+    return [token_texts(text)]
 
 
 def answer_text(
