@@ -12,6 +12,9 @@ from wse.arrays import F64
 from wse.reports.result import Doc, Result
 
 CONFIDENCE: Final = 0.9
+SAMPLED_ON_GPUS: Final = "prediction error, power and price"
+SAMPLED_ON_WAFERS: Final = "prediction error, timing constants, power and price"
+"""Inputs that have another value in each sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,19 +80,19 @@ def with_interval(value: str, unit: str, interval: RangeResult | None, text: Cal
     return f"{value}{unit} {interval_text(interval, text)}".rstrip()
 
 
-def sampled_text(ranges: Mapping[str, RangeResult] | None) -> str:
+def sampled_text(ranges: Mapping[str, RangeResult] | None, *, on_gpus: bool = False) -> str:
     """Return a note that explains the intervals of an output, such as ``90 %: interval over 256 samples ...``.
 
     Args:
         ranges: The intervals, all of which are computed from the same number of samples. None or
             empty if there are none; the note is then empty.
+        on_gpus: Whether the machine has GPUs instead of wafers.
     """
     if not ranges:
         return ""
     samples = next(iter(ranges.values())).samples
-    return (
-        f"{percent_text(CONFIDENCE)}: interval over {samples:,} samples of the model error and all uncertain constants"
-    )
+    sampled = SAMPLED_ON_GPUS if on_gpus else SAMPLED_ON_WAFERS
+    return f"{percent_text(CONFIDENCE)}: interval over {samples:,} samples of {sampled}"
 
 
 def percent_text(fraction: float) -> str:

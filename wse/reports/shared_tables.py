@@ -27,7 +27,7 @@ def scale_note(price: PriceEnds, machine: str) -> str:
     ends = (
         ""
         if low == value == high
-        else f" (x {low / value:.2f} at {_PRICE(low)}, x {high / value:.2f} at {_PRICE(high)})"
+        else f" (costs x {low / value:.2f} at {_PRICE(low)}, x {high / value:.2f} at {_PRICE(high)})"
     )
     return f"at {_PRICE(value)} USD/h per {machine}{ends}"
 
@@ -65,20 +65,22 @@ Name = TypeVar("Name", bound=str)
 
 CAUSES: Final[dict[str, str]] = {
     "compute": "vector instructions in the PEs",
-    "launch": "starting steps and messages",
+    "launch": "starting kernels and messages",
     "hops": "words travelling between PEs",
     "relays": "words forwarded in software by PEs",
     "crossing": "words travelling between wafers",
     "host": "transfers to and from the host",
 }
 """Descriptions of the causes of cycles."""
+FULLEST_PE: Final = "SRAM of the fullest PE (core)"
+"""Title of the table of SRAM bytes by use."""
 USES: Final[dict[str, str]] = {
     "code": "code, stack, runtime",
-    "weights": "weights",
+    "weights": "weights with padding",
     "kv": "KV cache",
     "state": "state",
     "activations": "activations",
-    "buffers": "transfer buffers",
+    "buffers": "messages, scratch",
     "free": "free",
 }
 """Displayed names of the uses of SRAM."""
@@ -107,7 +109,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         number("cycles"),
         Column(key="meaning"),
     )
-    return Table(columns=columns, rows=rows, title="Decode cycles by cause")
+    return Table(columns=columns, rows=rows, title="Decode cycles by cause", note="cycles per token")
 
 
 def prompt_transfer_text(host_cycles: float, clock_hz: float) -> str:
@@ -147,7 +149,7 @@ def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: i
 
 
 def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) -> str:
-    """Return a description of the wafers of a run, such as ``8x8 = 64 PEs of wse2 at 850 MHz``.
+    """Return a description of the wafers of a run: ``8x8 = 64 PEs (cores) of wse2 at 850 MHz``.
 
     Args:
         name: Name of the wafer type.
@@ -157,8 +159,29 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
         wafers: Number of wafers.
     """
     multiple = "" if wafers == 1 else f"{plural(wafers, 'wafer')}, each "
-    mesh = f"{rows}x{cols} = {plural(rows * cols, 'PE')}"
+    mesh = f"{rows}x{cols} = {plural(rows * cols, 'PE')} (core{'s' * (rows * cols > 1)})"
     return f"{multiple}{mesh} of {printable(name)} at {hertz(clock_hz)}"
+
+
+def mapping_text(name: str, summary: str) -> str:
+    """Return the name of a mapping, followed by its summary in brackets unless that is empty.
+
+    >>> mapping_text("region", "All layers of a wafer time-share one rectangle of PEs.")
+    'region (all layers of a wafer time-share one rectangle of PEs)'
+    """
+    summary = printable(summary).rstrip(".")
+    return f"{printable(name)} ({summary[0].lower()}{summary[1:]})" if summary else printable(name)
+
+
+def stages_text(stages: Sequence[Any]) -> str:
+    """Return the number of pipeline stages, and how many of them have no layers.
+
+    Args:
+        stages: Stages, with their first and last layer as ``layers``; empty without layers.
+    """
+    without_layers = sum(not stage.layers for stage in stages)
+    remark = f", {without_layers} of them without layers (for embedding or output head)" if without_layers else ""
+    return f"{plural(len(stages), 'pipeline stage')}{remark}"
 
 
 def setting_texts(values: Mapping[str, float]) -> list[str]:

@@ -24,7 +24,7 @@ class Bands(Strategy):
     """
 
     name = "bands"
-    summary = "Consecutive layers on consecutive regions, side by side in bands, which are strips of a wafer."
+    summary = "Consecutive layers on rectangles of PEs, side by side in strips of a wafer called bands."
     source = "this project's; regions within a wafer: He et al., WaferLLM, OSDI 2025"
     regions = "several"
 

@@ -21,7 +21,7 @@ class Pipeline(Strategy):
     """
 
     name = "pipeline"
-    summary = "Layers on consecutive regions of a wafer, and on consecutive wafers; consecutive regions are adjacent."
+    summary = "Consecutive layers on adjacent rectangles of PEs of a wafer, and on consecutive wafers."
     source = (
         "layer pipelines between wafers: Cerebras Inference launch, August 2024; "
         "regions within a wafer: He et al., WaferLLM, OSDI 2025"

@@ -12,7 +12,7 @@ class Region(Strategy):
     """
 
     name = "region"
-    summary = "All layers of a wafer time-share one region; every op is distributed over all of it."
+    summary = "All layers of a wafer time-share one rectangle of PEs; every op is distributed over all of it."
     source = "He et al., WaferLLM, OSDI 2025, arXiv 2502.04563"
     regions = "one"
 

@@ -143,9 +143,9 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
         "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3, bands.",
         "At equal speed per user, wafers have the cheaper token only where GPUs are too slow. Above 50 tokens/s per "
         "user only wafers are fast enough.",
-        "Of 4 samples of the uncertain inputs, one user is faster on 1 wse3, bands than on 1 h200, vllm "
-        "in 100 %, and a token is cheaper on 1 h200, vllm than on 1 wse3, bands in 100 %; wafers have the cheaper "
-        "token only where GPUs are too slow in 100 %.",
+        "Of 4 samples of the uncertain inputs (prediction error, timing constants, power and price), one user is "
+        "faster on 1 wse3, bands than on 1 h200, vllm in 100 %, and a token is cheaper on 1 h200, vllm than on 1 wse3, "
+        "bands in 100 %; wafers have the cheaper token only where GPUs are too slow in 100 %.",
     )
 
 

@@ -19,6 +19,7 @@ from wse.studies.compare.grid import combination
 from wse.studies.compare.grid.rows import row_of
 from wse.studies.compare.grid.study import compare
 from wse.studies.compare.request import FASTEST, SLOWEST, CompareRequest, WaferLink
+from wse.studies.compare.tables import USERS
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -107,7 +108,7 @@ def test_users_of_a_row_are_the_fewest_that_saturate_the_machine(compared: Repor
             continue
         deployment = timed(replace(base, mapping=row["mapping"], wafers=row["wafers"])).deployment
         points = [operating_point(deployment, row["users"] + more) for more in (-1, 0, 100)]
-        assert [point.saturated for point in points] == [False, True, True]
+        assert [point.saturated for point in points] == [False, True, row["saturated"]] == [False, True, True]
         assert points[2].tokens_per_s == pytest.approx(row["tokens_per_s"], rel=0.03)
         assert points[1].tokens_per_s_per_user == row["tokens_per_s_per_user_of_all"]
         assert points[1].ttft_s == row["ttft_s_of_all"] > row["ttft_s"]
@@ -120,6 +121,7 @@ def test_users_of_a_row_are_no_more_than_have_room(base: EstimateRequest) -> Non
         smaller = replace(estimated, deployment=replace(estimated.deployment, max_concurrency=room))
         row = row_of(smaller, base, WaferLink(1e9, 1e-6), economics)
         assert row.users == room
+        assert USERS.text(row) == ("3 fit" if room else "0")
         assert (row.usd_per_million_tokens is None) == (room == 0)
         if room:
             point = operating_point(smaller.deployment, room)

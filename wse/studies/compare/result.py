@@ -97,7 +97,8 @@ class CompareResult(Result):
             f"{printable(wafer['name'])} wafers of {wafer['rows']}x{wafer['cols']} PEs (rows x columns)", inputs
         )
         batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
-        return f"{model} on {machine}; {inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens per request{batch}"
+        lengths = f"{inputs['prompt_len']:,} prompt + {inputs['new_tokens']:,} output tokens per request"
+        return f"{model} on {machine}; {lengths}{batch}"
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:

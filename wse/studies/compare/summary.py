@@ -16,16 +16,18 @@ from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.tables import IMPOSSIBLE, notes, reasons
 from wse.studies.compare.traces import trace_tables
+from wse.studies.results.placement_table import described_mapping
 from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
     "mapping": "auto tries all; for throughput: layout with the highest throughput, not the lowest latency",
-    "1 user": "with one request in flight",
-    "users": "the number that saturates the wafers, or the maximum number that fits",
+    "1 user": "decode with one request in flight",
+    "users": "the number that saturates the wafers, or the smaller number that fits (fit)",
+    "all users": "including prefill",
     "USD/Mtok": "with all these users",
     "TTFT": "with one request in flight",
-    "crossing": "fraction of a token's time with one request in flight",
+    "crossing": "fraction of a token's time spent between wafers, with one request in flight",
 }
 """Short explanations of the columns in the table of best rows."""
 
@@ -46,7 +48,9 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     best, *details = result.tables(detail=detail)
     print_table(console, best)
     titles = [column.title for column in shown_columns(console, best)]
-    print_text(console, "; ".join(f"{title}: {KEY[title]}" for title in titles if title in KEY), style="bright_black")
+    mappings = dict.fromkeys(described_mapping(row.chosen or row.mapping) for row in result.best)
+    key = KEY | {"mapping": "; ".join([KEY["mapping"], *mappings])}
+    print_text(console, "; ".join(f"{title}: {key[title]}" for title in titles if title in key), style="bright_black")
     print_tables(console, details)
     impossible_rows = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
     if impossible_rows:

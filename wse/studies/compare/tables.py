@@ -75,6 +75,11 @@ def _all_users(row: ComparisonRow) -> str:
     return f"{'' if row.tokens_per_s_exact else '≤ '}{count(row.tokens_per_s or 0.0)}"
 
 
+def _users(row: ComparisonRow) -> str:
+    """Format the number of users, with "fit" if more would increase the throughput but do not fit."""
+    return "" if row.users is None else f"{count(row.users)}{' fit' if row.saturated is False else ''}"
+
+
 IMPOSSIBLE: Final = "Machines that cannot serve this"
 """Title of the table of impossible combinations, with the reasons."""
 MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are distributed", cell=mapping_text)
@@ -82,7 +87,13 @@ DTYPE: Final = _column("dtype", "type", priority=5)
 WAFERS: Final = _number("wafers", "wafers", count, doc="")
 LINK: Final = _column("link_bytes_per_s", "link", doc="rate and latency of each link between wafers", cell=link_text)
 ONE_USER: Final = _number("tokens_per_s_per_user", "1 user", count, best="largest")
-USERS: Final = _number("users", "users", count)
+USERS: Final = _number(
+    "users",
+    "users",
+    count,
+    doc="concurrent users who saturate the machine; `fit`: whose KV caches fit, if they do not saturate it",
+    cell=_users,
+)
 ALL_USERS: Final = _number("tokens_per_s", "all users", count, cell=_all_users, best="largest")
 DOLLARS: Final = _number("usd_per_million_tokens", "USD/Mtok", dollars, best="smallest", priority=1)
 TTFT: Final = _number("ttft_s", "TTFT", seconds, best="smallest", priority=3)

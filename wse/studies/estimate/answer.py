@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wse.reports.shared_tables import CAUSES
+from wse.reports.shared_tables import CAUSES, stages_text
 from wse.reports.table import Table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
 from wse.serving.goal import PURPOSES
@@ -21,7 +21,7 @@ from wse.studies.results.answer import (
     speed_sentence,
     verification_text,
 )
-from wse.studies.results.placement_table import mapping_phrase, used_text
+from wse.studies.results.placement_table import described_mapping, used_text
 from wse.studies.results.sram import capacity_text
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 def _layout_sentence(result: EstimateResult) -> str:
     """Return a sentence that describes the layout and the objective for which it was chosen."""
-    stages = f"Layout: {mapping_phrase(result.system.mapping)}, {plural(len(result.system.stages), 'pipeline stage')}"
+    stages = f"Layout: mapping {described_mapping(result.system.mapping)}, {stages_text(result.system.stages)}"
     if result.search is None:
         return f"{stages}."
     objective, serving = str(result.inputs["objective"]), result.serving
@@ -99,7 +99,9 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     replica = "" if serving is None or serving.replicas == 1 else " per replica"
     note = f"of the fullest PE; {room}{replica}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
-    weights = f"{count(result.model.parameters)} parameters; {percent(result.system.padding_fraction)} padding"
+    pes = result.system.wafers * result.wafer.rows * result.wafer.cols
+    weights = f"{count(result.model.parameters)} parameters; {count(result.model.bytes / pes)} B per PE on average, "
+    weights += f"without the padding ({percent(result.system.padding_fraction)} of the weights in SRAM)"
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts

@@ -30,7 +30,7 @@ from wse.studies.estimate.timing.pipelining_tables import pipelining_tables
 from wse.studies.estimate.timing.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.expert_loads import ExpertLoadsResult, expert_loads_table
-from wse.studies.results.operating_points import ServingResult, points_table
+from wse.studies.results.operating_points import ServingResult, points_tables
 from wse.studies.results.phases import CrossingResult, DecodeResult, FabricResult, PrefillResult, causes_figure
 from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
@@ -176,7 +176,7 @@ class EstimateResult(Result):
         )
         if self.serving is not None:
             price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.assumptions)
-            tables.append(points_table(self.serving, price))
+            tables += points_tables(self.serving, price)
         if self.expert_loads is not None:
             tables.append(expert_loads_table(self.expert_loads, self.batch))
         if self.drafts is not None:

@@ -18,7 +18,15 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count, in_bytes
 from wse.studies.estimate.layouts.room import RoomResult, room_table
-from wse.studies.results.sram import BytesByUse, SramResult, cache_capacity, fullest_table, sram_result, use_bytes
+from wse.studies.results.sram import (
+    BytesByUse,
+    SramResult,
+    cache_capacity,
+    cache_text,
+    fullest_table,
+    sram_result,
+    use_bytes,
+)
 
 if TYPE_CHECKING:
     from wse.program.program import Program
@@ -168,7 +176,9 @@ def sram_tables(
         state, cache = f"state of {in_bytes(sequence.state_bytes)} at any context", in_bytes(sequence.kv_bytes)
         per_token = in_bytes(sequence.kv_bytes_per_token)
         footer.append(("sequence", f"{state}; KV cache of {per_token} per token, {cache} at {context:,} tokens"))
-    fullest_pe_table = replace(fullest_table(sram, batch, width=width), note="", footer=tuple(footer))
+    fullest_pe_table = replace(
+        fullest_table(sram, batch, context, width=width), note=cache_text(batch, context), footer=tuple(footer)
+    )
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,
@@ -201,7 +211,10 @@ def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user:
         title="Sequences whose KV caches fit",
         note=f"by context length, in this layout{replica}{note}",
         footer=(
-            ("blocks", f"allocated in blocks of {blocks} tokens, one per PE row of the stage with the least room"),
+            (
+                "blocks",
+                f"a KV cache grows in blocks of {blocks} tokens: one per PE row of the stage with the least room",
+            ),
         ),
     )
 

@@ -47,6 +47,8 @@ def answer_tables(
     rows: Sequence[AnswerRow],
     grades: Mapping[str, GradeResult] | None = None,
     ranges: Mapping[str, RangeResult] | None = None,
+    *,
+    on_gpus: bool = False,
 ) -> list[Table]:
     """Return two tables: a headline with the answer in words, and the numbers of the answer.
 
@@ -58,12 +60,13 @@ def answer_tables(
             out the column of grades.
         ranges: 90 % intervals of the numbers. If there are any, a note below the table explains how
             they were computed.
+        on_gpus: Whether the machine has GPUs instead of wafers.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
         columns.append(Column(key="grade", style="bright_black", cell=lambda row: _grade(row, grades)))
     columns.append(Column(key="note", wraps=True, cell=lambda row: f"{row.interval} {row.note}".strip()))
-    note = "; ".join(filter(None, [sampled_text(ranges), "" if grades is None else GRADES]))
+    note = "; ".join(filter(None, [sampled_text(ranges, on_gpus=on_gpus), "" if grades is None else GRADES]))
     summary = pair_table([("", sentence) for sentence in sentences if sentence], headline)
     return [summary, Table(columns=tuple(columns), rows=rows, title="Results", note=note)]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
-from wse.reports.table import Table, number
+from wse.reports.table import Table, number, pair_table
 from wse.reports.terminal import count, plural, printable, range_text, seconds, three_figures
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
@@ -150,21 +150,24 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
     return sorted({*powers, requested_users, *([min(max_users, MAX_USERS)] if max_users else [])})
 
 
-def points_table(serving: ServingResult, price: str = "") -> Table:
+def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
     """Build the table of latency, throughput and cost by number of users.
 
-    The footer explains the columns. The row with the requested number of users is in bold.
+    The footer explains the columns. The row with the requested number of users is in bold. If there
+    is only one number of users, the answer shows its figures, and only the price is returned.
 
     Args:
         serving: Figures for several numbers of users, each of which becomes a row.
         price: Price of the machine with its source; empty if there is none.
     """
-    tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"
+    if len(serving.points) == 1:
+        return [pair_table([("", printable(price))], "Price")] if price else []
+    tokens = f"{serving.prompt_tokens:,} prompt + {serving.new_tokens:,} output tokens"
     layout = "" if serving.users_per_pass is None else " on this layout"
     fit = f"room for {plural(serving.max_users, 'user')}{layout}"
     if serving.replicas > 1:
         fit += f" on {serving.replicas:,} replicas"
-    return Table(
+    table = Table(
         columns=(
             number("users", "users"),
             number("ttft_s", "TTFT", seconds),
@@ -188,6 +191,7 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
         style=lambda row: "bold" if row.users == serving.users else "",
         footer=[*DEFINITIONS, *([("price", printable(price))] if price else [])],
     )
+    return [table]
 
 
 def _saturated_text(serving: ServingResult) -> str:

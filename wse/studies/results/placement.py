@@ -43,7 +43,7 @@ class WaferResult(Result):
     cols: Annotated[int, Doc("columns of PEs of its mesh")]
     clock_hz: Annotated[float, Doc("clock", "Hz")]
     sram_bytes_per_pe: Annotated[int | None, Doc("SRAM of a PE; of estimate and compile", "B")] = None
-    colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of compile")] = None
+    colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of run and compile")] = None
     replaced: Annotated[
         Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced; keys are names")
     ] = None
@@ -110,7 +110,7 @@ class SystemResult(Result):
     element_bytes: Annotated[int, Doc("size of an element of activations", "B")]
     experts: Annotated[ExpertsResult | None, Doc("experts of a layer; absent for models without experts")] = None
     stages: Annotated[tuple[StageResult, ...], Doc("stages, in the order of layers")]
-    context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
+    context: Annotated[int | None, Doc("tokens that a user's KV cache has room for")] = None
 
     def mapping_file(self) -> str:
         """Format the stages as a mapping file, which ``--mapping`` accepts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from wse.reports.shared_tables import setting_texts, wafer_line
+from wse.reports.shared_tables import mapping_text, setting_texts, wafer_line
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 ABOUT_ALL: Final = 0.95
 """Minimum fraction of a wafer's PEs in use at which the wafer is reported as fully used."""
+PREFILL_PRODUCTS: Final = {
+    "mesh-gemm": "PE rows divide the tokens, and tiles of weights or activations move from PE to PE",
+    "mesh-gemm-own-weights": "like mesh-gemm, on a second copy of the weights",
+    "thin-gemm": "each PE multiplies all tokens of a chunk by its own weights, as in decode",
+}
+"""Explanations of the matrix products of prefill, keyed by name."""
+COPIES: Final = "vectors such as norm scales are stored on several PEs"
+"""Reason why the weights in SRAM are larger than the model, in addition to padding."""
 
 
 def _model_line(model: ModelResult) -> str:
@@ -37,18 +45,15 @@ def used_text(wafer: WaferResult, system: SystemResult) -> str:
     return f"{system.used_rows}x{system.used_cols} in use, {percent(used_fraction)}"
 
 
-def mapping_phrase(name: str) -> str:
-    """Return a phrase with the name of a mapping and, in brackets, what it does.
+def described_mapping(name: str) -> str:
+    """Return the name of a mapping and, in brackets, what it does.
 
     A mapping from a user's file has only its name.
     """
     from wse.compiler.strategies import strategies  # slow to load, and not needed to read a result
 
     known_strategies = strategies()
-    if name not in known_strategies:
-        return f"mapping {printable(name)}"
-    summary = printable(known_strategies[name].summary).rstrip(".")
-    return f"mapping {name} ({summary[0].lower()}{summary[1:]})"
+    return mapping_text(name, known_strategies[name].summary if name in known_strategies else "")
 
 
 def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult, note: str | None = None) -> Table:
@@ -73,9 +78,10 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         ("wafer", f"{wafers}; {used_pes}" if used_pes else wafers),
         *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", _model_line(model)),
-        ("mapping", f"{system.mapping}: {plural(len(stages), 'stage')} of {shape} PEs{span}, {_layers(stages)}"),
-        ("prefill", f"{tokens} {passes}, matrix products by {system.prefill}"),
-        ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM"),
+        ("mapping", described_mapping(system.mapping)),
+        ("stages", f"{plural(len(stages), 'pipeline stage')} of {shape} PEs{span}, {_layers(stages)}"),
+        ("prefill", f"{tokens} {passes}; {system.prefill}: {PREFILL_PRODUCTS[system.prefill]}"),
+        ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM; {COPIES}"),
     ]
     if column_counts := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
         columns = " or ".join(map(str, column_counts))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from wse.program.memory_use import fullest_stage, stage_bytes
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import sram_table
+from wse.reports.shared_tables import FULLEST_PE, sram_table
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, count, percent
 from wse_mappings.rounding import ceil_div
@@ -134,16 +134,23 @@ def sram_result(program: Program, sram_bytes: int) -> SramResult:
     )
 
 
-def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table:
+def fullest_table(sram: SramResult, batch: int, context: int, *, width: int = WIDEST) -> Table:
     """Build the table of SRAM use on the fullest PE, broken down by use, such as weights.
 
     Args:
         sram: SRAM use to show.
         batch: Number of users decoded in one pass.
+        context: Number of tokens for which each user's KV cache has memory.
         width: Width of the terminal in characters.
     """
-    note = f"{percent(sram.fullest_pe_fraction)} in use; {capacity_text(sram, batch)}"
-    return sram_table(sram.bytes_per_pe, title="SRAM of the fullest PE", note=note, width=width)
+    note = f"{percent(sram.fullest_pe_fraction)} in use; {cache_text(batch, context)}; {capacity_text(sram, batch)}"
+    return sram_table(sram.bytes_per_pe, title=FULLEST_PE, note=note, width=width)
+
+
+def cache_text(batch: int, context: int) -> str:
+    """Return a phrase that states for how many tokens KV caches have memory."""
+    tokens = f"for {count(context)} tokens"
+    return f"KV cache {tokens}" if batch == 1 else f"{batch:,} KV caches {tokens} each"
 
 
 def capacity_text(sram: SramResult, batch: int) -> str:

@@ -33,6 +33,7 @@ class AnswerResult(Result):
     """The answer for one user: token ids and, if the model has a tokenizer, text."""
 
     tokens: Annotated[tuple[int, ...], Doc("generated token ids")]
+    ended: Annotated[bool, Doc("whether the last token is an end token; false: the maximum number was generated")]
     prompt_tokens: Annotated[int, Doc("tokens of the prompt")]
     prompt_ids: Annotated[tuple[int, ...] | None, Doc("token ids of the prompt; for models without a tokenizer")] = None
     text: Annotated[str | None, Doc("text of the prompt and of the generated tokens; for models with a tokenizer")] = (
@@ -113,7 +114,7 @@ class RunResult(Result):
             width: Width of the terminal in characters. Narrow terminals get fewer columns.
         """
         tables = [*_answer_tables(self), placement_table(self.model, self.wafer, self.system, self.note)]
-        tables.append(fullest_table(self.sram, self.batch, width=width))
+        tables.append(fullest_table(self.sram, self.batch, self.system.context or 0, width=width))
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         tables.append(_speed_table(self))
@@ -204,11 +205,13 @@ def _traffic_table(result: RunResult) -> Table:
     A decode pass generates one token per user.
     """
     fabric, crossing = result.fabric, result.crossing
+    channels = f"{fabric.colours_used} of the {result.wafer.colours} routing channels that a router has for programs"
+    channels += "" if len(result.system.stages) == 1 else ", in the stage that uses the most"
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
         ("word hops", f"{count(hops)} moves of a 32-bit word to the next PE"),
         ("busiest link", f"{count(words)} words"),
-        ("colours", f"{fabric.colours_used} routing channels, in the stage that uses the most"),
+        ("colours", channels),
     ]
     if crossing is not None and result.system.wafers > 1:
         text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
@@ -221,12 +224,13 @@ def _emulation_table(result: RunResult) -> Table:
     """Build the table of how fast this computer emulated the run, and of the files written."""
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
+    tokens_of_run = tokens_text(sum(user.prompt_tokens for user in result.users), tokens)
     rate = emulation.tokens_per_s
     speed = f"{count(rate)} tokens/s while decoding" if rate else "nothing was left to do"
     rows = [
         ("speed", speed),
         ("whole run", f"{seconds(emulation.wall_s)}, including compilation and prefill"),
-        ("tokens", tokens_text(sum(user.prompt_tokens for user in result.users), tokens)),
+        ("tokens", f"{tokens_of_run}; {_end_text(result.users)}"),
     ]
     if emulation.passes_again is not None:
         rows.append(("reused", f"{count(emulation.passes_again)} passes of an earlier run"))
@@ -241,6 +245,15 @@ def _emulation_table(result: RunResult) -> Table:
     if result.trace_error is not None:
         rows.append(("no trace" if result.trace is None else "incomplete", printable(result.trace_error)))
     return pair_table(rows, "Emulation on this computer")
+
+
+def _end_text(users: Sequence[AnswerResult]) -> str:
+    """Return a phrase that states why generation ended."""
+    ended = sum(user.ended for user in users)
+    if len(users) > 1:
+        rest = len(users) - ended
+        return f"{plural(ended, 'answer')} ended with an end-of-text token, {rest:,} at the maximum length"
+    return "ended with an end-of-text token" if ended else "ended at the maximum number of new tokens"
 
 
 def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:

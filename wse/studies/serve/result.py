@@ -242,7 +242,8 @@ class ServeResult(Result):
             come = f"Stable: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}"
             if load.overloaded_share:
                 come += (
-                    f"; in {percent_text(load.overloaded_share)} of the samples, the machine is slower and overloaded"
+                    f"; in {percent_text(load.overloaded_share)} of the samples of the uncertain inputs (see below), "
+                    "the machine is slower and overloaded"
                 )
             come += "."
         if self.served is None:

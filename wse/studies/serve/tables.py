@@ -13,7 +13,7 @@ from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.results.answer import PEAK_POWER
-from wse.studies.results.placement_table import mapping_phrase
+from wse.studies.results.placement_table import described_mapping
 from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.options import STATIC
 
@@ -127,7 +127,8 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
         )
         rows += [("prefixes", f"{found}: {saved_text}"), *_origin_rows(prefixes)]
-    return pair_table(rows, "Machine use and cost", sampled_text(ranges))
+    on_gpus = all(machine is None or machine.gpus is not None for machine in (result.machine, result.prefill_machine))
+    return pair_table(rows, "Machine use and cost", sampled_text(ranges, on_gpus=on_gpus))
 
 
 def machine_table(result: ServeResult) -> Table:
@@ -137,7 +138,7 @@ def machine_table(result: ServeResult) -> Table:
     is_varied = "workload" in result.inputs or result.inputs.get("length_cv")
     fixed = requests.arrivals in ARRIVALS and not is_varied
     mean = "" if fixed else " on average"
-    lengths = f"{count(requests.prompt_tokens)} + {count(requests.new_tokens)} tokens{mean}"
+    lengths = f"{count(requests.prompt_tokens)} prompt + {count(requests.new_tokens)} output tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     if requests.too_long or requests.without_answer:
         rows.append(("not served", _left_out_text(requests)))
@@ -154,17 +155,15 @@ def machine_table(result: ServeResult) -> Table:
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users each"
-            contexts = (
-                f"{len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,} tokens (interpolated)"
-            )
-            chunks = f"prefill chunks of {plural(machine.chunk_tokens, 'token')}"
-            rows.append(("timed", f"decode passes of {users} at {contexts}; {chunks}"))
+            contexts = f"{len(machine.grid_contexts)} context lengths up to {machine.grid_contexts[-1]:,} tokens"
+            chunks = f"prompts are read in chunks of {plural(machine.chunk_tokens, 'token')}"
+            rows.append(("timed", f"decode passes of {users} at {contexts}, interpolated between them; {chunks}"))
     if "objective" in result.inputs:
         user_count = None if requests.think_s is not None else result.inputs.get("users")
         objective = result.inputs["objective"]
         users = "" if user_count is None else f" of {plural(user_count, 'user')} (--users)"
         remark = "" if objective == LATENCY else f"; `wse estimate` chooses for {LATENCY} by default"
-        mapping = f"{mapping_phrase(result.machine.mapping)}, " if result.machine.gpus is None else ""
+        mapping = f"mapping {described_mapping(result.machine.mapping)}, " if result.machine.gpus is None else ""
         rows.append(("layout", f"{mapping}chosen for {PURPOSES[objective]}{users} (--objective {objective}){remark}"))
     if result.inputs["batching"] == STATIC:
         users = plural(result.inputs["max_users"], "user")

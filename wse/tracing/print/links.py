@@ -73,7 +73,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 def link_line(link: Link) -> str:
     """Describe a link: place, words, layers, and number of links with the same load."""
-    place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
+    place = f"wafer {link.wafer}, row {link.row}, col {link.col} to the {link.direction}"
     layers, other_links = _layers(link), link.count - 1
     equal_text = f", the same number as on {plural(other_links, 'other link')}" if other_links else ""
     return f"{place}: {count(link.words)} words{equal_text}{f'; sent by {layers}' if layers else ''}"

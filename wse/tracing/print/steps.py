@@ -60,7 +60,15 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
         number("hops", "hops", short_number, priority=spare["hops"]),
         Column(key="mostly", title="cause", priority=spare["mostly"]),
     )
-    return Table(columns=columns, rows=steps, title=title, note=note)
+    return Table(columns=columns, rows=steps, title=title, note=note, footer=_kernel_footer(steps))
+
+
+def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
+    """Return the explanation of the kernels and patterns in a table of steps; empty without steps."""
+    text = "what PEs compute (kernel), or how they exchange words (pattern)"
+    if any(step.name.endswith("_share") for step in steps):
+        text += "; _share: neighbouring PEs divide the work among themselves"
+    return [("kernel/pattern", text)] if steps else []
 
 
 def _op(step: Step) -> str:

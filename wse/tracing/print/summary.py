@@ -8,10 +8,13 @@ from typing import Final, NamedTuple
 from rich.console import Console
 
 from wse.reports.shared_tables import (
+    FULLEST_PE,
     causes_table,
     experts_table,
+    mapping_text,
     prompt_transfer_text,
     sram_table,
+    stages_text,
     tokens_text,
     wafer_line,
 )
@@ -25,6 +28,7 @@ from wse.tracing.query.costs.tree import kind_totals
 from wse.tracing.query.places.stages import Stage, narrow_attention
 from wse.tracing.query.summary import SummaryView
 from wse.tracing.query.traced_run import TracedUser
+from wse_mappings.strategies.catalogue import bundled_strategies
 
 MAX_TEXT: Final = 120
 MAX_USERS: Final = 3
@@ -48,11 +52,11 @@ def print_summary(console: Console, view: SummaryView) -> None:
     rows = [
         ("model", printable(view.model.name)),
         ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
-        ("mapping", f"{printable(system.mapping)}, {plural(len(system.stages), 'stage')}"),
+        ("mapping", f"{_mapping(system.mapping)}; {stages_text(system.stages)}"),
         *_attention(system.stages),
-        ("tokens", tokens_text(view.prompt_tokens, view.generated_tokens)),
+        ("tokens", f"{tokens_text(view.prompt_tokens, view.generated_tokens)}{_max_tokens(view)}"),
         *_texts(view.users),
-        ("written by", f"{printable(view.created_by)}, program digest {printable(view.program_digest[:16])}"),
+        ("written by", f"{printable(view.created_by)}; digest of the compiled model: {view.program_digest[:16]}"),
     ]
     lines(console, rows)
     if speeds := _speeds(view):
@@ -62,8 +66,9 @@ def print_summary(console: Console, view: SummaryView) -> None:
     if view.decode is not None:
         print_table(console, causes_table(view.decode.cycles_by, width=console.width))
     if sram_uses := view.sram.fullest_pe_bytes:
-        title, note = "SRAM of the fullest PE", f"in stage {view.sram.stages.index(sram_uses)}"
-        print_table(console, sram_table(sram_uses, title=title, note=note, width=console.width))
+        stage = f"in stage {view.sram.stages.index(sram_uses)}; " if len(system.stages) > 1 else ""
+        note = f"{stage}KV cache for {count(view.options['context'])} tokens{' of each user' * (len(view.users) > 1)}"
+        print_table(console, sram_table(sram_uses, title=FULLEST_PE, note=note, width=console.width))
     _print_kinds(console, view)
     _print_traffic(console, view)
     if view.experts is not None:
@@ -72,7 +77,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
         print_wavelets(console, view.wavelets)
     if view.steps:
         steps = view.steps[:MAX_STEPS]
-        note = f"the {len(steps)} largest (--steps shows more), summed over the run; share of the phase"
+        note = f"the {len(steps)} largest (--steps: more), summed over the run; share of the phase's cycles"
         print_table(console, step_table(steps, title="Costliest steps", note=note))
     lines(console, [("", ""), ("more", "--tree, --steps, --by kind, --links, --pe ROW,COL, --tokens; see --help")])
 
@@ -84,6 +89,18 @@ def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
         return []
     text = prompt_transfer_text(prefill.passes * prefill.cycles_by["host"], view.wafer.clock_hz)
     return [("host", f"{text}; TTFT adds the transfer of the first token to the host")] if text else []
+
+
+def _mapping(name: str) -> str:
+    """Return the name of a mapping and, for a bundled one, what it does."""
+    strategies = bundled_strategies()
+    return mapping_text(name, strategies[name].summary if name in strategies else "")
+
+
+def _max_tokens(view: SummaryView) -> str:
+    """Return a phrase with the maximum number of new tokens; empty unless fewer were generated."""
+    max_tokens = len(view.users) * int(view.options["new_tokens"])
+    return f" of at most {max_tokens:,}" if view.generated_tokens < max_tokens else ""
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:

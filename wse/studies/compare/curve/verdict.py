@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from wse.reports.intervals import interval_text, percent_text, range_of, with_interval
+from wse.reports.intervals import SAMPLED_ON_WAFERS, interval_text, percent_text, range_of, with_interval
 from wse.reports.terminal import count, plural
 from wse.studies.compare.curve.certainty import (
     EQUAL,
@@ -122,10 +122,11 @@ def _certainty(
     )
     crossovers = f"{', '.join(other_texts)} and {last_text}" if other_texts else last_text
     places = [f"{winner.text} than on {loser.text}" for winner, loser in (fastest_machines, cheapest_machines)]
+    faster_share, cheaper_share = percent_text(certainty.faster), percent_text(certainty.cheaper)
     return (
-        f"Of {certainty.samples} samples of the uncertain inputs, one user is faster on {places[0]} in "
-        f"{percent_text(certainty.faster)}, and a token is cheaper on {places[1]} in "
-        f"{percent_text(certainty.cheaper)}; wafers have the cheaper token {crossovers}."
+        f"Of {certainty.samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is faster on "
+        f"{places[0]} in {faster_share}, and a token is cheaper on {places[1]} in {cheaper_share}; "
+        f"wafers have the cheaper token {crossovers}."
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from wse.arrays import F64
-from wse.reports.intervals import percent_text, range_of, share_above
+from wse.reports.intervals import CONFIDENCE, SAMPLED_ON_WAFERS, percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.compare.grid.verdict import is_or_are, own_link, place
@@ -124,10 +124,12 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
     if not orders:
         return ""
     in_first, *in_others = (percent_text(order.share) for order in orders)
-    shares = [f"In {in_first} of {orders[0].samples} samples of the uncertain inputs", *(f"in {s}" for s in in_others)]
+    samples = f"{orders[0].samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS})"
+    shares = [f"In {in_first} of {samples}", *(f"in {share}" for share in in_others)]
     texts = [
         f"{share}, {place(rows[order.first])} {is_or_are(rows[order.first])} {_ORDERS[order.figure][0]} than the next "
         f"best, {place(rows[order.second])}"
         for share, order in zip(shares, orders, strict=True)
     ]
-    return f"{'; '.join(texts)}."
+    confidence = percent_text(CONFIDENCE)
+    return f"{'; '.join(texts)}. Intervals marked {confidence} contain {confidence} of the samples."

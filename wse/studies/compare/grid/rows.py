@@ -101,6 +101,7 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     numbers: dict[str, Any] = {
         "users": point.concurrency,
+        "saturated": point.saturated,
         "ttft_s": one_user_point.ttft_s,
         "tokens_per_s": point.tokens_per_s,
         "tokens_per_s_exact": True,

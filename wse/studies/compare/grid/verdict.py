@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from wse.reports.intervals import interval_text
+from wse.reports.shared_tables import CAUSES
 from wse.reports.terminal import count, hertz, percent, plural, range_text, ranged, rate_and_latency, seconds
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -162,7 +163,7 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
     parts = {cause: (next_row.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
     causes = sorted(parts, key=lambda cause: parts[cause], reverse=slower)
     large_causes = [cause for cause in causes if abs(parts[cause]) >= WORTH_TELLING] or causes[:1]
-    texts = [f"{cause} {_signed_percent(parts[cause])}" for cause in large_causes]
+    texts = [f"{CAUSES.get(cause, cause)} {_signed_percent(parts[cause])}" for cause in large_causes]
     change, named_change = sum(parts.values()), sum(parts[cause] for cause in large_causes)
     if abs(change - named_change) >= NO_CHANGE:
         texts.append(f"others {_signed_percent(change - named_change)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from wse.reports.intervals import percent_text, with_interval
+from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
 from wse.reports.terminal import count, plural, ranged, seconds
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.curve.tables import price
@@ -103,7 +103,8 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         f"the {BEST[COST]} of them is {_text(high)}."
     )
     text = (
-        f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of the uncertain inputs, "
+        f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of the uncertain inputs "
+        f"({SAMPLED_ON_WAFERS}), "
         f"a token is cheaper on {low.machine} than on {high.machine}"
     )
     if cheaper.within_limits is not None:

@@ -47,7 +47,7 @@ def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]
     gpus = f"{plural(system.gpus, f'{printable(result.gpu.name)} GPU')} ({printable(system.software)})"
     headline = f"{printable(result.model.name)} as {result.model.dtype} on {machine_text(gpus, replicas)}"
     grades = result.grades if detail else None
-    return answer_tables(headline, _sentences(result), [*_rows(result)], grades, result.ranges)
+    return answer_tables(headline, _sentences(result), [*_rows(result)], grades, result.ranges, on_gpus=True)
 
 
 def _sentences(result: GpuEstimateResult) -> Iterator[str]:

@@ -15,7 +15,7 @@ from wse.reports.terminal import WIDEST, printable, seconds
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.gpus.answer import TERMS, gpu_answer_tables
 from wse.studies.estimate.grades import GradeResult
-from wse.studies.results.operating_points import ServingResult, points_table
+from wse.studies.results.operating_points import ServingResult, points_tables
 from wse.studies.results.published import PublishedSpeed, published_table
 
 Range = tuple[float, float]
@@ -227,7 +227,7 @@ class GpuEstimateResult(Result):
             *gpu_answer_tables(self, detail=detail),
             *published,
             _terms_table(self.latency),
-            points_table(self.serving, price),
+            *points_tables(self.serving, price),
             *drafts,
             *gains,
             _inputs_table(self),

@@ -52,6 +52,9 @@ class ComparisonRow(Result):
     users: Annotated[
         int | None, Doc("concurrent users: those that saturate the machine, or those whose KV caches fit")
     ] = None
+    saturated: Annotated[
+        bool | None, Doc("whether `users` saturate the machine; false: it is the maximum number that fits")
+    ] = None
     tokens_per_s: Annotated[
         float | None, Doc("output tokens/s of all users, including the time for their prompts", "1/s")
     ] = None
