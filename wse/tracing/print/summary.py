@@ -66,8 +66,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
     if view.decode is not None:
         print_table(console, causes_table(view.decode.cycles_by, width=console.width))
     if sram_uses := view.sram.fullest_pe_bytes:
-        stage = f"in stage {view.sram.stages.index(sram_uses)}; " if len(system.stages) > 1 else ""
-        note = f"{stage}KV cache for {count(view.options['context'])} tokens{' of each user' * (len(view.users) > 1)}"
+        note = _sram_note(view, view.sram.stages.index(sram_uses))
         print_table(console, sram_table(sram_uses, title=FULLEST_PE, note=note, width=console.width))
     _print_kinds(console, view)
     _print_traffic(console, view)
@@ -97,9 +96,18 @@ def _mapping(name: str) -> str:
     return mapping_text(name, strategies[name].summary if name in strategies else "")
 
 
+def _sram_note(view: SummaryView, stage: int) -> str:
+    """Return a note with the stage of the fullest PE and the tokens of each user's KV cache."""
+    notes = [f"in stage {stage}"] if len(view.system.stages) > 1 else []
+    if "context" in view.options:
+        users = " of each user" if len(view.users) > 1 else ""
+        notes.append(f"KV cache for {count(view.options['context'])} tokens{users}")
+    return "; ".join(notes)
+
+
 def _max_tokens(view: SummaryView) -> str:
     """Return a phrase with the maximum number of new tokens; empty unless fewer were generated."""
-    max_tokens = len(view.users) * int(view.options["new_tokens"])
+    max_tokens = len(view.users) * int(view.options.get("new_tokens", 0))
     return f" of at most {max_tokens:,}" if view.generated_tokens < max_tokens else ""
 
 
