@@ -50,8 +50,6 @@ ASKED: list[tuple[str, ...]] = [
 @pytest.mark.parametrize("asked", slow_but(ASKED, *ASKED[:2], ASKED[4]), ids=" ".join)
 def test_compilation_shows_the_placement_that_an_estimate_times(wse: Wse, asked: tuple[str, ...]) -> None:
     compiled, estimated = (json.loads(wse(name, *asked, "--json").out) for name in ("compile", "estimate"))
-    assert "colours" in compiled["wafer"]
-    del compiled["wafer"]["colours"]
     assert {key: compiled.get(key) for key in SAME} == {key: estimated.get(key) for key in SAME}
     assert ("decode" in compiled) == (asked[-2:] != ("--new-tokens", "1"))
     for key in ("bytes_per_pe", "stages", "fits", "kv_capacity_tokens"):

@@ -109,7 +109,9 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         number("cycles"),
         Column(key="meaning"),
     )
-    return Table(columns=columns, rows=rows, title="Decode cycles by cause", note="cycles per token")
+    return Table(
+        columns=columns, rows=rows, title="Decode cycles by cause", note="per decode pass (one token per user)"
+    )
 
 
 def prompt_transfer_text(host_cycles: float, clock_hz: float) -> str:

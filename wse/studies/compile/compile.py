@@ -66,12 +66,7 @@ def compile_result(prepared_placement: PreparedPlacement, program: Program) -> C
     return CompileResult(
         note=prepared_placement.note,
         model=model_result(spec, program),
-        wafer=wafer_result(
-            wafer,
-            sram_bytes_per_pe=wafer.sram_bytes_per_pe,
-            colours=wafer.colours - wafer.reserved_colours,
-            replaced=replaced_numbers(prepared_placement.request),
-        ),
+        wafer=wafer_result(wafer, replaced_numbers(prepared_placement.request)),
         batch=program.batch,
         system=system_result(program, context=program.context),
         sram=_sram(program, wafer.sram_bytes_per_pe),

@@ -220,9 +220,7 @@ def result_of(
         note=prepared_estimate.note,
         batch=program.batch,
         model=model_result(prepared_estimate.spec, program),
-        wafer=wafer_result(
-            wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe, replaced=replaced_numbers(prepared_estimate.request)
-        ),
+        wafer=wafer_result(wafer, replaced_numbers(prepared_estimate.request)),
         system=system_result(program, context=program.context),
         sram=estimate_sram(prepared_estimate, program, grades),
         prefill=prefill,

@@ -42,8 +42,8 @@ class WaferResult(Result):
     rows: Annotated[int, Doc("rows of PEs of its mesh")]
     cols: Annotated[int, Doc("columns of PEs of its mesh")]
     clock_hz: Annotated[float, Doc("clock", "Hz")]
-    sram_bytes_per_pe: Annotated[int | None, Doc("SRAM of a PE; of estimate and compile", "B")] = None
-    colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of run and compile")] = None
+    sram_bytes_per_pe: Annotated[int, Doc("SRAM of a PE", "B")]
+    colours: Annotated[int, Doc("colours (routing channels of a router) that its runtime leaves to programs")]
     replaced: Annotated[
         Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced; keys are names")
     ] = None
@@ -152,19 +152,11 @@ def model_result(spec: ModelSpec, program: Program, *, weights: str | None = Non
     )
 
 
-def wafer_result(
-    wafer: WaferSpec,
-    *,
-    sram_bytes_per_pe: int | None = None,
-    colours: int | None = None,
-    replaced: Mapping[str, float] | None = None,
-) -> WaferResult:
+def wafer_result(wafer: WaferSpec, replaced: Mapping[str, float] | None = None) -> WaferResult:
     """Return the name, clock and size of a wafer. The size is the mesh size usable by programs.
 
     Args:
         wafer: Wafer type with its constants.
-        sram_bytes_per_pe: SRAM size of a PE; None to omit it.
-        colours: Number of colours (routes of the fabric) available to programs; None to omit it.
         replaced: Constants of the wafer or the software profile that the user overrode: new values,
             keyed by name.
     """
@@ -173,8 +165,8 @@ def wafer_result(
         rows=wafer.mesh_rows,
         cols=wafer.mesh_cols,
         clock_hz=wafer.clock_hz,
-        sram_bytes_per_pe=sram_bytes_per_pe,
-        colours=colours,
+        sram_bytes_per_pe=wafer.sram_bytes_per_pe,
+        colours=wafer.colours - wafer.reserved_colours,
         replaced=replaced or None,
     )
 

@@ -250,10 +250,10 @@ def _emulation_table(result: RunResult) -> Table:
 def _end_text(users: Sequence[AnswerResult]) -> str:
     """Return a phrase that states why generation ended."""
     ended = sum(user.ended for user in users)
-    if len(users) > 1:
-        rest = len(users) - ended
-        return f"{plural(ended, 'answer')} ended with an end-of-text token, {rest:,} at the maximum length"
-    return "ended with an end-of-text token" if ended else "ended at the maximum number of new tokens"
+    at_end, at_limit = "with an end-of-text token", "at the maximum number of new tokens"
+    if 0 < ended < len(users):
+        return f"{plural(ended, 'answer')} ended {at_end}, {len(users) - ended:,} {at_limit}"
+    return f"ended {at_end if ended else at_limit}"
 
 
 def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:
