@@ -70,7 +70,8 @@ def test_page_its_plot_and_the_csv_file_have_every_row(wse: Wse, data: Path, tmp
     text = page.read_text(encoding="utf-8")
     assert "![Errors of every row, a line for each kernel](page.png)" in text
     assert "| reduces and broadcasts | WSE-2 simulator | 2 |  | 5.0 % | 10.0 % |  |  |" in text
-    assert "Of 3 rows, 2 are predicted. The median error is 5.0 % and the worst 10.0 %,\nover" in text
+    assert "Of 3 rows, 2 are predicted. Constants were fitted on 0 of these." in text
+    assert "the median of the absolute errors is 5.0 %, and the largest is 10.0 %." in text
     assert "| 1 | this kernel is not modelled: sort \\x1b\\[31m |" in text
     assert "\x1b" not in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.errors import WseError
-from wse.studies.validate.measured.cells import LARGEST
+from wse.studies.validate.measured.cells import LARGEST, REQUIRED
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.study import BUNDLED, compare, validation_of
@@ -129,10 +129,18 @@ def test_a_column_that_is_missing() -> None:
     assert "has no column 'note'" in refusal(f"{header.removesuffix(',note')}\n{row.removesuffix(',')}\n")
 
 
+def test_columns_for_inference_are_those_of_the_page_on_formats() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    required, *others = page.partition("## Measurements")[2].split("```text\n")[1].partition("```")[0].splitlines()
+    assert required.split() == list(REQUIRED)
+    assert {*REQUIRED, *" ".join(others).split()} == set(TABLES["inference"])
+
+
 def test_other_files() -> None:
     assert "is empty" in refusal("")
     assert "is empty" in refusal("\n\n")
     assert "its columns begin 'a', 'b'" in refusal("a,b\n1,2\n")
+    assert "see docs/formats.md" in refusal("a,b\n1,2\n")
     assert "has 3 cells" in refusal(file_of(GOOD) + "1,2,3\n")
     assert "line 3: not CSV" in refusal(file_of(GOOD) + '"never closed,1\n')
 

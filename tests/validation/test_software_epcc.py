@@ -21,7 +21,7 @@ from wse.studies.validate.predictors.predict import predict
 
 FITTED_CONSTANTS, FITTED_ROWS = 14, 31
 FIT = import_script("fit_compute_engine")
-PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "qwen3.md"
 
 
 @pytest.mark.slow
@@ -39,7 +39,6 @@ def test_decode_steps_of_qwen3_are_near_the_measured_ones(
     assert decode.cycles_per_token == pytest.approx(measured_cycles, rel=0.08)
     shown = re.search(rf"\| {measured_cycles:,} \| ([\d,]+) \|", PAGE.read_text(encoding="utf-8"))
     assert shown is not None
-    # The page's layout is chosen for decode alone.
     assert decode.cycles_per_token == pytest.approx(int(shown[1].replace(",", "")), rel=0.01)
 
 

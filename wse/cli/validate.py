@@ -31,7 +31,8 @@ def validate(
         Option(metavar="predicted|all|none", doc="Which rows to list one by one; totals are always shown."),
     ] = "none",
     page: Annotated[
-        str | None, Option(metavar="FILE.md", doc="Also write a page of the results, and a plot beside it.")
+        str | None,
+        Option(metavar="FILE.md", doc="Also write a page of the results, and a plot beside it."),
     ] = None,
     csv: Annotated[str | None, Option(metavar="FILE.csv", doc="Also write every row with its prediction.")] = None,
     capacity: Annotated[
@@ -53,9 +54,13 @@ def validate(
 ) -> None:
     """Predict published measurements, and report the errors.
 
-    Each row is predicted separately. Rows without a prediction are counted with the reason. A file
-    has the columns of one of five tables, which are listed on the page that --page writes. Each row
-    names its machine, so there is no --wafer and no --set.
+    Each row is predicted separately. Rows without a prediction are counted with the reason. Each
+    row names its machine, so there is no --wafer and no --set.
+
+    A file of your own has the columns of a bundled file: waferllm_measured.csv for kernels and
+    models of research code, wse_microbench.csv for collectives and single operations,
+    gpu_baselines.csv for GPUs, or public_tokens_per_s.csv for services on wafers. The page
+    docs/formats.md lists other columns, for the steps and parts of a run on a wafer.
 
     Examples:
 

@@ -14,13 +14,12 @@ from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
 from wse.reports.rows_csv import exact_csv
 from wse.reports.terminal import count, plural, printable
-from wse.studies.validate.measured.measurements import TABLES
 from wse.studies.validate.parts import Errors, KindErrors, ReasonCount
 from wse.studies.validate.plot import figure_of
 from wse.studies.validate.result import Validation
 
 LONGEST_CELL: Final = 180
-MAX_REASONS: Final = 16
+MAX_REASONS: Final = 5
 PLOT_DPI: Final = 130
 
 
@@ -66,7 +65,6 @@ def _page(validation: Validation, plot: str) -> str:
         other_schedule=[(errors.rows, errors.method, *_errors(errors)) for errors in summary.by_other_schedule],
         load_software=load_software,
         reasons=_reasons(summary.reasons),
-        columns={name: ", ".join(f"`{column}`" for column in columns) for name, columns in TABLES.items()},
     )
 
 

@@ -246,7 +246,7 @@ def _table(header: list[str], place: str) -> str:
     if len(known_columns) < len(columns) // 2:
         msg = (
             f"{place}: its columns begin {', '.join(map(repr, header[:3]))}: not those of a file of measurements; "
-            f"give one with columns {', '.join(TABLES['microbench'])}, or see docs/validation.md"
+            f"give one with columns {', '.join(TABLES['microbench'])}, or see docs/formats.md"
         )
         raise BadMeasurements(msg)
     for column in header:
