@@ -38,10 +38,10 @@ arrivals.
 
 
 class ServiceRanges(NamedTuple):
-    """Intervals of the figures of a service.
+    """Uncertainty of the results of a serving simulation.
 
     Attributes:
-        intervals: 90 % intervals, keyed by path in the result, such as ``served.tokens_per_s``.
+        intervals: 90 % intervals of results, keyed by path, such as ``served.tokens_per_s``.
         overloaded_share: Fraction of the samples in which the service cannot sustain the rate of
             arrivals; None if the rate depends on the machine's speed.
     """

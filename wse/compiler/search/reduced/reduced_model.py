@@ -203,9 +203,10 @@ class ReducedModel:
         return min_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
-        """Return how many equivalent layers of a stage the reduced model omits.
+        """Return how many equivalent layers the reduced model omits.
 
-        For the stage that stores all layers' experts, the layers of all stages are counted.
+        These are equivalent layers of the same stage. If the stage stores the experts of all
+        layers, equivalent layers of all stages are counted.
 
         Args:
             stage: Index of the stage.

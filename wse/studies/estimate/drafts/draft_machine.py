@@ -93,7 +93,7 @@ def _model_machine(
     _, draft_region = _embedding_region(draft.compilation.program)
 
     def ways_s(tokens: int) -> float:
-        """Return how long token ids are in transit to the draft model and back, in seconds.
+        """Return the time in seconds to send token ids to the draft model and draft tokens back.
 
         Args:
             tokens: Number of tokens in a verification pass. All except one are draft tokens.
