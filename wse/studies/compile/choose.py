@@ -101,7 +101,7 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
     if stored_compilation is not None:
         return stored_compilation
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
-    compilation = search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
+    compilation = search(p.spec, p.wafer, p.software, p.options, cycles, timing_of(p), breadth)
     if key is not None:
         store_search(key, compilation)
     return compilation
@@ -138,7 +138,7 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
         compilation.options, verify_tokens=tokens, phases=(DECODE,), prompt_tokens=prompts, capacity=REPORT
     )
     prompt_choice = replace(compilation.choice, prefill_chunk=1)
-    choice = verify_choice(p.spec, p.wafer, p.software, options, prompt_choice, _timing(p))
+    choice = verify_choice(p.spec, p.wafer, p.software, options, prompt_choice, timing_of(p))
     program = compile_choice(p.spec, p.wafer, p.software, options, choice)
     return Fabric(program, p.wafer, p.software, p.meshes)
 
@@ -161,7 +161,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
     return sum(cost.cycles for cost in costs[:1]) + sum(slowest_stage_cycles[cost] for cost in costs[1:])
 
 
-def _timing(prepared_placement: PreparedPlacement) -> Timer:
+def timing_of(prepared_placement: PreparedPlacement) -> Timer:
     """Return the timing functions with which the compiler compares layouts and rewrites.
 
     Tokens are timed halfway through the answer, when the KV caches contain the prompt and half of
