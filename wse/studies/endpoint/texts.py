@@ -15,7 +15,6 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.studies.endpoint.request import ECHO, STORY
-from wse.studies.endpoint.stories import written_stories
 
 TOKEN_CHARACTERS: Final = 4
 LENGTH, STOP = "length", "stop"
@@ -53,6 +52,8 @@ def read_texts(name: str) -> list[list[str]] | None:
     if name == ECHO:
         return None
     if name == STORY:
+        from wse.studies.endpoint.stories import written_stories  # slow to load, as it executes a model
+
         return [token_texts(story) for story in written_stories()]
     choices = f"give a text file, {STORY} or {ECHO}"
     try:
