@@ -15,8 +15,8 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 from wse.cache.store import without_cache
@@ -84,7 +84,9 @@ class Comparison:
     def __init__(self, prepared: PreparedEstimate) -> None:
         """Prepare the trials of a request."""
         p = self.prepared = prepared
-        self.rewrites = without_fitted(rewrites_of(p.spec, p.options))
+        rewrites = rewrites_of(p.spec, p.options)
+        self.rewrites = without_fitted(rewrites)
+        self.fitted_names = {name for name, _ in rewrites} - {name for name, _ in self.rewrites}
         self.setup = TrialSetup(
             spec=p.spec,
             wafer=p.wafer,
@@ -121,11 +123,10 @@ class Comparison:
 
     def cycles(self, trial: Trial) -> float:
         """Return the cycles of the request if the layout of a trial is compiled fully."""
-        p, cost = self.prepared, partial(request_cycles, self.prepared)
-        fitted = {name for name, _ in rewrites_of(p.spec, p.options)} - {name for name, _ in self.rewrites}
-        finalists = Finalists(useful_rewrites(self.setup, self.rewrites, trial).setup, fitted, has_cost=True)
+        setup = useful_rewrites(self.setup, self.rewrites, trial).setup
+        finalists = Finalists(setup, self.fitted_names, has_cost=True)
         finalists.compile_fastest([[trial]], 1, 0.0)
-        return min((cost(finalist.program) for finalist in finalists.finalists), default=math.inf)
+        return min((request_cycles(self.prepared, found.program) for found in finalists.finalists), default=math.inf)
 
     def gap(self, request: str, layouts: Sequence[Layout]) -> Gap | None:
         """Compare ``auto`` with other layouts; return None if none of them fits.
@@ -188,4 +189,4 @@ def main(arguments: Sequence[str] | None = None) -> list[Gap]:
 
 if __name__ == "__main__":
     with without_cache():
-        print(summary(main()))  # noqa: T201
+        sys.stdout.write(f"{summary(main())}\n")
