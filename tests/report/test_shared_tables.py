@@ -2,7 +2,8 @@
 
 from types import SimpleNamespace
 
-from wse.reports.shared_tables import mapping_text, stages_text
+from wse.reports.shared_tables import mapping_with_summary, stages_text
+from wse_mappings.strategies.catalogue import bundled_strategies
 
 
 def test_stages_text_counts_stages_without_layers() -> None:
@@ -12,5 +13,10 @@ def test_stages_text_counts_stages_without_layers() -> None:
     assert stages_text([embedding, layers, layers]) == text
 
 
-def test_mapping_text_of_a_mapping_without_summary_is_its_name() -> None:
-    assert mapping_text("mine.toml", "") == "mine.toml"
+def test_mapping_from_a_file_has_only_its_name() -> None:
+    assert mapping_with_summary("mine.toml", bundled_strategies()) == "mine.toml"
+
+
+def test_bundled_mapping_has_its_summary() -> None:
+    text = mapping_with_summary("region", bundled_strategies())
+    assert text.startswith("region (all layers of a wafer time-share one rectangle of PEs; ")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable, ranged, seconds
+
+if TYPE_CHECKING:
+    from wse_mappings.strategies.strategy import Strategy
 
 PriceEnds = tuple[float, float, float]
 """Hourly price: low end of its range, value, and high end."""
@@ -165,14 +168,19 @@ def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) ->
     return f"{multiple}{mesh} of {printable(name)} at {hertz(clock_hz)}"
 
 
-def mapping_text(name: str, summary: str) -> str:
-    """Return the name of a mapping, followed by its summary in brackets unless that is empty.
+def mapping_with_summary(name: str, strategies: Mapping[str, Strategy]) -> str:
+    """Return the name of a mapping and, in brackets, what it does.
 
-    >>> mapping_text("region", "All layers of a wafer time-share one rectangle of PEs.")
-    'region (all layers of a wafer time-share one rectangle of PEs)'
+    A mapping that is not among the strategies, such as one from a user's file, has only its name.
+
+    Args:
+        name: Name of the mapping.
+        strategies: Known mapping strategies, keyed by name.
     """
-    summary = printable(summary).rstrip(".")
-    return f"{printable(name)} ({summary[0].lower()}{summary[1:]})" if summary else printable(name)
+    if name not in strategies:
+        return printable(name)
+    summary = printable(strategies[name].summary).rstrip(".")
+    return f"{printable(name)} ({summary[0].lower()}{summary[1:]})"
 
 
 def stages_text(stages: Sequence[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from wse.reports.shared_tables import mapping_text, setting_texts, wafer_line
+from wse.reports.shared_tables import mapping_with_summary, setting_texts, wafer_line
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable
 
@@ -52,8 +52,7 @@ def described_mapping(name: str) -> str:
     """
     from wse.compiler.strategies import strategies  # slow to load, and not needed to read a result
 
-    known_strategies = strategies()
-    return mapping_text(name, known_strategies[name].summary if name in known_strategies else "")
+    return mapping_with_summary(name, strategies())
 
 
 def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult, note: str | None = None) -> Table:

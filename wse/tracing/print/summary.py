@@ -11,7 +11,7 @@ from wse.reports.shared_tables import (
     FULLEST_PE,
     causes_table,
     experts_table,
-    mapping_text,
+    mapping_with_summary,
     prompt_transfer_text,
     sram_table,
     stages_text,
@@ -52,7 +52,7 @@ def print_summary(console: Console, view: SummaryView) -> None:
     rows = [
         ("model", printable(view.model.name)),
         ("wafer", wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)),
-        ("mapping", f"{_mapping(system.mapping)}; {stages_text(system.stages)}"),
+        ("mapping", f"{mapping_with_summary(system.mapping, bundled_strategies())}; {stages_text(system.stages)}"),
         *_attention(system.stages),
         ("tokens", f"{tokens_text(view.prompt_tokens, view.generated_tokens)}{_max_tokens(view)}"),
         *_texts(view.users),
@@ -88,12 +88,6 @@ def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
         return []
     text = prompt_transfer_text(prefill.passes * prefill.cycles_by["host"], view.wafer.clock_hz)
     return [("host", f"{text}; TTFT adds the transfer of the first token to the host")] if text else []
-
-
-def _mapping(name: str) -> str:
-    """Return the name of a mapping and, for a bundled one, what it does."""
-    strategies = bundled_strategies()
-    return mapping_text(name, strategies[name].summary if name in strategies else "")
 
 
 def _sram_note(view: SummaryView, stage: int) -> str:
