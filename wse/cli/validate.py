@@ -31,8 +31,7 @@ def validate(
         Option(metavar="predicted|all|none", doc="Which rows to list one by one; totals are always shown."),
     ] = "none",
     page: Annotated[
-        str | None,
-        Option(metavar="FILE.md", doc="Also write a page of the results, and a plot beside it."),
+        str | None, Option(metavar="FILE.md", doc="Also write a page of the results, with a plot next to it.")
     ] = None,
     csv: Annotated[str | None, Option(metavar="FILE.csv", doc="Also write every row with its prediction.")] = None,
     capacity: Annotated[

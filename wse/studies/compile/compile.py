@@ -68,7 +68,7 @@ def compile_result(prepared_placement: PreparedPlacement, program: Program) -> C
         model=model_result(spec, program),
         wafer=wafer_result(wafer, replaced_numbers(prepared_placement.request)),
         batch=program.batch,
-        system=system_result(program, context=program.context),
+        system=system_result(program),
         sram=_sram(program, wafer.sram_bytes_per_pe),
         fabric=fabric_result(program, clock.decode).convert(
             CompileFabric,

@@ -111,7 +111,7 @@ class CompileResult(Result):
             tables.append(defects_table(self.defects))
         if len(self.system.stages) > 1:
             tables.append(_stages_table(self))
-        tables.append(fullest_table(self.sram, self.batch, self.system.context or 0, width=width))
+        tables.append(fullest_table(self.sram, self.batch, self.system.context, width=width))
         tables += map_tables(self.sram.map, sum(self.sram.bytes_per_pe.values()), width)
         tables += [_histogram_table(self.sram.histogram), _colours_table(self.fabric.colours, self.wafer.colours)]
         if self.fabric.contention:

@@ -168,7 +168,7 @@ class EstimateResult(Result):
         tables += sram_tables(
             self.sram,
             self.batch,
-            self.system.context or 0,
+            self.system.context,
             replicas=1 if self.serving is None else self.serving.replicas,
             for_one_user=for_one_user,
             detail=detail,

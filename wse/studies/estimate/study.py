@@ -221,7 +221,7 @@ def result_of(
         batch=program.batch,
         model=model_result(prepared_estimate.spec, program),
         wafer=wafer_result(wafer, replaced_numbers(prepared_estimate.request)),
-        system=system_result(program, context=program.context),
+        system=system_result(program),
         sram=estimate_sram(prepared_estimate, program, grades),
         prefill=prefill,
         fabric=fabric_result(program, clock.decode),

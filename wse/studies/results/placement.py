@@ -110,7 +110,7 @@ class SystemResult(Result):
     element_bytes: Annotated[int, Doc("size of an element of activations", "B")]
     experts: Annotated[ExpertsResult | None, Doc("experts of a layer; absent for models without experts")] = None
     stages: Annotated[tuple[StageResult, ...], Doc("stages, in the order of layers")]
-    context: Annotated[int | None, Doc("tokens that a user's KV cache has room for")] = None
+    context: Annotated[int, Doc("tokens that a user's KV cache has room for")]
 
     def mapping_file(self) -> str:
         """Format the stages as a mapping file, which ``--mapping`` accepts.
@@ -171,13 +171,8 @@ def wafer_result(wafer: WaferSpec, replaced: Mapping[str, float] | None = None) 
     )
 
 
-def system_result(program: Program, *, context: int | None = None) -> SystemResult:
-    """Return how a compiled model is placed on wafers.
-
-    Args:
-        program: The compiled model.
-        context: KV-cache capacity per user in tokens; None to omit it.
-    """
+def system_result(program: Program) -> SystemResult:
+    """Return how a compiled model is placed on wafers."""
     return SystemResult(
         wafers=program.wafers,
         regions=len(program.stages),
@@ -192,7 +187,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
         element_bytes=ELEMENT_BYTES[program.element_type("act")],
         experts=_experts(program),
         stages=tuple(_stage(stage) for stage in program.stages),
-        context=context,
+        context=program.context,
     )
 
 

@@ -49,11 +49,10 @@ class Answer:
     @property
     def is_finished(self) -> bool:
         """Whether an end token or the maximum number of tokens has been generated."""
-        return len(self.tokens) == self._max_tokens or self._has_ended
+        return len(self.tokens) == self._max_tokens or self._has_ended()
 
-    @property
     def _has_ended(self) -> bool:
-        """Whether the last generated token is an end token."""
+        """Return whether the last generated token is an end token."""
         return bool(self.tokens) and self.tokens[-1] in self._end_ids
 
     @property
@@ -83,7 +82,7 @@ class Answer:
         """Convert the answer so far to a record for the run's result."""
         return AnswerResult(
             tokens=tuple(self.tokens),
-            ended=self._has_ended,
+            ended=self._has_ended(),
             prompt_tokens=len(self.prompt),
             prompt_ids=None if self.has_text else self.prompt,
             text=self.text if self.has_text else None,

@@ -55,7 +55,7 @@ def session_result(session: Session, digest: str, wall_s: float) -> RunResult:
         note=prepared_run.note,
         model=model_result(spec, program, weights=prepared_run.request.weights),
         wafer=wafer_result(wafer, replaced_numbers(prepared_run.request)),
-        system=system_result(program, context=program.context),
+        system=system_result(program),
         sram=sram_result(program, wafer.sram_bytes_per_pe),
         prefill=prefill_result(
             clock.prefill,

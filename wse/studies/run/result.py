@@ -114,7 +114,7 @@ class RunResult(Result):
             width: Width of the terminal in characters. Narrow terminals get fewer columns.
         """
         tables = [*_answer_tables(self), placement_table(self.model, self.wafer, self.system, self.note)]
-        tables.append(fullest_table(self.sram, self.batch, self.system.context or 0, width=width))
+        tables.append(fullest_table(self.sram, self.batch, self.system.context, width=width))
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         tables.append(_speed_table(self))
