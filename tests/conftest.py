@@ -17,7 +17,7 @@ from wse.cache.store import FOLDER_VARIABLE
 from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
 from wse.studies.compile import choose
-from wse.studies.serve.machines import wafer_drafts
+from wse.studies.serve_sim.machines import wafer_drafts
 from wse_kernels import library, precompile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks a hub but one of its own

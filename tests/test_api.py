@@ -26,7 +26,7 @@ from wse.studies.options.arguments import argument_name, parameter_types
 from wse.studies.options.option import RequestField, options_of, union_parts
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.run.request import RunRequest
-from wse.studies.serve.request import ServeRequest
+from wse.studies.serve_sim.request import ServeRequest
 
 
 class Argument(NamedTuple):

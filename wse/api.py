@@ -23,7 +23,7 @@ from wse.studies.options.arguments import checks_arguments
 from wse.studies.options.engine import LOCAL, EngineChoice
 from wse.studies.pattern.api import pattern
 from wse.studies.run.api import run
-from wse.studies.serve.api import serve_sim
+from wse.studies.serve_sim.api import serve_sim
 from wse.studies.what_if.api import what_if
 
 if TYPE_CHECKING:

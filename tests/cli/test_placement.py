@@ -20,7 +20,7 @@ from wse.studies.options.option import make_request, options_of
 from wse.studies.options.placement import PlacementRequest
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.run.request import RunRequest
-from wse.studies.serve.request import ServeRequest
+from wse.studies.serve_sim.request import ServeRequest
 
 REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, PatternRequest)
 OWN_MAPPING = {ServeRequest: {"mapping"}}

@@ -10,9 +10,9 @@ from wse.errors import BadInput, UnknownName
 from wse.serving.named_workloads import load_workload, workload_names
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.serving import GpuOptions, ServingOptions, WorkloadOptions
-from wse.studies.serve.options import TrafficOptions
-from wse.studies.serve.prepare import prepare_serve
-from wse.studies.serve.request import ServeRequest
+from wse.studies.serve_sim.options import TrafficOptions
+from wse.studies.serve_sim.prepare import prepare_serve
+from wse.studies.serve_sim.request import ServeRequest
 
 ON_GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "gpus": 1}
 CHAT = (1_155, 211)

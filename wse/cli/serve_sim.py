@@ -7,7 +7,7 @@ from typing import Annotated
 
 from wse.cli import options as opt
 from wse.studies.options.option import Option
-from wse.studies.serve.request import ServeRequest
+from wse.studies.serve_sim.request import ServeRequest
 
 
 def serve_sim(
@@ -35,7 +35,7 @@ def serve_sim(
       wse serve-sim llama-3-8b --prefill own --fast-share 0.1 --timeline serve.json --html serve.html
     """
     from wse.reports.progress import SERVING, progress_on
-    from wse.studies.serve.files import serve_to_files
+    from wse.studies.serve_sim.files import serve_to_files
 
     with progress_on(sys.stderr, SERVING) as on_progress:
         result = serve_to_files(request, on_progress, timeline=timeline, html=html)

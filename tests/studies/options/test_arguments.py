@@ -26,7 +26,7 @@ from wse.studies.options.basis import load_basis
 from wse.studies.options.option import Option, RequestField, make_request, options_of, replace_options
 from wse.studies.options.settings import with_settings
 from wse.studies.run.request import RunRequest
-from wse.studies.serve.request import ServeRequest
+from wse.studies.serve_sim.request import ServeRequest
 
 
 def halves(text: str) -> tuple[float, ...]:

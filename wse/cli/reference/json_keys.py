@@ -25,7 +25,7 @@ from wse.studies.options.option import union_parts
 from wse.studies.pattern.result import PatternResult
 from wse.studies.run.result import RunResult
 from wse.studies.scenario.result import ScenarioResult, ScenariosResult
-from wse.studies.serve.result import ServeResult
+from wse.studies.serve_sim.result import ServeResult
 from wse.studies.sweep.result import SweepResult
 from wse.studies.validate.agreement.result import Agreement
 from wse.studies.validate.gpu_calibration import LeaveOut

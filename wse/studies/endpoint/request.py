@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Final
 
 from wse.studies.options.option import Option, OptionsOf
-from wse.studies.serve.options import PromisedTimes, TrafficOptions
-from wse.studies.serve.request import ServeRequest
-from wse.studies.serve.tier_options import TierOptions
+from wse.studies.serve_sim.options import PromisedTimes, TrafficOptions
+from wse.studies.serve_sim.request import ServeRequest
+from wse.studies.serve_sim.tier_options import TierOptions
 
 ECHO: Final = "echo"
 STORY: Final = "story"

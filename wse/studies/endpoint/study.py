@@ -15,11 +15,11 @@ from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.endpoint.texts import read_texts
 from wse.studies.options.option import replace_options
-from wse.studies.serve.machines.room import check_room, max_users_of
-from wse.studies.serve.prefill_machine import prefill_errors
-from wse.studies.serve.prepare import prepare_serve
-from wse.studies.serve.simulators import continuous_arguments
-from wse.studies.serve.study import random_drafts, serving_machine
+from wse.studies.serve_sim.machines.room import check_room, max_users_of
+from wse.studies.serve_sim.prefill_machine import prefill_errors
+from wse.studies.serve_sim.prepare import prepare_serve
+from wse.studies.serve_sim.simulators import continuous_arguments
+from wse.studies.serve_sim.study import random_drafts, serving_machine
 
 MAX_PORT: Final = 65_535
 MAX_ROUNDS_PER_S: Final = 4_000
@@ -48,7 +48,7 @@ class PreparedEndpoint:
 
 
 def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
-    """Compile the machine of an endpoint, as `wse.studies.serve.study.serve` does for a simulation.
+    """Compile the machine of an endpoint, as `wse.studies.serve_sim.study.serve` does for a simulation.
 
     Requests of all lengths are expected, so by default the number of batch slots is only limited by
     the machine, and the room for KV caches decides how many requests are served at a time.

@@ -1,0 +1,164 @@
+"""Costs of passes on wafers, and users that fit on GPUs."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wse
+from wse.backends.fabric.model import Fabric
+from wse.compiler.options import REPORT
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.search import Compilation
+from wse.errors import BadInput
+from wse.program.program import Program
+from wse.serving.simulation.pass_costs import PromptPart
+from wse.serving.simulation.staged_costs import StagedCosts
+from wse.studies.compile.choose import compile_with_remedies
+from wse.studies.estimate.drafts.placement import place_draft, place_head
+from wse.studies.estimate.drafts.verify_passes import VerifyPasses
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request, replace_options
+from wse.studies.results.sram import kv_capacity_tokens, users_at
+from wse.studies.serve_sim.machines.wafer_costs import wafer_costs
+from wse.studies.serve_sim.machines.wafer_drafts import drafted_costs
+
+REQUEST = make_request(
+    EstimateRequest, model="story", mesh="24x24", mapping="region", schedule="baseline", prompt_len=64, new_tokens=64
+)
+Compiled = tuple[PreparedEstimate, Compilation, StagedCosts]
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def compiled(request: pytest.FixtureRequest) -> Compiled:
+    """On one wafer a single stage; on two a pipeline."""
+    asked = replace(REQUEST, wafers=request.param, mapping="region" if request.param == 1 else "pipeline")
+    prepared = prepare_estimate(asked)
+    compilation = compile_with_remedies(prepared)
+    return prepared, compilation, wafer_costs(prepared, compilation)
+
+
+def for_prompts(
+    prepared: PreparedEstimate, compilation: Compilation, prompts: tuple[int, ...], chunk: int | None = None
+) -> Fabric:
+    options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
+    choice = replace(compilation.choice, prefill_chunk=chunk or compilation.choice.prefill_chunk)
+    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, choice)
+    return Fabric(program, prepared.wafer, prepared.software)
+
+
+def test_a_user_alone_waits_for_a_pass_of_one(compiled: Compiled) -> None:
+    prepared, compilation, costs = compiled
+    fabric = for_prompts(prepared, compilation, (1,))
+    for context in (costs.contexts[0], costs.contexts[4], costs.contexts[-1]):
+        assert costs.round_s(1, context, ()) == pytest.approx(
+            fabric.decode_cost(context).cycles / prepared.wafer.clock_hz
+        )
+
+
+def test_passes_with_several_slots_are_compiled_for_as_many_users() -> None:
+    prepared = prepare_estimate(replace_options(REQUEST, batch=4, mapping="pipeline", wafers=2))
+    compilation = compile_with_remedies(prepared)
+    costs = wafer_costs(prepared, compilation)
+    fabric = for_prompts(prepared, compilation, (1,) * 4)
+    assert costs.decode.slots == 4
+    at = costs.contexts.index(64)
+    cycles = fabric.decode_cost(*(64,) * 4).cycles
+    assert costs.decode.passes[at].latency_s == pytest.approx(cycles / prepared.wafer.clock_hz)
+    assert costs.decode.passes[at].busy_s <= costs.decode.passes[at].latency_s
+
+
+def test_prompts_take_the_chunks_of_the_program(compiled: Compiled) -> None:
+    """On one stage all chunks of a prompt one after another, for any length of the last."""
+    prepared, compilation, costs = compiled
+    if len(compilation.program.stages) > 1:
+        pytest.skip("chunks overlap on several stages")
+    for prompt in (costs.chunk_tokens, 64, costs.chunk_tokens + 1):
+        fabric = for_prompts(prepared, compilation, (prompt,), costs.chunk_tokens)
+        cycles = sum(fabric.prefill_cost(index).cycles for index in range(len(fabric.program.prefill)))
+        seconds_alone = cycles / prepared.wafer.clock_hz - costs.host_s / 2
+        part = PromptPart(prompt, 0)
+        seconds = costs.round_s(0, 0, [part]) + costs.drain_s(part)
+        assert seconds == pytest.approx(seconds_alone, rel=0.03 if prompt % costs.chunk_tokens else 1e-9)
+
+
+def test_room_for_caches_is_the_memory_maps(compiled: Compiled) -> None:
+    prepared, compilation, costs = compiled
+    longest = compilation.options.context - 1
+    program: Program = for_prompts(prepared, compilation, (longest,), costs.chunk_tokens).program
+    tokens = 64 + 64
+    block = costs.kv_block_tokens
+    assert block in {stage.rect.rows for stage in program.stages}
+    assert costs.kv_capacity_tokens // (-(-tokens // block) * block) == users_at(program, tokens)
+    assert costs.kv_capacity_tokens >= kv_capacity_tokens(program) // block * block
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [None, "story-draft"])
+def test_verifying_passes_have_their_tokens(compiled: Compiled, model: str | None) -> None:
+    """With the time of the draft; on a stage that is one region nothing overlaps with a head that drafts on it."""
+    prepared, compilation, plain = compiled
+    drafting = prepare_estimate(replace_options(prepared.request, draft="0.9,0.8,0.7", draft_model=model))
+    served = drafted_costs(drafting, compilation, 3)
+    costs, drafts = served.costs, served.drafts
+    assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
+    if model is None:
+        verify = VerifyPasses(place_head(drafting).prepared, served.compilation, has_head=True).in_the_middle(4).model_s
+    else:
+        assert served.compilation is compilation
+        verify = VerifyPasses(prepared, compilation, has_head=False).in_the_middle(4).model_s
+    middle = prepared.middle_context[0]
+    assert costs.round_s(1, middle, ()) == pytest.approx(verify + drafts.draft_s, rel=0.02)
+    assert drafts.verify_s == pytest.approx(verify, rel=1e-9 if model is None else 0.05)
+    work, whole = costs.work_s(1, middle, ()), costs.round_s(1, middle, ())
+    if prepared.options.wafers > 1:
+        assert drafts.draft_s < work < whole
+    elif model is None:
+        assert work == pytest.approx(whole)
+    else:  # a region of its own
+        assert work == pytest.approx(verify, rel=0.02)
+    assert costs.round_s(8, middle, ()) == pytest.approx(8 * work)
+    if model is None and prepared.options.wafers == 1:  # its weights and its cache take room of the users'
+        assert costs.kv_capacity_tokens < plain.kv_capacity_tokens
+    elif model is None:  # three layers on each of two wafers, where the fullest had three of five
+        assert costs.kv_capacity_tokens == plain.kv_capacity_tokens
+    else:
+        draft = place_draft(drafting, compilation).compilation
+        assert costs.kv_capacity_tokens == min(plain.kv_capacity_tokens, kv_capacity_tokens(draft.program))
+
+
+MACHINES: tuple[dict[str, Any], ...] = (
+    {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 1024, "new_tokens": 1024},
+    {"model": "gpt-oss-20b", "gpu": "h100", "prompt_len": 6000, "new_tokens": 1001},
+    {"model": "gemma-2-9b", "gpu": "h100", "prompt_len": 100, "new_tokens": 30},
+    {"model": "gemma-2-9b", "gpu": "h100", "draft": "0.9,0.8", "prompt_len": 6000, "new_tokens": 1001},
+    {"model": "deepseek-r1", "gpu": "h200", "gpus": 8, "parallelism": "data", "prompt_len": 1024, "new_tokens": 1024},
+)
+WINDOWED: dict[str, Any] = {"model": "gpt-oss-20b", "gpu": "h100", "prompt_len": 4096, "new_tokens": 200}
+
+
+@pytest.mark.parametrize("options", MACHINES, ids=lambda options: "-".join(map(str, options.values())))
+def test_batch_slots_are_the_users_that_fit(options: dict[str, Any]) -> None:
+    users = wse.estimate(**options).serving.max_users
+    served = wse.serve_sim(**options, requests=9)
+    assert served.inputs["max_users"] == served.machine.kv_capacity_users == users
+    with pytest.raises(BadInput, match=f"--max-users {users + 1}: .* give at most {users}, or more"):
+        wse.serve_sim(**options, requests=9, max_users=users + 1)
+
+
+def test_requests_in_flight_take_no_more_of_caches_than_windows_keep() -> None:
+    """Half of the layers have windows of 128 tokens; without them room would be for about half as many users."""
+    served = wse.serve_sim(**WINDOWED, requests=500, load=0.3)
+    room = served.machine.kv_capacity_tokens
+    assert served.machine.kv_capacity_users == 1024 > 1.7 * room / 4304
+    in_flight = served.served.little.in_system  # nobody waits at such a load
+    assert served.served.use.kv == pytest.approx(in_flight * (4304 + 128) / 2 / room, rel=0.05)
+
+
+def test_the_limit_of_a_stack_can_be_set(tmp_path: Path) -> None:
+    stack = tmp_path / "own.toml"
+    stack.write_text('base = "vllm"\nmax_sequences = 100\n')
+    assert wse.estimate(**WINDOWED, stack=stack).serving.max_users == 100
+    assert wse.serve_sim(**WINDOWED, stack=stack, requests=9).inputs["max_users"] == 100

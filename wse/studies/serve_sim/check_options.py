@@ -1,0 +1,234 @@
+"""Checks of the ``wse serve-sim`` options and their combinations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.serving.simulation.arrivals import ARRIVALS
+from wse.studies.options.amounts import check_counts
+from wse.studies.serve_sim.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, REFUSE, STATIC, TOO_LONG
+from wse.studies.serve_sim.request import ServeRequest
+from wse.studies.serve_sim.tier_options import HOST, TIERS, WAFER
+
+MAX_REQUESTS: Final = 1_000_000
+MAX_CV: Final = 10.0
+MAX_LATENCY_US: Final = 1e9
+MAX_THINK_S: Final = 86_400.0
+MAX_DRAFTED: Final = 64
+"""Maximum number of tokens per draft, which exceeds all measured draft lengths."""
+
+
+def check_options(request: ServeRequest) -> None:
+    """Check that all options of a serving simulation are in range and have an effect.
+
+    Raises:
+        BadInput: An option is out of range, unknown, or has no effect in combination with the other
+            options.
+    """
+    traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
+    check_counts(
+        requests=traffic.requests,
+        burst=traffic.burst,
+        max_users=batches.max_users,
+        chunk=batches.chunk,
+        prefill_wafers=prefilling.prefill_wafers,
+        prefill_gpus=prefilling.prefill_gpus,
+        prefix_tokens=traffic.prefix_tokens,
+        prefixes=traffic.prefixes,
+        draft_tokens=request.draft_tokens,
+        kv_wafers=request.parking.kv_wafers,
+    )
+    if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
+        message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
+        raise BadInput(message)
+    if traffic.too_long not in TOO_LONG:
+        raise UnknownName("treatment of long requests", traffic.too_long, TOO_LONG, place="--too-long")
+    users = request.base.serving.users
+    if traffic.requests is not None and users is not None and traffic.requests < users:
+        message = f"--requests {traffic.requests}: give at least one request for each of the {users:,} --users"
+        raise BadInput(message)
+    _check_numbers(request)
+    if batches.batching not in BATCHING:
+        raise UnknownName("batching", batches.batching, BATCHING)
+    if prefilling.prefill not in PREFILL_PLACES:
+        raise UnknownName("place of prefill", prefilling.prefill, PREFILL_PLACES)
+    rate_sources = {
+        "--rate": traffic.rate,
+        "--load": traffic.load,
+        "--users": request.base.serving.users,
+        "--time-scale": traffic.time_scale,
+    }
+    given_sources = [option for option, value in rate_sources.items() if value is not None]
+    if len(given_sources) > 1:
+        message = f"{' and '.join(given_sources)}: each of them sets the rate of requests; give one of them"
+        raise BadInput(message)
+    if batches.dispatch not in DISPATCHES:
+        raise UnknownName("dispatch", batches.dispatch, DISPATCHES, place="--dispatch")
+    _check_replicas(request)
+    _check_tiers(request)
+    _check_needs(request)
+    _check_prefill(request)
+
+
+def _check_needs(request: ServeRequest) -> None:
+    """Check that each option is given together with the options that it requires.
+
+    For example, ``--batch-wait`` has an effect only with ``--batching static``.
+
+    Raises:
+        BadInput: An option is given without an option that it requires.
+    """
+    traffic, batches, prefilling, parking = request.traffic, request.batches, request.prefilling, request.parking
+    is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
+    is_trace, has_tiers = str(request.arrivals) not in ARRIVALS, parking.kv_tiers is not None
+    has_prefixes = traffic.prefix_tokens is not None or request.base.workload.workload_name is not None
+    has_own, by_gpus, by_wafers = (
+        prefilling.prefill == OWN,
+        prefilling.prefill_gpu is not None,
+        prefilling.prefill_wafer is not None,
+    )
+    for option, is_given, needs, is_there in (
+        ("--batch-wait", batches.batch_wait is not None, "--batching static", is_static),
+        ("--prefill-wafers", prefilling.prefill_wafers is not None, "--prefill own", has_own),
+        ("--prefill-mesh", prefilling.prefill_mesh is not None, "--prefill own", has_own),
+        ("--prefill-gpus", prefilling.prefill_gpus is not None, "--prefill own", has_own),
+        ("--prefill-wafer", by_wafers, "--prefill own", has_own),
+        ("--prefill-wafer", by_wafers, "--gpu", on_gpus),
+        ("--prefill-gpu", by_gpus, "--prefill own", has_own),
+        (
+            "--prefill-gpus",
+            prefilling.prefill_gpus is not None,
+            "--gpu or --prefill-gpu",
+            by_gpus or (on_gpus and not by_wafers),
+        ),
+        ("--prefill-stack", prefilling.prefill_stack is not None, "--prefill-gpu", by_gpus),
+        ("--kv-bandwidth", prefilling.kv_bandwidth is not None, "--prefill own", has_own),
+        ("--kv-latency", prefilling.kv_latency is not None, "--prefill own", has_own),
+        ("--prefill own", has_own, "--batching continuous", not is_static),
+        ("--prefix-cache", batches.prefix_cache, "--batching continuous", not is_static),
+        ("--prefix-cache", batches.prefix_cache, "--prefill same", not has_own),
+        ("--kv-tiers", has_tiers, "--batching continuous", not is_static),
+        ("--kv-tiers", has_tiers, "--prefill same", not has_own),
+        ("--kv-tiers", has_tiers, "--prefix-tokens, --workload or a trace", has_prefixes or is_trace),
+        ("--kv-wafers", parking.kv_wafers is not None, "--kv-tiers wafer", WAFER in parking.tier_names),
+        ("--kv-host-memory", parking.kv_host_memory is not None, "--kv-tiers host", HOST in parking.tier_names),
+        ("--fast-share", traffic.fast_share > 0, "--batching continuous", not is_static),
+        ("--prefixes", traffic.prefixes is not None, "--prefix-tokens or --workload", has_prefixes),
+        ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
+        ("--time-scale", traffic.time_scale is not None, "--arrivals FILE", is_trace),
+        ("--think-time", traffic.think_time is not None, "--users", request.base.serving.users is not None),
+        ("--too-long", traffic.too_long != REFUSE, "--arrivals FILE", is_trace),
+    ):
+        if is_given and not is_there:
+            message = f"{option}: needs {needs}; give that too, or leave it out"
+            raise BadInput(message)
+
+
+def _check_prefill(request: ServeRequest) -> None:
+    """Check that the options of the separate machine that reads prompts are compatible.
+
+    Raises:
+        BadInput: Two options contradict each other.
+    """
+    prefilling, wafers_only = request.prefilling, "is of wafers that decode; leave it out, or leave out --gpu"
+    on_gpus, on_part = request.base.gpu is not None, prefilling.prefill_mesh is not None
+    has_wafers, by_gpus = prefilling.prefill_wafers is not None, prefilling.prefill_gpu is not None
+    for option, is_refused, reason in (
+        ("--prefill-wafers", on_gpus and has_wafers and prefilling.prefill_wafer is None, wafers_only),
+        ("--prefill-gpu", on_gpus and by_gpus, wafers_only),
+        ("--prefill-mesh", on_gpus and on_part, wafers_only),
+        ("--prefill-wafers", by_gpus and has_wafers, "GPUs read prompts; leave it out"),
+        ("--prefill-mesh", by_gpus and on_part, "GPUs read prompts; leave it out"),
+        ("--kv-bandwidth", on_part and prefilling.kv_bandwidth is not None, "caches stay on a wafer; leave it out"),
+        ("--kv-latency", on_part and prefilling.kv_latency is not None, "caches stay on a wafer; leave it out"),
+    ):
+        if is_refused:
+            message = f"{option}: {reason}"
+            raise BadInput(message)
+
+
+def _check_tiers(request: ServeRequest) -> None:
+    """Check that the tiers of ``--kv-tiers`` exist on the machine and are named once.
+
+    Raises:
+        BadInput: A tier is unknown, named twice, or only wafers have it and GPUs are requested.
+    """
+    names, text = request.parking.tier_names, request.parking.kv_tiers
+    for name in names:
+        if name not in TIERS:
+            raise UnknownName("tier", name, TIERS, place="--kv-tiers")
+        if names.count(name) > 1:
+            message = f"--kv-tiers {text}: {name} is named twice; name it once"
+            raise BadInput(message)
+        if request.base.gpu is not None and name != HOST:
+            message = f"--kv-tiers {text}: only wafers have the tier {name}; give --kv-tiers {HOST} for GPUs"
+            raise BadInput(message)
+
+
+def _check_replicas(request: ServeRequest) -> None:
+    """Check the option ``--replicas``, the number of identical machines that share the requests.
+
+    Raises:
+        BadInput: Replicas are requested with static batches. Or the number is ``auto``, and neither
+            a rate nor a number of users determines it.
+    """
+    replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
+    check_counts(replicas=replicas)
+    if replicas == 1:
+        return
+    if request.batches.batching == STATIC:
+        message = f"--replicas {replicas or 'auto'}: needs --batching continuous; give that too, or leave it out"
+        raise BadInput(message)
+    if replicas is None and is_drawn and request.traffic.rate is None and request.base.serving.users is None:
+        message = "--replicas auto: the number follows from --users or --rate; give one of them"
+        raise BadInput(message)
+
+
+def check_draft_tokens(request: ServeRequest, context: int) -> None:
+    """Check that drafts (tokens proposed for verification) are allowed and fit into the context.
+
+    Args:
+        request: The serving request. Without ``--draft-tokens``, nothing is checked.
+        context: Maximum number of tokens per request.
+
+    Raises:
+        BadInput: The drafts are too long.
+    """
+    max_tokens = min(MAX_DRAFTED, context - 2)
+    if request.draft_tokens is not None and request.draft_tokens > max_tokens:
+        message = (
+            f"--draft-tokens {request.draft_tokens}: with a context of {context:,} tokens, give at most {max_tokens}"
+        )
+        raise BadInput(message)
+
+
+def _check_numbers(request: ServeRequest) -> None:
+    """Check that all numeric options of a serving simulation are in range.
+
+    Raises:
+        BadInput: A number is out of range.
+    """
+    traffic, batches, prefilling, promises = request.traffic, request.batches, request.prefilling, request.promised
+    for option, value, max_value, noun in (
+        ("--rate", traffic.rate, 1e12, "requests a second"),
+        ("--load", traffic.load, 1e6, "a share"),
+        ("--time-scale", traffic.time_scale, 1e6, "a factor"),
+        ("--batch-wait", batches.batch_wait, 1e9, "seconds"),
+        ("--ttft", promises.ttft, 1e9, "seconds"),
+        ("--tpot", promises.tpot, 1e9, "seconds"),
+        ("--kv-bandwidth", prefilling.kv_bandwidth, 1e9, "GB/s"),
+        ("--kv-host-memory", request.parking.kv_host_memory, 1e9, "GB"),
+    ):
+        if value is not None and not 0 < value <= max_value:
+            message = f"{option} {value:g}: give {noun} of more than 0"
+            raise BadInput(message)
+    for option, value, max_value, unit in (
+        ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
+        ("--think-time", traffic.think_time or 0.0, MAX_THINK_S, " s"),
+        ("--fast-share", traffic.fast_share, 1, ""),
+        ("--kv-latency", prefilling.kv_latency or 0.0, MAX_LATENCY_US, " µs"),
+    ):
+        if not 0 <= value <= max_value:
+            message = f"{option} {value:g}: give a number from 0 to {max_value:g}{unit}"
+            raise BadInput(message)

@@ -1,0 +1,199 @@
+"""KvTierResult: the memories that ``--kv-tiers`` names, with their capacity and link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from wse.errors import BadInput, BadWafer
+from wse.files import read_toml
+from wse.hardware.number import Grade, SourcedNumber
+from wse.hardware.number_file import read_number
+from wse.hardware.spec import WaferSpec
+from wse.number_formats import WORD_BYTES
+from wse.program.program import Program
+from wse.reports.result import Doc, Result
+from wse.serving.gpus.server import GpuServer
+from wse.serving.simulation.kv_tiers import KvTier
+from wse.studies.options.placement import MachineOptions
+from wse.studies.options.settings import WAFER as WAFER_NUMBERS
+from wse.studies.options.settings import sourced_numbers
+from wse.studies.serve_sim.machines.drafts import DraftsResult
+from wse.studies.serve_sim.machines.spare_sram import spare_kv_tokens, storage_bytes_per_pe
+from wse.studies.serve_sim.tier_options import HOST, SRAM, WAFER, TierOptions
+
+GIGA: Final = 1e9
+NO_ROOM: Final = {
+    SRAM: "the layout leaves no PE unused on at least one wafer with KV caches",
+    WAFER: "the wafers are too small",
+    HOST: "the memory is too small",
+}
+"""For each tier, the reason why it may have no room."""
+_FILE: Final = Path(__file__).parents[3] / "data" / "kv_tiers.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KvTierResult(Result):
+    """Memory that stores parked KV caches of one replica, and the link from it to the KV cache."""
+
+    name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
+    capacity_bytes: Annotated[float, Doc("memory for KV caches", "B")]
+    capacity_tokens: Annotated[int, Doc("tokens that fit")]
+    capacity_source: Annotated[str, Doc("source of the capacity")]
+    bytes_per_s: Annotated[float, Doc("bandwidth of loads, over the links of all wafers or GPUs", "B/s")]
+    bytes_per_s_range: Annotated[tuple[float, float] | None, Doc("range of the bandwidth", "B/s")] = None
+    latency_s: Annotated[float, Doc("time after which the first byte of a load arrives", "s")]
+    grade: Annotated[Grade, Doc("grade of the bandwidth")]
+    source: Annotated[str, Doc("source of the bandwidth")]
+    bytes_per_token: Annotated[float, Doc("bytes that are loaded for a token", "B")]
+
+    @property
+    def simulated_tier(self) -> KvTier:
+        """The tier as the simulator sees it."""
+        return KvTier(
+            name=self.name,
+            capacity_tokens=self.capacity_tokens,
+            s_per_token=self.bytes_per_token / self.bytes_per_s,
+            latency_s=self.latency_s,
+        )
+
+
+def wafer_tiers(
+    options: TierOptions,
+    program: Program,
+    wafer: WaferSpec,
+    machine: MachineOptions,
+    drafts: DraftsResult | None,
+    kv_bytes_per_token: float,
+) -> tuple[KvTierResult, ...]:
+    """Return the requested tiers of wafers, in the order in which they are filled.
+
+    Each wafer loads the caches of its own layers, so the links of all wafers work at the same time.
+
+    - ``sram``: the PEs of the same wafers that have neither layers nor a draft model. The bandwidth
+      is one stream per PE of the shorter side of the mesh, and the latency that of a path from
+      corner to corner.
+    - ``wafer``: wafers without layers, each with its own link.
+    - ``host``: the memory of the hosts. The latency is half a round trip.
+
+    Args:
+        options: The requested tiers.
+        program: The compiled model.
+        wafer: Properties of each wafer.
+        machine: Options of the wafer, which determine the sources of its numbers.
+        drafts: The drafts, whose model may be on the same wafers, or None.
+        kv_bytes_per_token: Bytes that a token adds to the KV caches of all layers.
+
+    Raises:
+        BadInput: There is no room in a tier.
+    """
+    if not options.tier_names:
+        return ()
+    numbers, storage_wafers = sourced_numbers(machine)[WAFER_NUMBERS], options.storage_wafers
+    rows, cols = wafer.mesh_rows, wafer.mesh_cols
+    stream = numbers["stream_words_per_cycle"]
+    edge_bytes_per_word = min(rows, cols) * WORD_BYTES * wafer.clock_hz
+    draft_region = drafts.region if drafts is not None and drafts.draft_tokens else None
+    spare_tokens = spare_kv_tokens(program, draft_region, kv_bytes_per_token)
+    storage_bytes = storage_wafers * rows * cols * storage_bytes_per_pe(program)
+    tiers = (
+        KvTierResult(
+            name=SRAM,
+            capacity_bytes=spare_tokens * kv_bytes_per_token,
+            capacity_tokens=spare_tokens,
+            capacity_source="PEs that the layout leaves unused",
+            latency_s=(rows + cols) * wafer.hop_cycles / wafer.clock_hz,
+            **_link(stream, program.wafers * edge_bytes_per_word, kv_bytes_per_token),
+        ),
+        KvTierResult(
+            name=WAFER,
+            capacity_bytes=storage_bytes,
+            capacity_tokens=int(storage_bytes / kv_bytes_per_token),
+            capacity_source="SRAM of the wafer, without code, stack and runtime",
+            latency_s=wafer.wafer_link_latency_s,
+            **_link(numbers["wafer_link_bytes_per_s"], min(storage_wafers, program.wafers), kv_bytes_per_token),
+        ),
+        KvTierResult(
+            name=HOST,
+            **_host_memory(options, "wafer_host_memory_bytes", program.wafers, kv_bytes_per_token),
+            latency_s=wafer.host_round_trip_s / 2,
+            **_link(numbers["host_bytes_per_s"], program.wafers, kv_bytes_per_token),
+        ),
+    )
+    requested_tiers = tuple(tier for tier in tiers if tier.name in options.tier_names)
+    for tier in requested_tiers:
+        if not tier.capacity_tokens:
+            remedy = "give a larger --kv-host-memory" if tier.name == HOST else f"leave out {tier.name}"
+            reason = f"{tier.name} has no room for a token: {NO_ROOM[tier.name]}"
+            message = f"--kv-tiers {options.kv_tiers}: {reason}; {remedy}"
+            raise BadInput(message)
+    return requested_tiers
+
+
+def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ...]:
+    """Return the tier of GPUs, ``host``, or no tier if it is not requested.
+
+    Each GPU loads its part of a cache over a link of its own. A part that several GPUs need is
+    stored once and loaded several times.
+
+    Args:
+        options: The requested tiers, among which there is none that only wafers have.
+        server: The model on its GPUs.
+    """
+    if not options.tier_names:
+        return ()
+    gpus = server.parallelism.gpus
+    tier = KvTierResult(
+        name=HOST,
+        **_host_memory(options, "gpu_host_memory_bytes", gpus, server.kv_copy_bytes_per_token),
+        latency_s=_number("gpu_host_latency_s").value,
+        **_link(_number("gpu_host_bytes_per_s", server.gpu.generation), gpus, server.kv_bytes_per_token),
+    )
+    return (tier,)
+
+
+def _host_memory(options: TierOptions, name: str, machines: int, bytes_per_token: float) -> dict[str, Any]:
+    """Return the fields of `KvTierResult` that describe the capacity of host memory.
+
+    Args:
+        options: The requested size, if there is one.
+        name: Name of the default size of one wafer or GPU.
+        machines: Number of wafers or GPUs.
+        bytes_per_token: Bytes that are stored for a token.
+    """
+    default = _number(name)
+    size = machines * default.value if options.kv_host_memory is None else options.kv_host_memory * GIGA
+    source = default.source if options.kv_host_memory is None else "--kv-host-memory"
+    return {"capacity_bytes": size, "capacity_tokens": int(size / bytes_per_token), "capacity_source": source}
+
+
+def _link(number: SourcedNumber, factor: float, bytes_per_token: float) -> dict[str, Any]:
+    """Return the fields of `KvTierResult` that describe the bandwidth of a link.
+
+    Args:
+        number: Bandwidth or rate with its source.
+        factor: Bytes per second of the link, divided by ``number``.
+        bytes_per_token: Bytes that are loaded for a token.
+    """
+    bounds = None if number.range is None else (factor * number.range[0], factor * number.range[1])
+    return {
+        "bytes_per_s": factor * number.value,
+        "bytes_per_s_range": bounds,
+        "grade": number.grade,
+        "source": number.source,
+        "bytes_per_token": bytes_per_token,
+    }
+
+
+@cache
+def _number(name: str, generation: str = "") -> SourcedNumber:
+    """Return a number of the bundled file, with its source.
+
+    Args:
+        name: Key in the file.
+        generation: Generation of GPUs, if the file states a number for each.
+    """
+    value = read_toml(_FILE, BadWafer)[name]
+    return read_number(_FILE, name, value[generation] if generation else value, float, "")

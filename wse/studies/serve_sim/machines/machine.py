@@ -1,0 +1,108 @@
+"""Machines of a serving simulation, with pass times, power and price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from wse.hardware.number import SourcedNumber
+from wse.reports.result import Doc, Result
+from wse.reports.terminal import plural, printable
+from wse.serving.operating_point import Deployment
+from wse.serving.simulation.pass_costs import PassCosts
+from wse.studies.estimate.ranges.sampled_figures import Uncertainty
+from wse.studies.results.placement import ModelResult
+from wse.studies.serve_sim.machines.drafts import DraftsResult
+from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineResult(Result):
+    """A machine that serves requests, with its KV-cache capacity.
+
+    On wafers, only passes with certain batch sizes, contexts and chunk lengths are compiled and
+    timed. These sizes are listed in the ``grid_`` fields.
+    """
+
+    name: Annotated[str, Doc("name of the wafer or GPU")]
+    wafers: Annotated[int | None, Doc("number of wafers, including those of a draft model or of parked KV caches")] = (
+        None
+    )
+    gpus: Annotated[int | None, Doc("number of GPUs")] = None
+    stack: Annotated[str | None, Doc("serving stack; for GPUs")] = None
+    stages: Annotated[int, Doc("stages of the pipeline")]
+    mapping: Annotated[str, Doc("mapping; for GPUs the parallelism")]
+    kv_capacity_tokens: Annotated[int, Doc("capacity of the KV caches of all users, in tokens")]
+    kv_capacity_users: Annotated[int, Doc("number of mean requests that can be in flight")]
+    kv_block_tokens: Annotated[int, Doc("tokens per block of the KV cache; a user occupies whole blocks")]
+    grid_users: Annotated[tuple[int, ...], Doc("batch sizes of the timed decode passes; empty for GPUs")]
+    grid_contexts: Annotated[tuple[int, ...], Doc("contexts of the timed decode passes; interpolated in between")]
+    chunk_tokens: Annotated[int, Doc("prompt tokens per chunk")]
+    grid_last_chunks: Annotated[
+        tuple[int, ...], Doc("lengths of the timed last chunks; interpolated in between; empty for GPUs")
+    ]
+    round_s: Annotated[float, Doc("seconds between two tokens of a single user", "s")]
+
+    @property
+    def systems(self) -> str:
+        """Number and name of the wafers or GPUs of one replica, such as "2 wse3 wafers"."""
+        return self.systems_of(1)
+
+    def systems_of(self, replicas: int) -> str:
+        """Return the number and name of the wafers or GPUs of several replicas."""
+        count, kind = (self.wafers, "wafer") if self.gpus is None else (self.gpus, "GPU")
+        return plural(replicas * (count or 0), f"{printable(self.name)} {kind}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingMachine:
+    """A machine that serves requests: one replica.
+
+    Attributes:
+        costs: Pass times and KV-cache capacity. If there are drafts, decode passes verify them.
+        deployment: The machine in a steady state, without drafts.
+        drafts: The drafts, or None.
+        model: The model with its element types.
+        result: Result record that describes the machine.
+        inputs: Options that determine the machine, keyed by option name.
+        kv_bytes_per_token: Bytes per token in the KV cache, including all copies.
+        kv_copy_bytes_per_token: Bytes per token in one copy of the KV cache.
+        link_bytes_per_s: Bandwidth of the link to another machine.
+        link_latency_s: Latency of that link.
+        edge_bytes_per_s: Bandwidth of the edge between two parts of a wafer. 0 for GPUs.
+        kv_tiers: Memories in which KV caches of prefixes are parked, in the order in which they are
+            filled.
+        power_w: Total power of all wafers or GPUs. None if unknown.
+        usd_per_hour: Total price of all wafers or GPUs. None if unknown.
+        uncertainty: What is uncertain about the times of the deployment; None for GPUs.
+        replicas: Number of replicas chosen for the requested users; None if it was not chosen.
+    """
+
+    costs: PassCosts
+    deployment: Deployment
+    drafts: DraftsResult | None = None
+    model: ModelResult
+    result: MachineResult
+    inputs: Mapping[str, Any]
+    kv_bytes_per_token: float
+    kv_copy_bytes_per_token: float
+    link_bytes_per_s: float
+    link_latency_s: float = 0.0
+    edge_bytes_per_s: float = 0.0
+    kv_tiers: tuple[KvTierResult, ...] = ()
+    power_w: SourcedNumber | None
+    usd_per_hour: SourcedNumber | None
+    uncertainty: Uncertainty | None = None
+    replicas: int | None = None
+
+
+def times(count: int, amount: SourcedNumber) -> SourcedNumber:
+    """Return the power or price of several wafers or GPUs, with its range and source.
+
+    Args:
+        count: Number of wafers or GPUs.
+        amount: Power or price of one of them.
+    """
+    ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
+    return replace(amount, value=count * amount.value, range=ends)

@@ -1,0 +1,81 @@
+"""Serving-simulation model of a wafer machine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wse.models.tensors.model_tensors import kv_bytes_per_token
+from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
+from wse.serving.simulation.pass_costs import users_that_fit
+from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.inputs import inputs
+from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.ranges.study import uncertainty_of
+from wse.studies.results.placement import model_result
+from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
+from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine, times
+from wse.studies.serve_sim.machines.wafer_drafts import drafted_costs
+from wse.studies.serve_sim.tier_options import TierOptions
+
+NO_INPUTS: Final = ("capacity", "verify_tokens")
+"""Estimate options that do not apply to serving."""
+
+
+def wafer_machine(
+    prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None, parking: TierOptions
+) -> ServingMachine:
+    """Build the serving-simulation model of a wafer machine by compiling and timing its passes.
+
+    If another part of the same wafer reads the prompts, KV caches are sent over the edge of this
+    machine's mesh. The bandwidth is one stream per PE of the shorter side of the mesh.
+
+    Args:
+        prepared_estimate: The validated request for wafers.
+        mean_tokens: Mean number of tokens per request, prompt plus answer.
+        draft_tokens: Number of tokens per draft. None selects the fastest number.
+        parking: Tiers in which KV caches of prefixes are parked.
+
+    Raises:
+        BadInput: A tier has no room.
+        DoesNotFit: The model or its draft does not fit on the wafers.
+    """
+    layout = choose_layout(prepared_estimate)
+    prepared_estimate = layout.prepared
+    drafted = drafted_costs(prepared_estimate, layout.compilation, draft_tokens)
+    program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
+    wafers = program.wafers + (0 if drafts is None else drafts.wafers) + parking.storage_wafers
+    wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
+    kv_bytes = kv_bytes_per_token(spec, ELEMENT_BYTES[prepared_estimate.options.activation_type])
+    edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
+    return ServingMachine(
+        costs=costs,
+        deployment=middle_deployment(prepared_estimate, layout.compilation.program),
+        drafts=drafts,
+        model=model_result(spec, program),
+        result=MachineResult(
+            name=wafer.name,
+            wafers=wafers,
+            stages=len(program.stages),
+            mapping=program.mapping_name,
+            kv_capacity_tokens=costs.kv_capacity_tokens,
+            kv_capacity_users=users_that_fit(costs, mean_tokens),
+            kv_block_tokens=costs.kv_block_tokens,
+            grid_users=(costs.decode.slots,),
+            grid_contexts=costs.contexts,
+            chunk_tokens=costs.chunk_tokens,
+            grid_last_chunks=costs.prefill.last_tokens,
+            round_s=costs.round_s(1, prepared_estimate.middle_context[0], ()),
+        ),
+        inputs={name: value for name, value in inputs(prepared_estimate).items() if name not in NO_INPUTS},
+        kv_bytes_per_token=kv_bytes,
+        kv_copy_bytes_per_token=kv_bytes,
+        link_bytes_per_s=wafer.wafer_link_bytes_per_s,
+        link_latency_s=wafer.wafer_link_latency_s,
+        edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
+        kv_tiers=wafer_tiers(parking, program, wafer, prepared_estimate.request.machine, drafts, kv_bytes),
+        power_w=times(wafers, economics.power_w),
+        usd_per_hour=times(wafers, economics.usd_per_hour),
+        uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),
+        replicas=None if prepared_estimate.goal.users is None else prepared_estimate.goal.replicas,
+    )

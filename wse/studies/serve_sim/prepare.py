@@ -1,0 +1,287 @@
+"""Validation of a serving request, and PreparedServe, with loaded machines and a workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.models.load import load_model
+from wse.serving.prices import prices_of_gpu, prices_without_gpus
+from wse.serving.simulation.arrivals import ARRIVALS
+from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.basis import check_context
+from wse.studies.options.option import replace_options
+from wse.studies.serve_sim.check_options import check_draft_tokens, check_options
+from wse.studies.serve_sim.options import LOAD, OWN, SKIP
+from wse.studies.serve_sim.prefill_machine import Placement, prefill_machine, prepare_machine
+from wse.studies.serve_sim.request import ServeRequest
+from wse.studies.serve_sim.traces.read_trace import Trace, TraceSelection, read_trace
+
+REQUESTS: Final = 10_000
+REQUESTS_PER_USER: Final = 10
+"""Minimum number of requests per user by default, so that start and end of a closed loop matter little."""
+LONGEST: Final = 4
+"""Maximum request length relative to the mean, if lengths vary and no context is specified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedServe:
+    """A validated serving request. Machines and workload are known, but no pass is timed yet.
+
+    Attributes:
+        request: The serving request with all options.
+        decode: The decode machine.
+        prefill: The machine that reads prompts. None if the decode machine reads them.
+        context: Maximum number of tokens per request.
+        workload: The users' requests. Random requests arrive at one per second until the rate is
+            known.
+        trace: The trace from which the workload comes; None if requests are drawn at random.
+        shares_wafers: Whether prompts are read on a separate part of the same wafers.
+    """
+
+    request: ServeRequest
+    decode: Placement
+    prefill: Placement | None
+    context: int
+    workload: Workload
+    trace: Trace | None
+    shares_wafers: bool
+
+    @property
+    def has_times(self) -> bool:
+        """True if the arrival times come from a trace and must not change."""
+        return self.trace is not None
+
+    @property
+    def load(self) -> float:
+        """Requested or default arrival rate, as a fraction of the service's capacity."""
+        return LOAD if self.request.traffic.load is None else self.request.traffic.load
+
+    @property
+    def rate_of_users(self) -> int | None:
+        """Number of users from which the arrival rate is computed, or None.
+
+        Each user sends the next request when the previous answer ends. The number is None if
+        arrival times come from a trace or no number of users is given.
+        """
+        return None if self.has_times else self.request.base.serving.users
+
+
+def prepare_serve(request: ServeRequest) -> PreparedServe:
+    """Validate a serving request, load the named files, and generate or read the users' requests.
+
+    Raises:
+        BadInput: An option is invalid, or an item that it names, such as a model or a file, is
+            missing or unusable. The subclass indicates the cause.
+    """
+    check_options(request)
+    if str(request.arrivals) in ARRIVALS:
+        request = replace(request, base=replace(request.base, workload=request.base.workload.with_named_lengths()))
+        trace, (workload, context) = None, _drawn_requests(request)
+    else:
+        trace, workload, context = _requests_of_trace(request, _trace_path(request))
+    check_draft_tokens(request, context)
+    prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
+    placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
+    decode = prepare_machine(placement)
+    _check_states(request, decode)
+    return PreparedServe(
+        request=request,
+        decode=decode,
+        prefill=prefill_machine(request, placement) if request.prefilling.prefill == OWN else None,
+        context=context,
+        workload=workload,
+        trace=trace,
+        shares_wafers=request.prefilling.prefill_mesh is not None,
+    )
+
+
+def _check_states(request: ServeRequest, decode: Placement) -> None:
+    """Check that no option stores or moves KV caches if the model also has states.
+
+    Raises:
+        BadInput: ``--prefix-cache``, ``--kv-tiers`` or ``--prefill own`` is specified for such a
+            model. Its prompts can be continued only where a state was saved.
+    """
+    spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
+    unsaved = "a prompt can continue only from a state that was saved at the end of its prefix, and wse saves none"
+    for option, is_requested, reason in (
+        ("--kv-tiers", request.parking.kv_tiers is not None, unsaved),
+        ("--prefix-cache", request.batches.prefix_cache, unsaved),
+        (f"--prefill {OWN}", request.prefilling.prefill == OWN, "wse does not send states between machines"),
+    ):
+        if is_requested and spec.linear is not None:
+            message = (
+                f"{option}: not supported for {spec.name}, which has states of linear attention: {reason}; leave it out"
+            )
+            raise BadInput(message)
+
+
+def _trace_path(request: ServeRequest) -> Path:
+    """Return the path of the trace named by ``--arrivals``.
+
+    Raises:
+        UnknownName: ``--arrivals`` is neither a known random process nor a file.
+        BadInput: Options for random requests are specified as well.
+    """
+    traffic, lengths = request.traffic, request.base.workload
+    path = Path(request.arrivals)
+    if lengths.workload_name is not None:
+        message = f"--workload {lengths.workload_name}: {path} says what requests there are; leave it out"
+        raise BadInput(message)
+    if not path.suffix and not path.exists():
+        raise UnknownName("arrivals", str(path), (*ARRIVALS, "a file with a trace"))
+    for option, value in (
+        ("--users", request.base.serving.users),
+        ("--load", traffic.load),
+        ("--prompt-len", lengths.prompt_len),
+        ("--new-tokens", lengths.new_tokens),
+        ("--prefix-tokens", traffic.prefix_tokens),
+        ("--length-cv", traffic.length_cv),
+        ("--fast-share", traffic.fast_share or None),
+    ):
+        if value is not None:
+            message = f"{option} {value:g}: {path} says what requests there are; leave it out"
+            raise BadInput(message)
+    return path
+
+
+def _requests_of_trace(request: ServeRequest, path: Path) -> tuple[Trace, Workload, int]:
+    """Read the users' requests from a trace, and scale their arrival times as requested.
+
+    Returns:
+        The trace, the requests that are simulated, and the context length in tokens that the
+        machine must support.
+    """
+    traffic, context = request.traffic, request.base.context
+    spec = load_model(request.base.model, with_weights=False).spec
+    check_context(context, spec)
+    made_for = f"the {spec.context_limit} tokens that {spec.name} was made for"
+    selection = TraceSelection(
+        context=context or spec.context_limit,
+        limit_source=made_for if context is None else f"--context {context}",
+        skips_too_long=traffic.too_long == SKIP,
+        max_requests=traffic.requests,
+    )
+    trace = read_trace(path, selection)
+    workload = trace.workload
+    if traffic.time_scale is not None:
+        workload = replace(workload, arrival_s=workload.arrival_s * traffic.time_scale)
+    if traffic.rate is not None:
+        workload = workload.at_rate(traffic.rate)
+    return trace, workload, context or workload.most_tokens
+
+
+def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
+    """Generate random requests of users.
+
+    Returns:
+        The requests, and the context length in tokens that the machine must support.
+
+    Raises:
+        BadInput: The lengths exceed the context, or the prefix is not shorter than the prompt.
+    """
+    base, traffic = request.base, request.traffic
+    spec = load_model(base.model, with_weights=False).spec
+    check_context(base.context, spec)
+    limit = base.context or spec.context_limit
+    lengths = _decode_request(
+        request, prompt_len=base.workload.prompt_len, new_tokens=base.workload.new_tokens, context=base.context
+    )
+    prepare_machine(lengths)  # checks the lengths
+    prompt, answer = base.workload.lengths(limit)
+    if prompt + answer > limit:  # GPUs have no compiled context
+        message = (
+            f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer} tokens are more than --context {limit}; "
+            f"give at most {limit} together"
+        )
+        raise BadInput(message)
+    named_workload = base.workload.named_workload
+    prefix = traffic.prefix_tokens
+    if prefix is None:
+        prefix = 0 if named_workload is None else named_workload.prefix_tokens(prompt)
+    if prefix >= prompt:
+        message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"
+        raise BadInput(message)
+    lengths_cv = (0.0, 0.0) if named_workload is None else (named_workload.prompt_cv, named_workload.new_cv)
+    prompt_cv, answer_cv = lengths_cv if traffic.length_cv is None else (traffic.length_cv,) * 2
+    times = LONGEST if prompt_cv or answer_cv else 1
+    context = base.context or min(times * (prompt + answer), limit)
+    options = WorkloadOptions(
+        requests=traffic.requests or max(REQUESTS, REQUESTS_PER_USER * (base.serving.users or 0)),
+        arrivals=next(name for name in ARRIVALS if name == request.arrivals),
+        burst=traffic.burst,
+        prompt_tokens=prompt,
+        new_tokens=answer,
+        prompt_cv=prompt_cv,
+        answer_cv=answer_cv,
+        context=context,
+        fast_share=traffic.fast_share,
+        prefix_tokens=prefix,
+        prefixes=_prefix_count(request),
+        scales_prefixes=_has_session_prefixes(request),
+        seed=traffic.seed,
+    )
+    return replace(draw_workload(options), think_s=_think_s(request)), context
+
+
+def _has_session_prefixes(request: ServeRequest) -> bool:
+    """Return whether the shared tokens are the history of a session, as the workload states."""
+    named_workload = request.base.workload.named_workload
+    return named_workload is not None and named_workload.prefix_scope == "session"
+
+
+def _prefix_count(request: ServeRequest) -> int:
+    """Return the number of different shared prefixes: by default one, or one for each session.
+
+    Raises:
+        BadInput: The number is needed, but neither it nor the number of users is specified.
+    """
+    traffic, users = request.traffic, request.base.serving.users
+    if traffic.prefixes is not None:
+        return traffic.prefixes
+    if not _has_session_prefixes(request):
+        return 1
+    if users is None and request.keeps_prefixes:
+        option = "--prefix-cache" if request.parking.kv_tiers is None else "--kv-tiers"
+        message = (
+            f"{option} --workload {request.base.workload.workload_name}: each session has a prefix of its own; "
+            "give the number of sessions as --users or --prefixes"
+        )
+        raise BadInput(message)
+    return users or 1
+
+
+def _think_s(request: ServeRequest) -> float:
+    """Return the seconds from an answer to the same user's next request; 0 without users."""
+    named_workload = request.base.workload.named_workload
+    if request.base.serving.users is None:
+        return 0.0
+    if request.traffic.think_time is not None:
+        return request.traffic.think_time
+    return 0.0 if named_workload is None else named_workload.think_s
+
+
+def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
+    """Return the request for the decode machine.
+
+    If a machine of a different type reads the prompts, its price is left out, because the decode
+    machine accepts only its own price. Users who pause between requests are left out too, because
+    the layout need not have room for all of them.
+
+    Args:
+        request: The serving request.
+        lengths: Prompt tokens, new tokens and context length; None for a default.
+    """
+    placement, gpu = request.estimate_request(**lengths), request.base.gpu
+    price = placement.costs.price
+    if request.prefilling.prefill_gpu is not None:
+        price = prices_without_gpus(price, [request.prefilling.prefill_gpu])
+    elif request.prefilling.prefill_wafer is not None and gpu is not None:
+        price = prices_of_gpu(price, gpu)
+    users = None if _think_s(request) else placement.serving.users
+    return replace_options(placement, price=price, users=users, replicas=1 if users is None else placement.replicas)

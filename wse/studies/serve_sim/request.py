@@ -1,0 +1,100 @@
+"""ServeRequest: the options of ``wse serve-sim`` and the arguments of `wse.serve_sim`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+from wse.hardware.quantity import TOKEN
+from wse.serving.goal import THROUGHPUT
+from wse.serving.simulation.arrivals import CONSTANT, POISSON
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options import known_names
+from wse.studies.options.option import Option, OptionsOf, replace_options
+from wse.studies.serve_sim.options import BatchingOptions, PrefillOptions, PromisedTimes, TrafficOptions
+from wse.studies.serve_sim.tier_options import TierOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeRequest:
+    """All options of a serving simulation. None denotes a default that is determined later.
+
+    ``base`` contains the model, the decode machine, and the mean request lengths. If it specifies
+    no layout objective, the objective is throughput.
+    """
+
+    base: Annotated[
+        EstimateRequest,
+        OptionsOf(
+            without=(
+                "verify_tokens",
+                "draft",
+                "capacity",
+                "network",
+                "sensitivity",
+                "uncertainty",
+                "most_users",
+                "trace",
+            )
+        ),
+    ] = field(default_factory=EstimateRequest)
+    draft: Annotated[
+        str | None,
+        Option(
+            doc="Verify drafts in decode passes, with this acceptance: that of a measured model of "
+            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
+            panel="Drafts",
+            metavar="NAME|SHARES|FILE",
+            known_values=known_names.acceptances,
+        ),
+    ] = None
+    draft_tokens: Annotated[
+        int | None,
+        Option(
+            doc="Draft tokens per pass. Default: the number that is fastest for the --users, or for those of one pass.",
+            panel="Drafts",
+            metavar="TOKENS",
+            unit=TOKEN,
+        ),
+    ] = None
+    traffic: Annotated[TrafficOptions, OptionsOf()] = field(default_factory=TrafficOptions)
+    batches: Annotated[BatchingOptions, OptionsOf()] = field(default_factory=BatchingOptions)
+    parking: Annotated[TierOptions, OptionsOf()] = field(default_factory=TierOptions)
+    prefilling: Annotated[PrefillOptions, OptionsOf()] = field(default_factory=PrefillOptions)
+    promised: Annotated[PromisedTimes, OptionsOf()] = field(default_factory=PromisedTimes)
+
+    @property
+    def arrivals(self) -> str | Path:
+        """Random process by which requests arrive, or path of a trace with their arrival times.
+
+        By default, arrivals are Poisson or, if a number of users is given, constant.
+        """
+        if self.traffic.arrivals is not None:
+            return self.traffic.arrivals
+        return POISSON if self.base.serving.users is None else CONSTANT
+
+    @property
+    def keeps_prefixes(self) -> bool:
+        """True if KV caches of prefixes are kept for later prompts, in the KV cache or in tiers."""
+        return self.batches.prefix_cache or self.parking.kv_tiers is not None
+
+    def estimate_request(
+        self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
+    ) -> EstimateRequest:
+        """Build the estimate request for the decode machine, with the given lengths.
+
+        Args:
+            prompt_len: Mean number of prompt tokens.
+            new_tokens: Mean number of new tokens.
+            context: Maximum number of tokens per request. Ignored for GPUs.
+        """
+        base_request = replace(self.base, replicas=1) if self.base.serving.users is None else self.base
+        lengths = replace_options(
+            base_request, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft
+        )
+        return (
+            lengths
+            if self.base.gpu is not None
+            else replace_options(lengths, objective=self.base.serving.objective or THROUGHPUT, context=context)
+        )

@@ -1,0 +1,317 @@
+"""ServeResult: waiting times, machine utilisation and costs in a serving simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from wse.hardware.number import Grade
+from wse.reports.intervals import RangeResult, percent_text, with_interval
+from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import with_settings_text
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds
+from wse.serving.simulation.arrivals import ARRIVALS
+from wse.serving.simulation.statistics import Distribution
+from wse.studies.results.answer import machine_text
+from wse.studies.results.placement import ModelResult
+from wse.studies.serve_sim.machines.drafts import DraftsResult
+from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
+from wse.studies.serve_sim.machines.kv_transfer import KvTransferResult
+from wse.studies.serve_sim.machines.machine import MachineResult
+from wse.studies.serve_sim.options import CONTINUOUS, LOAD
+from wse.studies.serve_sim.tables import machine_table, served_table, waits_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitsResult(Result):
+    """Distributions of queueing delay, TTFT and TPOT over all requests or those of one tier."""
+
+    requests: Annotated[int, Doc("number of requests")]
+    queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
+    ttft: Annotated[Distribution, Doc("time to first token, from arrival", "s")]
+    tpot: Annotated[Distribution | None, Doc("time per output token after the first, one value per request", "s")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestsResult(Result):
+    """The simulated requests: how many, when they arrive, and their mean lengths."""
+
+    count: Annotated[int, Doc("number of requests")]
+    arrivals: Annotated[str, Doc("`poisson`, `constant`, `bursts`, or the trace")]
+    rate_per_s: Annotated[float | None, Doc("arrivals per second; absent if all arrive at once", "1/s")] = None
+    prompt_tokens: Annotated[float, Doc("mean tokens per prompt")]
+    new_tokens: Annotated[float, Doc("mean tokens per answer")]
+    rate_of_users: Annotated[int | None, Doc("users whose requests have this rate; with `--users` alone")] = None
+    in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
+    think_s: Annotated[float | None, Doc("time from an answer to the user's next request; absent if none", "s")] = None
+    trace_format: Annotated[str | None, Doc("format of the trace, if the requests come from one")] = None
+    too_long: Annotated[
+        int | None, Doc("requests of the trace that were left out because they exceed the context; absent if none")
+    ] = None
+    without_answer: Annotated[
+        int | None, Doc("requests of the trace that were left out because they have no answer; absent if none")
+    ] = None
+
+
+PREDICTION_INTERVALS: Final = (
+    "The intervals in brackets are for the uncertainty of the prediction; they are not percentiles of the requests."
+)
+SATURATED_STAGE: Final = 0.9
+"""Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
+STABLE_LOAD: Final = 0.9
+"""Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadResult(Result):
+    """Load of a service (arrival rate relative to capacity), and whether its queue is stable."""
+
+    capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
+    offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
+    stable: Annotated[bool, Doc("whether fewer requests arrive than can be served, so that the queue stays finite")]
+    overloaded_share: Annotated[
+        float | None,
+        Doc("fraction of the samples of the intervals in which the capacity is below a given rate of arrivals"),
+    ] = None
+    stable_requests_per_s: Annotated[float, Doc("arrivals per second at a load of 0.9", "1/s")]
+    replicas_needed: Annotated[
+        int | None, Doc("replicas needed for a load of at most 0.9 each; absent if all arrive at once")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoodputResult(Result):
+    """Fraction and rate of requests served within the promised latencies."""
+
+    ttft_s: Annotated[float | None, Doc("promised time to first token", "s")] = None
+    tpot_s: Annotated[float | None, Doc("promised time per output token after the first", "s")] = None
+    share: Annotated[float, Doc("fraction of requests within the promised times")]
+    requests_per_s: Annotated[float, Doc("such requests per second", "1/s")]
+    tokens_per_s: Annotated[float, Doc("their tokens per second", "tokens/s")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseResult(Result):
+    """Utilisation of machine, batch slots and KV caches from the first arrival to the last token."""
+
+    busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
+    slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
+    prefill_busy: Annotated[float | None, Doc("the same for a separate machine that reads prompts")] = None
+    users: Annotated[float, Doc("mean number of users whose tokens are decoded")]
+    most_users: Annotated[int, Doc("batch slots: maximum number of users served at a time")]
+    kv: Annotated[float, Doc("mean fraction of the KV-cache capacity that requests and kept prefixes occupy")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmountResult(Result):
+    """An amount of energy or money, with its uncertainty range and the assumption behind it."""
+
+    value: Annotated[float, Doc("the amount")]
+    range: Annotated[tuple[float, float], Doc("lowest and highest value, from the range of the assumption")]
+    grade: Annotated[Grade, Doc("grade of the assumption")]
+    source: Annotated[str, Doc("the assumption that it is based on")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LittleResult(Result):
+    """A check of the simulation by Little's law.
+
+    The mean number of requests in the system must equal the arrival rate times the mean time that a
+    request spends in the system.
+    """
+
+    in_system: Annotated[float, Doc("mean number of requests in the system, counted event by event")]
+    by_law: Annotated[float, Doc("requests per second times the mean time of a request in the system")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TierUseResult(Result):
+    """Use of a tier, which is a memory outside the KV cache in which prefixes are parked."""
+
+    name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
+    loaded_tokens: Annotated[int, Doc("prompt tokens that were loaded from the tier")]
+    parked_tokens: Annotated[int, Doc("tokens that were copied to the tier")]
+    load_share: Annotated[float, Doc("fraction of the time in which a load occupied the link")]
+    copy_share: Annotated[float, Doc("the same for copies to the tier, in the other direction of the link")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixResult(Result):
+    """How often a cached prompt prefix was reused, and the prompt tokens that this saved."""
+
+    hits: Annotated[int, Doc("requests whose prefix, or its first part, was in the KV cache or loaded from a tier")]
+    saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
+    saved_share: Annotated[float, Doc("these tokens as a fraction of all prompt tokens")]
+    token_shares: Annotated[
+        Mapping[str, float],
+        Doc(
+            "fractions of all prompt tokens, which add up to 1: `cache` (were in the KV cache), the name of each tier "
+            "(loaded from it), `recomputed` (the machine had read them for another prompt, and read them again) and "
+            "`new`"
+        ),
+    ]
+    kv_tiers: Annotated[tuple[TierUseResult, ...] | None, Doc("use of each tier; with `--kv-tiers`")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedResult(Result):
+    """Statistics of a simulation's served requests: latencies, throughput, use and costs."""
+
+    all: Annotated[WaitsResult, Doc("waiting times of all requests")]
+    tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times of each tier; if there is a fast tier")]
+    gaps: Annotated[Distribution | None, Doc("time between two tokens of a user, over all tokens", "s")] = None
+    tokens_per_pass: Annotated[float | None, Doc("mean tokens that a pass adds to an answer; with drafts")] = None
+    makespan_s: Annotated[float, Doc("from the first arrival until all requests are finished", "s")]
+    tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
+    goodput: Annotated[GoodputResult | None, Doc("requests within the promised times; with `--ttft` or `--tpot`")] = (
+        None
+    )
+    use: Annotated[UseResult, Doc("use of the machine, over all replicas")]
+    joules_per_token: Annotated[
+        AmountResult | None, Doc("energy per generated token, at the power of the systems in use", "J")
+    ] = None
+    usd_per_million_tokens: Annotated[AmountResult | None, Doc("price per million generated tokens", "USD")] = None
+    usd_per_hour: Annotated[AmountResult | None, Doc("price of all machines per hour", "USD")] = None
+    little: Annotated[LittleResult, Doc("Little's law")]
+    prefix_cache: Annotated[PrefixResult | None, Doc("use of prefixes; with `--prefix-cache` or `--kv-tiers`")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeResult(Result):
+    """Result of ``wse serve-sim``: the machine, the load, and statistics of served requests."""
+
+    inputs: Annotated[Mapping[str, Any], Doc("the options, with defaults set")]
+    model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
+    replicas: Annotated[int, Doc("number of identical machines that share the requests")]
+    machine: Annotated[MachineResult, Doc("the machine that decodes, one replica")]
+    prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, if it is separate")] = None
+    kv_transfer: Annotated[KvTransferResult | None, Doc("transfer of KV caches to the machine that decodes")] = None
+    kv_tiers: Annotated[
+        tuple[KvTierResult, ...] | None, Doc("tiers in which prefixes are parked; with `--kv-tiers`")
+    ] = None
+    drafts: Annotated[DraftsResult | None, Doc("the drafts that decode passes verify; with `--draft`")] = None
+    requests: Annotated[RequestsResult, Doc("the requests")]
+    load: Annotated[LoadResult, Doc("load relative to capacity")]
+    served: Annotated[
+        ServedResult | None, Doc("statistics of served requests; absent if the queue would grow without limit")
+    ] = None
+    ranges: Annotated[
+        Mapping[str, RangeResult] | None,
+        Doc("90 % intervals of figures; absent with a separate machine for prompts; keys are paths"),
+    ] = None
+    timeline: Annotated[str | None, Doc("path of the timeline")] = None
+    page: Annotated[str | None, Doc("path of the page")] = None
+
+    @property
+    def title(self) -> str:
+        """One-line description of the model and the machine."""
+        layout = self.machine.stack or f"{self.machine.mapping} for {self.inputs['objective']}"
+        machine = with_settings_text(f"{self.machine.systems}, {layout}", self.inputs)
+        prefill_result = self.prefill_machine
+        machine = machine_text(machine, self.replicas)
+        prompts = "" if prefill_result is None else f", prompts on {prefill_result.systems}"
+        prompts += " each" if prompts and self.replicas > 1 else ""
+        return f"{printable(self.model.name)} as {self.model.dtype} on {machine}{prompts}"
+
+    @property
+    def verdict(self) -> str:
+        """Sentences on the load of the service and, if it was simulated, on how long users wait."""
+        load, rate = self.load, self.requests.rate_per_s
+        capacity = f"{count(load.capacity_requests_per_s)} requests/s"
+        if rate is None or load.offered is None:
+            come = f"All requests arrive at once; {capacity} can be served."
+        elif self.requests.in_flight is not None:
+            users = plural(self.requests.in_flight, "user")
+            sends = "sends" if self.requests.in_flight == 1 else "send"
+            think_s = self.requests.think_s
+            pause = "when an answer ends" if think_s is None else f"{seconds(think_s)} after an answer"
+            come = f"{users} {sends} {count(rate)} requests/s, each the next one {pause}."
+        elif not load.stable:
+            come = (
+                f"Overloaded: {count(rate)} requests/s arrive and {capacity} can be served (load {load.offered:.2f}), "
+                f"so the queue grows as long as they arrive. {self._remedy(rate)}"
+            )
+        else:
+            option = f" (--load, by default {LOAD:g})" if "load" in self.inputs else ""
+            share = f"{percent(load.offered)}{option}"
+            come = f"Stable: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}"
+            if load.overloaded_share:
+                come += (
+                    f"; in {percent_text(load.overloaded_share)} of the samples of the uncertain inputs (see below), "
+                    "the machine is slower and overloaded"
+                )
+            come += "."
+        if self.served is None:
+            return come
+        come += self._limit()
+        waits, pace = self.served.all, ""
+        if waits.tpot is not None:
+            interval = self._interval("served.all.tpot.p50")
+            speed_interval = None if interval is None else interval.reciprocal()
+            speed = with_interval(count(1 / waits.tpot.p50), " tokens/s", speed_interval, count)
+            pace = f", the median speed per user {speed}"
+        ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
+        medians = f"{come} The median TTFT is {ttft}{pace}."
+        return f"{medians} {PREDICTION_INTERVALS}" if self.ranges else medians
+
+    def _limit(self) -> str:
+        """Return a sentence that states that KV-cache room limits the capacity, or "" otherwise.
+
+        The room is the limit if the busiest stage would have spare time even at full load.
+        """
+        is_pipeline = self.machine.stages > 1 and self.prefill_machine is None
+        is_continuous = self.inputs["batching"] == CONTINUOUS
+        if self.served is None or not self.load.offered or not is_pipeline or not is_continuous:
+            return ""
+        if self.served.prefix_cache is not None:  # prompts share blocks, so the room differs between requests
+            return ""
+        use, room = self.served.use, self.replicas * self.machine.kv_capacity_users
+        stage_share = use.slowest_stage / self.load.offered
+        if use.most_users < room or stage_share >= SATURATED_STAGE:
+            return ""
+        share = f"{stage_share:.0%}".replace("%", " %")
+        limit = f"Room for {plural(room, 'KV cache')} limits the capacity"
+        return f" {limit}: even at a load of 100 %, the busiest stage would work about {share} of the time."
+
+    def _interval(self, path: str) -> RangeResult | None:
+        """Return the 90 % interval of the figure at ``path`` in the result; None if it is unknown."""
+        return (self.ranges or {}).get(path)
+
+    def _remedy(self, rate: float) -> str:
+        """Suggest options that reduce the load of an overloaded service to at most `STABLE_LOAD`.
+
+        More replicas are suggested only for continuous batching, because static batches do not
+        support them.
+
+        Args:
+            rate: Arrival rate per second, which exceeds the service's capacity.
+        """
+        is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
+        stable_rate = math.floor(100 * self.load.stable_requests_per_s) / 100  # the text is rounded down
+        remedies = [f"`--rate {stable_rate:g}` or less"]
+        if is_continuous:
+            replicas = self.load.replicas_needed or 1
+            machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
+            rate_text = f"--rate {rate:g} " if is_drawn else ""
+            remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in total)")
+        other_options = ("--load", "--users", "--time-scale")
+        given_options = [name for name in other_options if name[2:].replace("-", "_") in self.inputs]
+        other_option = f" instead of {given_options[0]}" if given_options else ""
+        return f"Give {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.
+
+        Args:
+            detail: Has no effect on this result.
+            width: Has no effect on this result.
+        """
+        tables = [pair_table([("", self.verdict)], self.title)]
+        if self.served is not None:
+            tables += [waits_table(self.served), served_table(self, self.served)]
+        return (*tables, machine_table(self))

@@ -1,0 +1,238 @@
+"""Tables of a serving simulation: latencies, machine utilisation, and underlying assumptions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from wse.reports.intervals import CONFIDENCE, percent_text, sampled_text, with_interval
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds, three_figures
+from wse.serving.goal import LATENCY, PURPOSES
+from wse.serving.simulation.arrivals import ARRIVALS
+from wse.serving.simulation.statistics import Distribution
+from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
+from wse.studies.results.answer import PEAK_POWER
+from wse.studies.results.placement_table import described_mapping
+from wse.studies.serve_sim.machines.drafts import DraftsResult
+from wse.studies.serve_sim.options import STATIC
+
+if TYPE_CHECKING:
+    from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
+    from wse.studies.serve_sim.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
+
+WAITS: Final = (
+    ("queue", "from arrival until there is a place for the request and room for its KV cache"),
+    ("TTFT", "includes the queue, prefill, waiting for prefill of earlier requests, and the host"),
+    ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
+)
+"""Explanations of the rows of the table of latencies."""
+
+
+def waits_table(served_result: ServedResult) -> Table:
+    """Build the table of latencies: queueing delay, TTFT, TPOT, and inter-token latency.
+
+    Each request tier has additional rows.
+
+    Args:
+        served_result: Statistics of the served requests.
+    """
+    all_waits = served_result.all
+    rows: list[tuple[str, Distribution | None]] = [
+        ("queue", all_waits.queueing),
+        ("TTFT", all_waits.ttft),
+        ("TPOT", all_waits.tpot),
+        ("inter-token latency", served_result.gaps),
+    ]
+    for tier, waits in served_result.tiers.items():
+        rows += [(f"{tier} tier: queue", waits.queueing), (f"{tier} tier: TTFT", waits.ttft)]
+    columns = [
+        Column(key="name"),
+        *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99")),
+        number("most", "max", seconds),
+    ]
+    cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
+    note = f"of {plural(all_waits.requests, 'request')}"
+    return Table(columns=tuple(columns), rows=cells, title="Latency", note=note, footer=WAITS)
+
+
+def served_table(result: ServeResult, served_result: ServedResult) -> Table:
+    """Build the table of throughput, goodput, machine utilisation, energy and cost."""
+    use = served_result.use
+    busy = f"a pass (a decode step or a part of a prompt) is in flight {percent(use.busy)} of the time"
+    if result.machine.stages > 1:
+        busy += f"; the busiest stage works {percent(use.slowest_stage)} of the time"
+    if use.prefill_busy is not None:
+        busy += f"; the machine for prompts works {percent(use.prefill_busy)} of the time"
+    prefix_note = "" if served_result.prefix_cache is None else ", including kept prefixes"
+    # of the shortest requests, so the mean may need more; a shared prefix needs room only once
+    room, is_shared = use.most_users, served_result.prefix_cache is not None
+    if not is_shared:
+        room = min(room, result.replicas * result.machine.kv_capacity_users)
+    ranges = result.ranges or {}
+    throughput = with_interval(
+        count(served_result.tokens_per_s), " output tokens/s", ranges.get("served.tokens_per_s"), count
+    )
+    span = f"over {seconds(served_result.makespan_s)}, from the first arrival to the last token"
+    if "served.tokens_per_s" in ranges and "load" in result.inputs:
+        span += "; interval: the load of each sample is the same fraction of its own capacity"
+    rows = [
+        ("throughput", f"{throughput} {span}"),
+        ("busy", busy),
+        (
+            "decoding",
+            f"{count(use.users)} users on average; there is room for {room:,}{' with shared prefixes' * is_shared}",
+        ),
+        ("KV cache", f"{percent(use.kv)} reserved on average, for whole requests{prefix_note}"),
+    ]
+    for name, key, unit in (
+        ("energy", "joules_per_token", "J per token"),
+        ("cost", "usd_per_million_tokens", "USD per million tokens"),
+    ):
+        amount, interval = getattr(served_result, key), ranges.get(f"served.{key}")
+        if amount is None:
+            continue
+        text = (
+            ranged(amount.value, amount.range[0], amount.range[1], three_figures, f" {unit}")
+            if interval is None
+            else with_interval(three_figures(amount.value), f" {unit}", interval, three_figures)
+        )
+        is_peak = name == "energy" and amount.range[0] < amount.value == amount.range[1]
+        text += f", {PEAK_POWER}" if is_peak else ""
+        text += ", including the price range" if name == "cost" and interval is not None else ""
+        rows.append((name, text))
+    if served_result.usd_per_hour is not None:
+        rows.append(
+            (
+                "price",
+                f"{_price_text(served_result.usd_per_hour)} USD/h in total: "
+                f"{printable(served_result.usd_per_hour.source)}",
+            )
+        )
+    if served_result.tokens_per_pass is not None:
+        rows.insert(1, ("drafts", f"{served_result.tokens_per_pass:.2f} tokens per user and pass on average"))
+    goodput = served_result.goodput
+    if goodput is not None:
+        promised = [
+            f"{name} within {seconds(limit)}"
+            for name, limit in (("TTFT", goodput.ttft_s), ("TPOT", goodput.tpot_s))
+            if limit is not None
+        ]
+        text = f"{percent(goodput.share)} of requests have {' and '.join(promised)}"
+        rows.insert(1, ("goodput", f"{text}: {count(goodput.requests_per_s)} requests/s"))
+    prefixes = served_result.prefix_cache
+    if prefixes is not None:
+        found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
+        saved_text = (
+            f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
+        )
+        rows += [("prefixes", f"{found}: {saved_text}"), *_origin_rows(prefixes)]
+    on_gpus = all(machine is None or machine.gpus is not None for machine in (result.machine, result.prefill_machine))
+    return pair_table(rows, "Machine use and cost", sampled_text(ranges, on_gpus=on_gpus))
+
+
+def machine_table(result: ServeResult) -> Table:
+    """Build the table of the simulation's inputs: requests, machines, drafts, etc."""
+    requests = result.requests
+    mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
+    is_varied = "workload" in result.inputs or result.inputs.get("length_cv")
+    fixed = requests.arrivals in ARRIVALS and not is_varied
+    mean = "" if fixed else " on average"
+    lengths = f"{count(requests.prompt_tokens)} prompt + {count(requests.new_tokens)} output tokens{mean}"
+    rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
+    if requests.too_long or requests.without_answer:
+        rows.append(("not served", _left_out_text(requests)))
+    for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
+        if machine is not None:
+            cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
+            cache += ", one token per PE row of a stage" if machine.gpus is None else ""
+            fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
+            if machine.kv_capacity_users * mean_tokens > machine.kv_capacity_tokens:
+                fit += " (some layers store only a window)"
+            rows.append((name, f"{plural(machine.stages, 'pipeline stage')}; {cache}: {fit}"))
+            if not machine.grid_users:
+                rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))
+                continue
+            sizes = ", ".join(map(str, machine.grid_users))
+            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users each"
+            contexts = f"{len(machine.grid_contexts)} context lengths up to {machine.grid_contexts[-1]:,} tokens"
+            chunks = f"prompts are read in chunks of {plural(machine.chunk_tokens, 'token')}"
+            rows.append(("timed", f"decode passes of {users} at {contexts}, interpolated between them; {chunks}"))
+    if "objective" in result.inputs:
+        user_count = None if requests.think_s is not None else result.inputs.get("users")
+        objective = result.inputs["objective"]
+        users = "" if user_count is None else f" of {plural(user_count, 'user')} (--users)"
+        remark = "" if objective == LATENCY else f"; `wse estimate` chooses for {LATENCY} by default"
+        mapping = f"mapping {described_mapping(result.machine.mapping)}, " if result.machine.gpus is None else ""
+        rows.append(("layout", f"{mapping}chosen for {PURPOSES[objective]}{users} (--objective {objective}){remark}"))
+    if result.inputs["batching"] == STATIC:
+        users = plural(result.inputs["max_users"], "user")
+        rows.append(("batches", f"static: at most {users} start together, and none can join until the last one ends"))
+    kv = result.kv_transfer
+    if kv is not None:
+        link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
+        text = f"{in_bytes(kv.bytes_per_token)} per token move over {link}: {seconds(kv.prompt_s)} for a mean prompt"
+        rows.append(("caches", text))
+    rows += [(f"KV tier {tier.name}", _tier_text(tier)) for tier in result.kv_tiers or ()]
+    if result.drafts is not None:
+        place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
+        rows.append(("drafts", _drafts_text(result.drafts, place)))
+        rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
+    confidence = percent_text(CONFIDENCE)
+    note = f"the {confidence} intervals do not sample KV tiers' links" if result.ranges and result.kv_tiers else ""
+    return pair_table(rows, "Inputs of the simulation", note)
+
+
+def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
+    """Return rows on the origin of prompt tokens and on the links of tiers; none without tiers."""
+    if prefixes.kv_tiers is None:
+        return []
+    names = {"cache": "KV cache", "recomputed": "read again", "new": "read for the first time"}
+    origins = [f"{names.get(name, name)} {percent(share)}" for name, share in prefixes.token_shares.items()]
+    loads, copies = (
+        ", ".join(f"{tier.name} {percent(getattr(tier, field))}" for tier in prefixes.kv_tiers)
+        for field in ("load_share", "copy_share")
+    )
+    links = f"busy with loads: {loads} of the time; with copies to the tier, in the other direction: {copies}"
+    return [("origin", f"of prompt tokens: {', '.join(origins)}"), ("tier links", links)]
+
+
+def _tier_text(tier: KvTierResult) -> str:
+    """Describe the capacity of a tier, and the bandwidth and latency of loads from it."""
+    size = f"{in_bytes(tier.capacity_bytes)} ({printable(tier.capacity_source)}): {count(tier.capacity_tokens)} tokens"
+    low, high = tier.bytes_per_s_range or (tier.bytes_per_s, tier.bytes_per_s)
+    rate = f"{in_bytes(tier.bytes_per_s)}/s"
+    if low < high:
+        rate += f" ({in_bytes(low)}/s to {in_bytes(high)}/s)"
+    return f"{size}; loads at {rate} after {seconds(tier.latency_s)}"
+
+
+def _arrivals_text(requests: RequestsResult) -> str:
+    """Describe how requests arrive: by which random process, or from how many users."""
+    if requests.in_flight is not None:
+        pause = "when an answer ends" if requests.think_s is None else f"{seconds(requests.think_s)} after an answer"
+        return f"of {plural(requests.in_flight, 'user')}, each sending the next one {pause}"
+    if requests.rate_of_users is not None:
+        return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
+    trace_format = "" if requests.trace_format is None else f" ({requests.trace_format})"
+    return printable(requests.arrivals) + trace_format
+
+
+def _left_out_text(requests: RequestsResult) -> str:
+    """Describe how many requests of a trace are not served, and why."""
+    reasons = ((requests.too_long, "exceed the context"), (requests.without_answer, "have no answer"))
+    return " and ".join(f"{plural(number, 'request')} that {reason}" for number, reason in reasons if number)
+
+
+def _drafts_text(drafts: DraftsResult, place: str) -> str:
+    source = f"{draft_text(drafts)} {place}"
+    basis = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
+    if not drafts.draft_tokens:
+        return f"none, because {source}, {basis}, would not increase the speed"
+    times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
+    per_pass = f"{drafts.tokens_per_pass:.2f} tokens per pass"
+    return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {per_pass}; {times}"
+
+
+def _price_text(price: AmountResult) -> str:
+    return ranged(price.value, *price.range, three_figures)

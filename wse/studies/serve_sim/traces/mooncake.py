@@ -1,0 +1,102 @@
+"""Mooncake traces (Qin et al., FAST 2025; github.com/kvcache-ai/Mooncake, FAST25-release).
+
+Each line is a JSON object. Times are in milliseconds. ``hash_ids`` has one number per block of 512
+prompt tokens; equal numbers mean that the prompts are identical up to the end of the block. A block
+that the prompt does not fill, and the block with the last token of a prompt, cannot be reused:
+at least one token must be read to get the first token of the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from wse.errors import BadInput
+from wse.files import short_repr
+from wse.studies.serve_sim.traces.lines import TraceLine
+from wse.studies.serve_sim.traces.trace_format import TraceRequest
+from wse.studies.serve_sim.traces.values import seconds_of, token_count
+from wse_mappings.rounding import ceil_div
+
+BLOCK_TOKENS: Final = 512
+ARRIVAL, PROMPT, ANSWER, HASHES = FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
+NEEDED: Final = (ARRIVAL, PROMPT, ANSWER)
+
+
+class Mooncake:
+    """Mooncake's format of JSON Lines. Files without ``hash_ids`` are read as well."""
+
+    title: Final = "Mooncake JSONL"
+    first_line: Final = '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, ...]}'
+
+    def known_fields(self, first_line: str) -> int:
+        """Return how many fields of the format the object in the first line has."""
+        try:
+            value = json.loads(first_line)
+        except (ValueError, RecursionError):
+            return 0
+        return len(set(FIELDS) & set(value)) if isinstance(value, dict) else 0
+
+    def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
+        """Read the requests of a trace (see `TraceFormat`)."""
+        for line in lines:
+            values = _json_object(line)
+            prompt_tokens = token_count(line, PROMPT, values[PROMPT])
+            yield TraceRequest(
+                line=line,
+                arrival_s=seconds_of(line, ARRIVAL, values[ARRIVAL], 1e-3),
+                prompt_tokens=prompt_tokens,
+                new_tokens=token_count(line, ANSWER, values[ANSWER], minimum=0),
+                prefix=_reusable_blocks(line, values.get(HASHES), prompt_tokens),
+                block_tokens=BLOCK_TOKENS,
+            )
+
+
+def _json_object(line: TraceLine) -> dict[str, Any]:
+    """Return the JSON object of a line, which has all needed fields.
+
+    Raises:
+        BadInput: The line is not such an object.
+    """
+    try:
+        value = json.loads(line.text)
+    except (ValueError, RecursionError) as fault:
+        message = f"{line.place}: not JSON: {fault}; correct the line"
+        raise BadInput(message) from fault
+    if not isinstance(value, dict):
+        message = f"{line.place}: {short_repr(value)}: give an object such as {Mooncake.first_line}"
+        raise BadInput(message)
+    missing_names = [name for name in NEEDED if name not in value]
+    if missing_names:
+        message = f"{line.place}: {missing_names[0]} is missing; give an object such as {Mooncake.first_line}"
+        raise BadInput(message)
+    return value
+
+
+def _reusable_blocks(line: TraceLine, hashes: Any, prompt_tokens: int) -> tuple[int, ...]:
+    """Return the hashes of the blocks of a prompt that other prompts can reuse.
+
+    Args:
+        line: Line of the request, for messages.
+        hashes: Value of ``hash_ids``; None if there is none.
+        prompt_tokens: Length of the prompt.
+
+    Raises:
+        BadInput: The value is not a list with one whole number per block.
+    """
+    if hashes is None:
+        return ()
+    blocks = ceil_div(prompt_tokens, BLOCK_TOKENS)
+    if not isinstance(hashes, list) or len(hashes) != blocks:
+        found = f"{len(hashes):,} numbers" if isinstance(hashes, list) else short_repr(hashes)
+        message = (
+            f"{line.place}: {HASHES} has {found}; give {blocks:,}, "
+            f"one per block of {BLOCK_TOKENS} of the {prompt_tokens:,} prompt tokens"
+        )
+        raise BadInput(message)
+    wrong_values = [value for value in hashes if type(value) is not int]
+    if wrong_values:
+        message = f"{line.place}: {HASHES} contains {short_repr(wrong_values[0])}; give whole numbers"
+        raise BadInput(message)
+    return tuple(hashes[: (prompt_tokens - 1) // BLOCK_TOKENS])

@@ -1,0 +1,97 @@
+"""The trace format of wse itself: CSV with optional tier and prefix of each request.
+
+Columns ``arrival_s``, ``prompt_tokens`` and ``new_tokens`` are required. ``tier`` is ``fast`` or
+``normal``. ``prefix`` is any name. Prompts with the same prefix name share their first
+``prefix_tokens`` tokens and must be longer than the prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+from wse.errors import BadInput, UnknownName
+from wse.files import short_repr
+from wse.serving.simulation.workload import FAST, NORMAL
+from wse.studies.serve_sim.traces.csv_rows import column_names, count_columns, read_rows
+from wse.studies.serve_sim.traces.lines import TraceLine
+from wse.studies.serve_sim.traces.trace_format import TraceRequest
+from wse.studies.serve_sim.traces.values import seconds_of, token_count
+
+NEEDED: Final = ("arrival_s", "prompt_tokens", "new_tokens")
+OPTIONAL: Final = ("tier", "prefix", "prefix_tokens")
+TIERS: Final = {"fast": FAST, "normal": NORMAL, "": NORMAL}
+
+
+class WseCsv:
+    """The CSV format of wse. Unlike in other formats, unknown columns are refused."""
+
+    title: Final = "wse CSV"
+    first_line: Final = ",".join(NEEDED)
+
+    def known_fields(self, first_line: str) -> int:
+        """Return how many columns of the format the first line of a file names."""
+        return count_columns(first_line, (*NEEDED, *OPTIONAL))
+
+    def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
+        """Read the requests of a trace (see `TraceFormat`).
+
+        Raises:
+            UnknownName: A column or a tier is unknown.
+        """
+        header = next(lines)
+        for name in column_names(header):
+            if name not in (*NEEDED, *OPTIONAL):
+                raise UnknownName("column", name, (*NEEDED, *OPTIONAL), place=header.place)
+        known_tokens: dict[str, int] = {}
+        for line, values in read_rows(chain([header], lines), NEEDED):
+            tier = values.get("tier", "")
+            if tier not in TIERS:
+                raise UnknownName("tier", tier, [name for name in TIERS if name], place=line.place)
+            prompt_tokens = token_count(line, "prompt_tokens", values["prompt_tokens"])
+            prefix, prefix_tokens = _prefix(line, values, prompt_tokens, known_tokens)
+            yield TraceRequest(
+                line=line,
+                arrival_s=seconds_of(line, "arrival_s", values["arrival_s"]),
+                prompt_tokens=prompt_tokens,
+                new_tokens=token_count(line, "new_tokens", values["new_tokens"]),
+                tier=TIERS[tier],
+                prefix=(prefix,) if prefix else (),
+                block_tokens=prefix_tokens,
+            )
+
+
+def _prefix(
+    line: TraceLine, values: Mapping[str, str], prompt_tokens: int, known_tokens: dict[str, int]
+) -> tuple[str, int]:
+    """Return the name and the length of a prompt's prefix, or "" and 0 without a prefix.
+
+    Args:
+        line: Line of the request, for messages.
+        values: The values of the row by column.
+        prompt_tokens: Length of the prompt.
+        known_tokens: Length of each prefix in the rows above, by name; a new prefix is added.
+
+    Raises:
+        BadInput: The prefix is incomplete, not shorter than the prompt, or had another length.
+    """
+    name, text = values.get("prefix", ""), values.get("prefix_tokens", "")
+    if not name and not text:
+        return "", 0
+    if not name or not text:
+        message = (
+            f"{line.place}: prefix {short_repr(name)} with prefix_tokens {short_repr(text)}: give both, or neither"
+        )
+        raise BadInput(message)
+    tokens = token_count(line, "prefix_tokens", text)
+    if tokens != known_tokens.setdefault(name, tokens):
+        message = (
+            f"{line.place}: prefix_tokens {tokens}: prefix {short_repr(name)} has {known_tokens[name]} tokens "
+            "in a row above"
+        )
+        raise BadInput(message)
+    if tokens >= prompt_tokens:
+        message = f"{line.place}: prefix_tokens {tokens}: give fewer than the {prompt_tokens} of the prompt"
+        raise BadInput(message)
+    return name, tokens
