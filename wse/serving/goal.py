@@ -54,6 +54,11 @@ class Goal:
     objective: str = LATENCY
     users_may_wait: bool = True
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether a latency is limited."""
+        return self.ttft_s is not None or self.tpot_s is not None
+
     def replicas_for(self, users_of_one: int) -> int:
         """Return the requested number of replicas, or the minimum number that can serve all users.
 

@@ -12,7 +12,7 @@ from wse.errors import DoesNotFit
 from wse.serving.goal import COST, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
-from wse.studies.compare.plan.certainty import cheaper_kinds
+from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
 from wse.studies.compare.plan.ranking import with_pareto
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.rows import planned_row
@@ -55,19 +55,23 @@ def test_numbers_of_wafers_close_in_on_the_best(best: int) -> None:
 
 
 def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many: PlanResult) -> None:
-    """Each combination has the cheapest layout per token and, if it differs, the cheapest per hour."""
-    combinations = [(row.chips, row.software) for row in of_many.rows]
-    assert len(set(combinations)) == 4 <= of_many.tried == of_many.keeping == len(combinations)
-    assert {row.users for row in of_many.rows} == {400}
+    """Without limits, each machine has a row with the fewest replicas, and rows with 2, 4, 8 ... of them."""
+    replicas_by_machine: dict[tuple[int, str], list[int]] = {}
     for row in of_many.rows:
-        for other in of_many.rows:
-            if (other.chips, other.software) == (row.chips, row.software) and other.replicas < row.replicas:
-                assert (other.usd_per_million_tokens or 0.0) > (row.usd_per_million_tokens or 0.0)
+        replicas_by_machine.setdefault((row.chips, row.software), []).append(row.replicas)
+    assert len(replicas_by_machine) == 4
+    assert of_many.tried == of_many.keeping == len(of_many.rows)
+    max_chips = max(chips for chips, _ in replicas_by_machine)
+    for (chips, _), replicas in replicas_by_machine.items():
+        assert len(set(replicas)) == len(replicas)
+        assert {2**power for power in range(1, 7) if 2**power * chips <= max_chips} <= {*replicas}
+    assert {row.users for row in of_many.rows} == {400}
     costs = [row.usd_per_million_tokens or math.inf for row in of_many.rows]
     assert costs == sorted(costs)
     for row in of_many.rows:
         alone = row.max_users // row.replicas
-        assert row.replicas <= math.ceil(400 / alone)  # fewer if users wait for room
+        fewest = min(replicas_by_machine[row.chips, row.software])
+        assert row.replicas > fewest or fewest <= math.ceil(400 / alone)  # fewer if users wait for room
         chips = row.replicas * row.chips
         assert row.usd_per_million_tokens == pytest.approx(chips * 64.45 / 3600 / row.tokens_per_s * 1e6)
         assert (row.usd_per_million_tokens_low or 0.0) < (row.usd_per_million_tokens_high or 0.0)
@@ -122,16 +126,25 @@ def test_links_that_are_given_have_a_row_each() -> None:
 
 def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:
     goal = Goal(users=1, tpot_s=0.02, objective=COST)
-    wafer, gpu = made_row(WAFER, 0.01, goal, usd_per_hour=2), made_row(GPU, 0.01, goal, usd_per_hour=4)
-    samples = {
-        wafer: {COSTS: np.array([1.0, 2, 3, 4]), "tpot_s": np.array([0.01, 0.03, 0.01, 0.01])},
-        gpu: {COSTS: np.array([2.0, 2, 2, 5]), "tpot_s": np.array([0.01, 0.01, 0.03, 0.03])},
-    }
-    (cheaper,) = cheaper_kinds([wafer, gpu], samples, [(8, 100)], goal)
+    wafer, gpu = (
+        replace(made_row(kind, 0.01, goal, usd_per_hour=usd), within_limits=share)
+        for kind, usd, share in ((WAFER, 2, 0.75), (GPU, 4, 0.5))
+    )
+    samples = {wafer: {COSTS: np.array([1.0, 2, 3, 4])}, gpu: {COSTS: np.array([2.0, 2, 2, 5])}}
+    (cheaper,) = cheaper_kinds([wafer, gpu], samples, [(8, 100)])
     assert (cheaper.kind, cheaper.share, cheaper.samples) == (WAFER, 0.625, 4)
     assert cheaper.ratio == pytest.approx(2)
     assert cheaper.within_limits == {WAFER: 0.75, GPU: 0.5}
-    assert cheaper_kinds([wafer, replace(gpu, keeps=False)], samples, [(8, 100)], goal) == ()
-    assert cheaper_kinds([wafer, gpu], samples | {gpu: {}}, [(8, 100)], goal) == ()
-    (without_limits,) = cheaper_kinds([wafer, gpu], samples, [(8, 100)], replace(goal, tpot_s=None))
+    assert cheaper_kinds([wafer, replace(gpu, keeps=False)], samples, [(8, 100)]) == ()
+    assert cheaper_kinds([wafer, gpu], samples | {gpu: {}}, [(8, 100)]) == ()
+    unlimited_rows = [replace(row, within_limits=None) for row in (wafer, gpu)]
+    (without_limits,) = cheaper_kinds(unlimited_rows, samples, [(8, 100)])
     assert without_limits.within_limits is None
+
+
+def test_share_within_limits_counts_the_samples_that_meet_every_limit() -> None:
+    samples = {"ttft_s": np.array([1.0, 1, 3, 3]), "tpot_s": np.array([0.01, 0.03, 0.01, 0.03])}
+    assert share_within_limits(samples, Goal(ttft_s=2, tpot_s=0.02)) == 0.25
+    assert share_within_limits(samples, Goal(tpot_s=0.02)) == 0.5
+    assert share_within_limits({}, Goal(tpot_s=0.02)) == 1
+    assert share_within_limits(samples, Goal()) is None

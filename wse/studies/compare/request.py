@@ -69,7 +69,7 @@ class CompareRequest:
         plain_speed_tokens_per_s: Speed of the plain service tier in tokens/s per user, if wafers
             are compared with GPUs. None for the default speed.
         replicas: Number of identical machines that share the users. None for the smallest number
-            that meets the targets.
+            that meets the targets; without targets, also for 2, 4, 8 ... of the smaller machines.
         targets: Latency limits, request lengths, and rows to show. If users, limits or an objective
             are requested, machines are ranked.
     """
@@ -149,7 +149,7 @@ class CompareRequest:
         int | None,
         Option(
             doc="Number of identical machines that share the --users; auto: for each layout, the fewest that meet "
-            "the targets.",
+            "the targets; without targets, also 2, 4, 8 ... of the smaller machines.",
             panel="Serving",
             metavar="N|auto",
             none="auto",

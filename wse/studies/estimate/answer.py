@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wse.reports.shared_tables import CAUSES, stages_text
 from wse.reports.table import Table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
-from wse.serving.goal import PURPOSES
+from wse.serving.goal import LATENCY, PURPOSES, THROUGHPUT
 from wse.studies.estimate.drafts.result import draft_sentence
 from wse.studies.results.answer import (
     AnswerRow,
@@ -27,6 +27,9 @@ from wse.studies.results.sram import capacity_text
 if TYPE_CHECKING:
     from wse.studies.estimate.result import EstimateResult
     from wse.studies.results.operating_points import ServingResult
+
+
+MANY_USERS: Final = f"For the lowest cost per token with many users, use --objective {THROUGHPUT}."
 
 
 def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
@@ -75,7 +78,8 @@ def _layout_sentence(result: EstimateResult) -> str:
         return f"{stages}."
     objective, serving = str(result.inputs["objective"]), result.serving
     users = "" if serving is None or serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
-    return f"{stages}, chosen for {PURPOSES[objective]}{users} (--objective {objective})."
+    sentence = f"{stages}, chosen for {PURPOSES[objective]}{users} (--objective {objective})."
+    return sentence if users or objective != LATENCY else f"{sentence} {MANY_USERS}"
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
@@ -128,7 +132,7 @@ def _most_room_text(serving: ServingResult) -> str:
         return "--most-users finds the most that fit in any layout"
     if max_users <= serving.max_users:
         return "no layout was found with more room"
-    return f"{count(max_users)} fit in the roomiest layout, with --users {max_users}"
+    return f"{count(max_users)} fit in the roomiest layout, which is slower"
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:

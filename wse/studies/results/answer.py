@@ -206,7 +206,6 @@ def serving_rows(
             note += f"; {three_figures(last.usd_per_million_tokens)} at {last.users:,}"
         if serving.usd_per_hour is not None:
             note += f"; all machines: {three_figures(serving.usd_per_hour)} USD/h"
-        note += "; the interval includes the price range" if usd_interval else ""
         yield AnswerRow("cost", f"{three_figures(usd)} USD/Mtok", note, "cost.usd_per_million_tokens", usd_interval)
     joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
     if joules is not None:

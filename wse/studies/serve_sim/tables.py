@@ -99,7 +99,6 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         )
         is_peak = name == "energy" and amount.range[0] < amount.value == amount.range[1]
         text += f", {PEAK_POWER}" if is_peak else ""
-        text += ", including the price range" if name == "cost" and interval is not None else ""
         rows.append((name, text))
     if served_result.usd_per_hour is not None:
         rows.append(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from wse.arrays import F64
 from wse.reports.intervals import share_above
 from wse.serving.goal import Goal
 from wse.studies.compare.machine import GPU, WAFER
@@ -14,7 +15,7 @@ from wse.studies.estimate.ranges.sampled_figures import COST
 
 
 def cheaper_kinds(
-    rows: Sequence[PlannedRow], samples: RowSamples, lengths: Sequence[tuple[int, int]], goal: Goal
+    rows: Sequence[PlannedRow], samples: RowSamples, lengths: Sequence[tuple[int, int]]
 ) -> tuple[CheaperResult, ...]:
     """Return whether wafers or GPUs are cheaper per token, and how certain this is.
 
@@ -26,7 +27,6 @@ def cheaper_kinds(
         rows: Rows of the ranking, best first.
         samples: For each row, its figures (such as cost) for random samples of the constants.
         lengths: (prompt tokens, new tokens) pairs.
-        goal: The latency limits.
     """
     results = []
     for pair in lengths:
@@ -43,7 +43,8 @@ def cheaper_kinds(
                 kind=low.kind,
                 ratio=_usd(high) / _usd(low),
                 share=share_above(samples[high][COST], samples[low][COST]),
-                within_limits=_within_limits(known_rows, samples, goal),
+                within_limits={row.kind: share for row in known_rows if (share := row.within_limits) is not None}
+                or None,
                 samples=len(samples[low][COST]),
             )
         )
@@ -56,24 +57,22 @@ def _usd(row: PlannedRow) -> float:
     return row.usd_per_million_tokens
 
 
-def _within_limits(rows: Sequence[PlannedRow], samples: RowSamples, goal: Goal) -> dict[str, float] | None:
-    """Return how likely each machine is to meet the latency limits: its fraction of samples.
+def share_within_limits(figures: Mapping[str, F64], goal: Goal) -> float | None:
+    """Return how likely a machine is to meet the latency limits: its fraction of samples.
 
     Args:
-        rows: The row of a wafer machine and the row of a GPU machine.
-        samples: For each row, its latencies for random samples of the uncertain constants.
+        figures: float64 ``[samples]``, latencies for random samples of the uncertain constants,
+            keyed by ``ttft_s`` and ``tpot_s``. A latency without samples counts as within its
+            limit.
         goal: The limits.
 
     Returns:
-        Fractions from 0 to 1, keyed by ``wafer`` and ``gpu``; None if there are no limits.
+        Fraction from 0 to 1; None if there are no limits.
     """
-    limits = {"ttft_s": goal.ttft_s, "tpot_s": goal.tpot_s}
-    if all(limit is None for limit in limits.values()):
+    if not goal.has_limits:
         return None
-    shares = {}
-    for row in rows:
-        is_within_by_limit = [
-            samples[row][name] <= limit for name, limit in limits.items() if limit is not None and name in samples[row]
-        ]
-        shares[row.kind] = float(np.mean(np.all(is_within_by_limit, axis=0))) if is_within_by_limit else 1.0
-    return shares
+    limits = {"ttft_s": goal.ttft_s, "tpot_s": goal.tpot_s}
+    is_within_by_limit = [
+        figures[name] <= limit for name, limit in limits.items() if limit is not None and name in figures
+    ]
+    return float(np.mean(np.all(is_within_by_limit, axis=0))) if is_within_by_limit else 1.0

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Final
 
 from wse.arrays import F64
-from wse.reports.intervals import RangeResult
+from wse.reports.intervals import RangeResult, percent_text
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, plural, printable, range_text, rate_and_latency, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
 from wse.studies.compare.curve.tables import price
-from wse.studies.compare.result import AssumptionResult
+from wse.studies.compare.result import AssumptionResult, price_footer
 from wse.studies.compare.tables import IMPOSSIBLE
 from wse.studies.results.operating_points import DEFINITIONS, OperatingPointResult
 
@@ -49,6 +49,9 @@ class PlannedRow(OperatingPointResult):
     )
     ranges: Annotated[
         Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
+    ] = field(default=None, compare=False)
+    within_limits: Annotated[
+        float | None, Doc("fraction of the samples whose latencies are within the limits; absent without limits")
     ] = field(default=None, compare=False)
 
     @property
@@ -89,6 +92,10 @@ ORDERS: Final = {
     COST: "Lowest cost per token first",
 }
 """Title of the table of machines for each objective."""
+
+KEEPS_WITHOUT_LIMITS: Final = ("room", "whether all users are served; some may wait until others have finished")
+KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
+"""Meaning of the column that states whether a machine meets the goal."""
 
 COLUMNS: Final = tuple(
     name
@@ -175,7 +182,7 @@ class PlanResult(Result):
         """Return the columns of the main table, which has one row per machine."""
         limited = self.targets or self.users is not None
         title = "meets" if self.targets else "room"
-        keeps = Column(key="keeps", title=title, formatter=lambda keeps: "yes" if keeps else "no")
+        keeps = Column(key="keeps", title=title, cell=_keeps_text)
         return (
             *self._machine_columns(),
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
@@ -199,11 +206,18 @@ class PlanResult(Result):
     def _footer(self) -> list[tuple[str, str]]:
         """Return the (label, text) lines below the table: definitions, prices, and omitted rows."""
         hidden = self.tried - len(self.rows)
-        prices = [(f"{name}", assumed.text) for name, assumed in self.economics.items() if "usd_per_hour" in name]
         return [
+            KEEPS_WITH_LIMITS if self.targets else KEEPS_WITHOUT_LIMITS,
             *DEFINITIONS,
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]} (--objective)"),
             ("◆", "no other row is faster for a user and no more expensive"),
-            *[(name, printable(text)) for name, text in prices],
+            *price_footer(self.economics),
             *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),
         ]
+
+
+def _keeps_text(row: PlannedRow) -> str:
+    """Return yes or no for whether a machine meets the goal; yes with the share of samples, if known."""
+    if not row.keeps or row.within_limits is None:
+        return "yes" if row.keeps else "no"
+    return f"yes, {percent_text(row.within_limits)}"

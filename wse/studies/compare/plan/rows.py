@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from wse.arrays import F64
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.operating_point import Deployment, RequestShape
@@ -13,6 +14,7 @@ from wse.serving.plan import Plan, plan
 from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
+from wse.studies.compare.plan.certainty import share_within_limits
 from wse.studies.compare.plan.ranking import compares_hours
 from wse.studies.compare.plan.result import PlannedRow, RowSamples
 from wse.studies.compare.request import CompareRequest, WaferLink
@@ -44,11 +46,17 @@ class CombinationPlan:
     bug: str = ""
 
 
-def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
+def plan_combination(request: CompareRequest, combination: Combination, *, max_wafers: int) -> CombinationPlan:
     """Return the ranking's rows for one mapping and wafer count, for each link between wafers.
 
     The function runs in worker processes, so errors are not raised: the result contains the reason
     or, for a bug in wse, the traceback.
+
+    Args:
+        request: The comparison.
+        combination: Mapping and number of wafers.
+        max_wafers: Maximum number of wafers of all replicas together for rows with more replicas
+            than necessary (`_with_replicas`).
     """
     base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
     try:
@@ -58,7 +66,7 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
             links = request.links(prepared_estimate.wafer)
         samples: RowSamples = {}
         for link in links:
-            samples |= _planned_wafers(prepared_estimate, link, request.goal)
+            samples |= _planned_wafers(prepared_estimate, link, request.goal, max_wafers)
         return CombinationPlan(samples=samples)
     except (DoesNotFit, BadInput) as error:
         return CombinationPlan(reason=str(error))
@@ -66,8 +74,30 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
         return CombinationPlan(bug=traceback.format_exc())
 
 
-def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> RowSamples:
-    """Return a row for the layout that best meets a goal and, if useful, one for a cheaper layout.
+def _with_replicas(goal: Goal, chips: int, max_chips: int) -> Iterator[Goal]:
+    """Yield a goal and, without latency limits, the same goal for 2, 4, 8 ... replicas.
+
+    With limits, the fewest replicas that meet them are the best choice. Without limits, one machine
+    always suffices, and several replicas are compared with one larger machine.
+
+    Args:
+        goal: Users, latency limits and objective.
+        chips: Number of wafers or GPUs of one replica.
+        max_chips: Maximum number of wafers or GPUs of all replicas.
+    """
+    yield goal
+    if goal.users is None or goal.replicas is not None or goal.has_limits:
+        return
+    replicas = 2
+    while replicas <= min(goal.users, max_chips // chips):
+        yield replace(goal, replicas=replicas)
+        replicas *= 2
+
+
+def _planned_wafers(
+    prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal, max_wafers: int
+) -> RowSamples:
+    """Return a row for the layout that best meets a goal, and rows for other numbers of replicas.
 
     If prices per hour are compared, the layout with the fewest replicas has the lowest price. It
     has a row of its own if it needs fewer replicas than the best layout.
@@ -77,6 +107,7 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
         link: Requested link between wafers, which is then stated in the row. None for the wafer's
             own link.
         goal: Users, latency limits and objective.
+        max_wafers: Maximum number of wafers of all replicas together (`_with_replicas`).
 
     Returns:
         For each row, its figures for random samples of the uncertain constants.
@@ -86,12 +117,13 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
     """
     linked = with_link(prepared_estimate, link)
     ranking = LayoutRanking(linked, searches_for(linked, compile_fastest, goal))
-    best_layouts = [ranking.layouts_for(goal)[0]]
+    goals = [*_with_replicas(goal, linked.options.wafers, max_wafers)]
+    pairs = [(ranking.layouts_for(replicas_goal)[0], replicas_goal) for replicas_goal in goals]
     if compares_hours(goal):  # for latency, the fewest replicas come first
-        best_layouts.append(ranking.layouts_for(replace(goal, objective=LATENCY))[0])
+        pairs.append((ranking.layouts_for(replace(goal, objective=LATENCY))[0], goal))
     samples: RowSamples = {}
-    for layout in dict.fromkeys(best_layouts):
-        found = ranking.plan(layout, goal)
+    for layout, replicas_goal in pairs:
+        found = ranking.plan(layout, replicas_goal)
         if found is None:
             raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
         row = planned_row(
@@ -104,10 +136,10 @@ def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None,
             users_per_pass=layout.deployment.slots,
             link=link,
         )
-        if all(row.replicas < other.replicas for other in samples):
+        if all(row.replicas != other.replicas for other in samples):
             uncertainty = uncertainty_of(linked, layout.candidate.program)
             figures = sampled_figures(uncertainty, layout.deployment, row.users, row.replicas)
-            samples[replace(row, ranges=intervals_of(row, figures))] = figures
+            samples[_with_samples(row, figures, goal)] = figures
     return samples
 
 
@@ -124,17 +156,30 @@ def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, Assumpt
     possible_gpus, reasons = prepared_gpus(request)
     samples: RowSamples = {}
     economics: dict[str, AssumptionResult] = {}
+    max_gpus = max((prepared_estimate.deployment.chips for prepared_estimate in possible_gpus), default=0)
     for prepared_estimate in possible_gpus:
         machine, deployment = gpu_machine(prepared_estimate), prepared_estimate.deployment
         economics |= assumptions_of(deployment.economics, machine.name)
-        found = plan(deployment, request.goal)
-        assert found is not None  # prepared_gpus returns only GPUs with room for a user
-        row = planned_row(
-            deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
-        )
-        figures = sampled_gpu_figures(deployment, row)
-        samples[replace(row, ranges=intervals_of(row, figures))] = figures
+        for goal in _with_replicas(request.goal, deployment.chips, max_gpus):
+            found = plan(deployment, goal)
+            assert found is not None  # prepared_gpus returns only GPUs with room for a user
+            row = planned_row(
+                deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
+            )
+            figures = sampled_gpu_figures(deployment, row)
+            samples[_with_samples(row, figures, goal)] = figures
     return samples, economics, reasons
+
+
+def _with_samples(row: PlannedRow, figures: Mapping[str, F64], goal: Goal) -> PlannedRow:
+    """Add the intervals of a row's figures, and the fraction of samples within the latency limits.
+
+    Args:
+        row: The row.
+        figures: float64 ``[samples]``, its figures for random samples of the uncertain constants.
+        goal: The limits.
+    """
+    return replace(row, ranges=intervals_of(row, figures), within_limits=share_within_limits(figures, goal))
 
 
 def planned_row(

@@ -5,6 +5,7 @@ layouts with passes for several users. If users are given and cost decides, the 
 the fewest replicas has a row of its own, because its price per hour is the lowest. On GPUs, every
 number of GPUs is compared that can hold the model and the KV cache of one user. Each machine has as
 many replicas as the users need, and is ranked by the operating point of all replicas together.
+Without latency limits, 2, 4, 8 ... replicas of each machine are also compared with the larger ones.
 Machines that meet the limits come first, ordered by the objective. All other machines are ordered
 by how far they exceed the limits.
 """
@@ -100,7 +101,7 @@ def plan_machines(
         raise DoesNotFit(message)
     # 2. Ranking.
     rows.sort(key=lambda row: rank(row, request.goal))
-    cheaper = cheaper_kinds(rows, samples, tried_lengths, request.goal) if request.goal.objective == COST else ()
+    cheaper = cheaper_kinds(rows, samples, tried_lengths) if request.goal.objective == COST else ()
     shown_rows = [row for row in rows if row.pareto or not targets.pareto]
     return PlanResult(
         inputs=_inputs(request, tried_lengths, sorted(tried_wafers)),
@@ -161,6 +162,7 @@ def _wafer_rows(
     outputs: dict[Combination, CombinationPlan] = {}
     tried_counts: set[int] = set()
     counts: Sequence[int] = compared_counts(priced_request, first)
+    work = partial(plan_combination, max_wafers=max(counts))
     while counts:
         done_before = len(outputs)
 
@@ -176,7 +178,7 @@ def _wafer_rows(
             on_progress(done_before + done, done_before + total, name)
 
         outputs |= all_outputs(
-            priced_request, combinations_of(priced_request, first, counts), plan_combination, report_progress, pool
+            priced_request, combinations_of(priced_request, first, counts), work, report_progress, pool
         )
         # Several mappings may find the same layout.
         samples = {row: figures for output in outputs.values() for row, figures in output.samples.items()}

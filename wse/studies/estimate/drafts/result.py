@@ -181,7 +181,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
 
 
 def draft_sentence(plan: DraftPlanResult | None) -> str:
-    """Return a sentence with the speed per user with drafts, or "" if none were requested."""
+    """Return a sentence with speed and cost with drafts, or "" if no drafts were requested."""
     if plan is None:
         return ""
     if not plan.draft_tokens:
@@ -191,7 +191,10 @@ def draft_sentence(plan: DraftPlanResult | None) -> str:
         speed += f", {plan.speed_up:.2f} times as many"
     else:
         speed += f" and all together {count(plan.tokens_per_s)}, a gain of {plan.speed_up:.2f} x"
-    return f"With drafts, each user gets {speed}; the figures under Results are without drafts."
+    wafers = f" and {plural(plan.wafers, 'more wafer')} for the draft model" if plan.wafers else ""
+    usd = plan.usd_per_million_tokens
+    cost = "" if usd is None else f", for {three_figures(usd)} USD/Mtok"
+    return f"With drafts{wafers}, each user gets {speed}{cost}; the figures under Results are without drafts."
 
 
 def _cost_text(plan: DraftPlanResult) -> str:
