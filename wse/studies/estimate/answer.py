@@ -88,7 +88,9 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     if serving is not None:
         in_flight = "one request" if result.batch == 1 else f"one pass of {plural(result.batch, 'user')}"
         cycles = (
-            "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token with {in_flight} in flight"
+            ""
+            if decode is None
+            else f"mean over the output tokens; {count(decode.cycles_per_token)} cycles with {in_flight} in flight"
         )
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
@@ -110,7 +112,11 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts
         back_bytes = [cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer]
-        return_text = f", of which {in_bytes(sum(back_bytes))} return to an earlier wafer" if back_bytes else ""
+        return_text = (
+            f", {in_bytes(sum(back_bytes))} of them back to an earlier wafer, such as the generated token"
+            if back_bytes
+            else ""
+        )
         pairs = f"{plural(len(cuts), 'pair')} of wafers"
         traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}{return_text}"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")

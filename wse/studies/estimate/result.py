@@ -220,7 +220,7 @@ def _inputs_table(result: EstimateResult) -> Table:
     ]
     options += setting_texts(replaced)
     rows = [("model", printable(result.inputs["model"])), ("options", " ".join(options))]
-    return pair_table(rows, "Settings")
+    return pair_table(rows, "Options, defaults included")
 
 
 def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:

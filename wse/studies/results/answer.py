@@ -211,7 +211,8 @@ def serving_rows(
     if joules is not None:
         joules_interval = interval("joules_per_token", three_figures)
         note = "" if joules_interval else _range(low, high)
-        note += PEAK_POWER if low != joules == high else ""
+        if low != joules == high:
+            note += f"{count(joules * serving.tokens_per_s)} W for all machines, {PEAK_POWER}"
         energy = f"{three_figures(joules)} J/token"
         yield AnswerRow("energy", energy, note.strip(), "energy.joules_per_token", joules_interval)
 

@@ -237,7 +237,9 @@ class GpuEstimateResult(Result):
 def _inputs_table(result: GpuEstimateResult) -> Table:
     """Return a table of the settings of an estimate: the model, and all options."""
     options = [f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items()]
-    return pair_table([("model", printable(result.inputs["model"])), ("options", " ".join(options[1:]))], "Settings")
+    return pair_table(
+        [("model", printable(result.inputs["model"])), ("options", " ".join(options[1:]))], "Options, defaults included"
+    )
 
 
 def _terms_table(latency: GpuLatencyResult) -> Table:
