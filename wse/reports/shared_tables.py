@@ -68,7 +68,7 @@ Name = TypeVar("Name", bound=str)
 
 CAUSES: Final[dict[str, str]] = {
     "compute": "vector instructions in the PEs",
-    "launch": "starting kernels and messages",
+    "launch": "starting code of steps or messages",
     "hops": "words travelling between PEs",
     "relays": "words forwarded in software by PEs",
     "crossing": "words travelling between wafers",
@@ -113,7 +113,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         Column(key="meaning"),
     )
     return Table(
-        columns=columns, rows=rows, title="Decode cycles by cause", note="per decode pass (one token per user)"
+        columns=columns, rows=rows, title="Decode cycles by cause", note="mean decode pass (one token per user)"
     )
 
 
