@@ -304,10 +304,10 @@ class ServeResult(Result):
         other_options = ("--load", "--users", "--time-scale")
         given_options = [name for name in other_options if name[2:].replace("-", "_") in self.inputs]
         other_option = f" instead of {given_options[0]}" if given_options else ""
-        is_slow = self.inputs.get("objective") == LATENCY
-        first = f"Leave out `--objective {LATENCY}`, because the default is the layout for {THROUGHPUT}; or g"
-        give = first if is_slow else "G"
-        return f"{give}ive {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
+        start = "Give"
+        if self.inputs.get("objective") == LATENCY:
+            start = f"Leave out `--objective {LATENCY}` to use the layout for {THROUGHPUT}; or give"
+        return f"{start} {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.
