@@ -113,7 +113,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         Column(key="meaning"),
     )
     return Table(
-        columns=columns, rows=rows, title="Decode cycles by cause", note="per decode pass (one token per user)"
+        columns=columns, rows=rows, title="Decode cycles by cause", note="mean decode pass (one token per user)"
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from wse.cli.reference import command_line, json_keys, python_api
+from wse.cli.reference import command_line, json_keys, kernels, python_api
 
 COMMITTED: Final[dict[str, Callable[[], str]]] = {
     "docs/reference/cli.md": command_line.page,
+    "docs/reference/kernels.md": kernels.page,
     "docs/reference/python.md": python_api.page,
 }
 """The pages that are part of the repository."""

@@ -112,13 +112,10 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts
         back_bytes = [cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer]
-        return_text = (
-            f", {in_bytes(sum(back_bytes))} of them back to an earlier wafer, such as the generated token"
-            if back_bytes
-            else ""
-        )
         pairs = f"{plural(len(cuts), 'pair')} of wafers"
-        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}{return_text}"
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}"
+        if back_bytes:
+            traffic += f"; {in_bytes(sum(back_bytes))} of them return to an earlier wafer, such as the new token"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
         wafers = result.cuts.wafers_for_whole_layers

@@ -18,8 +18,6 @@ Cause = TypeVar("Cause", bound=str)
 
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 """Legend of the evidence-grade column."""
-PEAK_POWER: Final = "at peak power; the interval also covers lower power"
-"""Remark after an energy that is computed at peak power, if its interval starts below it."""
 
 
 class AnswerRow(NamedTuple):
@@ -211,10 +209,24 @@ def serving_rows(
     if joules is not None:
         joules_interval = interval("joules_per_token", three_figures)
         note = "" if joules_interval else _range(low, high)
-        if low != joules == high:
-            note += f"{count(joules * serving.tokens_per_s)} W for all machines, {PEAK_POWER}"
+        note += power_text(
+            joules, joules if low is None else low, joules if high is None else high, serving.tokens_per_s
+        )
         energy = f"{three_figures(joules)} J/token"
         yield AnswerRow("energy", energy, note.strip(), "energy.joules_per_token", joules_interval)
+
+
+def power_text(joules: float, low: float, high: float, tokens_per_s: float) -> str:
+    """Return a remark that states the power behind an energy per token.
+
+    Args:
+        joules, low, high: Energy per token in J, and the ends of its range for the possible powers.
+            The energy is at peak power if only its low end differs from it.
+        tokens_per_s: Output tokens per second of all users.
+    """
+    is_peak = low < joules == high
+    power = f"at {count(joules * tokens_per_s)} W"
+    return f"{power} (peak power); the interval also covers lower power" if is_peak else power
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -75,7 +75,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     used_pes = used_text(wafer, system)
     rows = [
         ("wafer", f"{wafers}; {used_pes}" if used_pes else wafers),
-        *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
+        *([("changed", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", _model_line(model)),
         ("mapping", described_mapping(system.mapping)),
         ("stages", f"{plural(len(stages), 'pipeline stage')} of {shape} PEs{span}, {_layers(stages)}"),

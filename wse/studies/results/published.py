@@ -169,14 +169,11 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="date", title="date", formatter=date_text),
     )
-    estimate = "users and machine of the estimate; with --draft it uses drafts, except beside `no`"
+    estimate = "users and machine of the estimate; with --draft, it has drafts, but not in the row with drafts `no`"
     if any(speed.estimated_users < layout_users for speed in speeds):
         estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
     footer = [
-        (
-            "published",
-            "fastest for these users without drafts (speculative decoding), with drafts, and where not stated",
-        ),
+        ("published", "fastest of models with the same layers for these users, for each kind of `drafts`"),
         ("ratio", "estimate divided by published speed"),
         ("estimate for", estimate),
         ("chips", "wafers or GPUs of the published machine"),

@@ -167,12 +167,13 @@ def _speed_table(result: RunResult) -> Table:
     """Build the table of prefill and decode speed and latency on the emulated wafer."""
     prefill, decode = result.prefill, result.decode
     rate, cycles = f"{count(prefill.tokens_per_s)} tokens/s", f"{count(prefill.cycles)} cycles"
-    rows = [("prefill", cycles, f"TTFT {seconds(prefill.ttft_s)}", rate)]
+    rows, note = [("prefill", cycles, f"TTFT {seconds(prefill.ttft_s)}", rate)], "prefill rate: prompt tokens / TTFT"
     if decode is not None:
         rate, cycles = f"{count(decode.tokens_per_s_per_user)} tokens/s", f"{count(decode.cycles_per_token)} cycles"
         time = f"TPOT {seconds(decode.cycles_per_token / result.wafer.clock_hz)}"
         with_drafts = result.verify is not None and result.verify.draft is not None
         rows.append(("passes over one token" if with_drafts else "decode", f"{cycles} per token", time, rate))
+        note += "; passes: mean" if with_drafts else "; decode: mean after the first token"
         if result.batch > 1:
             rows.append((f"{result.batch:,} users", "in total", "", f"{count(decode.tokens_per_s)} tokens/s"))
     keys = ("name", "cycles", "time", "rate")
@@ -180,7 +181,7 @@ def _speed_table(result: RunResult) -> Table:
         columns=tuple(number(key, formatter=str) for key in keys),
         rows=[dict(zip(keys, row, strict=True)) for row in rows],
         title="Speed of the emulated wafer",
-        note="prefill rate: prompt tokens divided by TTFT",
+        note=note,
         footer=[("host", text)] if (text := _prefill_text(result)) else (),
     )
 
@@ -216,7 +217,7 @@ def _traffic_table(result: RunResult) -> Table:
     if crossing is not None and result.system.wafers > 1:
         text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
         rows.insert(2, ("between wafers", text))
-    note = "per generated token" if result.batch == 1 else "per decode pass, which generates a token of each user"
+    note = "mean decode pass (one token per user)"
     return pair_table(rows, "Traffic and routes", note)
 
 

@@ -13,6 +13,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds
+from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.results.answer import machine_text
@@ -60,6 +61,9 @@ class RequestsResult(Result):
 
 PREDICTION_INTERVALS: Final = (
     "The intervals in brackets are for the uncertainty of the prediction; they are not percentiles of the requests."
+)
+QUEUE_OF_SAMPLE: Final = (
+    " In an overloaded sample, requests arrive faster than they are served, so the queue grows until the last one."
 )
 SATURATED_STAGE: Final = 0.9
 """Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
@@ -239,13 +243,7 @@ class ServeResult(Result):
         else:
             option = f" (--load, by default {LOAD:g})" if "load" in self.inputs else ""
             share = f"{percent(load.offered)}{option}"
-            come = f"Stable: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}"
-            if load.overloaded_share:
-                come += (
-                    f"; in {percent_text(load.overloaded_share)} of the samples of the uncertain inputs (see below), "
-                    "the machine is slower and overloaded"
-                )
-            come += "."
+            come = f"Stable: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}."
         if self.served is None:
             return come
         come += self._limit()
@@ -256,8 +254,12 @@ class ServeResult(Result):
             speed = with_interval(count(1 / waits.tpot.p50), " tokens/s", speed_interval, count)
             pace = f", the median speed per user {speed}"
         ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
+        if load.overloaded_share:
+            ttft += f" with {percent_text(load.overloaded_share)} of the samples overloaded"
         medians = f"{come} The median TTFT is {ttft}{pace}."
-        return f"{medians} {PREDICTION_INTERVALS}" if self.ranges else medians
+        if not self.ranges:
+            return medians
+        return f"{medians} {PREDICTION_INTERVALS}{QUEUE_OF_SAMPLE if load.overloaded_share else ''}"
 
     def _limit(self) -> str:
         """Return a sentence that states that KV-cache room limits the capacity, or "" otherwise.
@@ -302,7 +304,10 @@ class ServeResult(Result):
         other_options = ("--load", "--users", "--time-scale")
         given_options = [name for name in other_options if name[2:].replace("-", "_") in self.inputs]
         other_option = f" instead of {given_options[0]}" if given_options else ""
-        return f"Give {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
+        start = "Give"
+        if self.inputs.get("objective") == LATENCY:
+            start = f"Leave out `--objective {LATENCY}` to use the layout for {THROUGHPUT}; or give"
+        return f"{start} {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.
@@ -313,5 +318,5 @@ class ServeResult(Result):
         """
         tables = [pair_table([("", self.verdict)], self.title)]
         if self.served is not None:
-            tables += [waits_table(self.served), served_table(self, self.served)]
+            tables += [waits_table(self.served, self.inputs.get("objective")), served_table(self, self.served)]
         return (*tables, machine_table(self))

@@ -12,7 +12,7 @@ from wse.serving.goal import LATENCY, PURPOSES
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
-from wse.studies.results.answer import PEAK_POWER
+from wse.studies.results.answer import power_text
 from wse.studies.results.placement_table import described_mapping
 from wse.studies.serve_sim.machines.drafts import DraftsResult
 from wse.studies.serve_sim.options import STATIC
@@ -29,13 +29,14 @@ WAITS: Final = (
 """Explanations of the rows of the table of latencies."""
 
 
-def waits_table(served_result: ServedResult) -> Table:
+def waits_table(served_result: ServedResult, objective: str | None) -> Table:
     """Build the table of latencies: queueing delay, TTFT, TPOT, and inter-token latency.
 
     Each request tier has additional rows.
 
     Args:
         served_result: Statistics of the served requests.
+        objective: Objective for which the layout was chosen; None on GPUs.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
@@ -53,6 +54,8 @@ def waits_table(served_result: ServedResult) -> Table:
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
     note = f"of {plural(all_waits.requests, 'request')}"
+    if objective not in (None, LATENCY):  # so the latencies differ from those of an estimate
+        note += f" in the layout for {objective} (default of `wse estimate`: {LATENCY})"
     return Table(columns=tuple(columns), rows=cells, title="Latency", note=note, footer=WAITS)
 
 
@@ -97,8 +100,8 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             if interval is None
             else with_interval(three_figures(amount.value), f" {unit}", interval, three_figures)
         )
-        is_peak = name == "energy" and amount.range[0] < amount.value == amount.range[1]
-        text += f", {PEAK_POWER}" if is_peak else ""
+        if name == "energy":
+            text += f", {power_text(amount.value, amount.range[0], amount.range[1], served_result.tokens_per_s)}"
         rows.append((name, text))
     if served_result.usd_per_hour is not None:
         rows.append(
@@ -153,17 +156,17 @@ def machine_table(result: ServeResult) -> Table:
                 rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
-            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users each"
+            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             contexts = f"{len(machine.grid_contexts)} context lengths up to {machine.grid_contexts[-1]:,} tokens"
             chunks = f"prompts are read in chunks of {plural(machine.chunk_tokens, 'token')}"
-            rows.append(("timed", f"decode passes of {users} at {contexts}, interpolated between them; {chunks}"))
+            passes = f"computed for {users} per decode pass at {contexts}, and interpolated"
+            rows.append(("pass times", f"{passes}; {chunks}"))
     if "objective" in result.inputs:
         user_count = None if requests.think_s is not None else result.inputs.get("users")
         objective = result.inputs["objective"]
         users = "" if user_count is None else f" of {plural(user_count, 'user')} (--users)"
-        remark = "" if objective == LATENCY else f"; `wse estimate` chooses for {LATENCY} by default"
         mapping = f"mapping {described_mapping(result.machine.mapping)}, " if result.machine.gpus is None else ""
-        rows.append(("layout", f"{mapping}chosen for {PURPOSES[objective]}{users} (--objective {objective}){remark}"))
+        rows.append(("layout", f"{mapping}chosen for {PURPOSES[objective]}{users} (--objective {objective})"))
     if result.inputs["batching"] == STATIC:
         users = plural(result.inputs["max_users"], "user")
         rows.append(("batches", f"static: at most {users} start together, and none can join until the last one ends"))

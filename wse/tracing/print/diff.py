@@ -172,7 +172,8 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
         return cell
 
     sides = (Column(key=name, title=name, cell=side(name), wraps=True) for name in ("first", "second"))
-    return Table(title="Settings", note="that differ", columns=(Column(key="name"), *sides), rows=settings)
+    columns = (Column(key="name"), *sides)
+    return Table(title="Sizes, options and versions", note="that differ", columns=columns, rows=settings)
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:

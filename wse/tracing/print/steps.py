@@ -57,17 +57,15 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
         number("fraction", "share", percent),
         *_order_columns(order),
         number("words", "words sent", short_number, priority=spare["words"]),
-        number("hops", "hops", short_number, priority=spare["hops"]),
-        Column(key="mostly", title="cause", priority=spare["mostly"]),
+        number("hops", "word hops", short_number, priority=spare["hops"]),
+        Column(key="mostly", title="main cause", priority=spare["mostly"]),
     )
     return Table(columns=columns, rows=steps, title=title, note=note, footer=_kernel_footer(steps))
 
 
 def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
     """Return the explanation of the kernels and patterns in a table of steps; empty without steps."""
-    text = "what PEs compute (kernel), or how they exchange words (pattern)"
-    if any(step.name.endswith("_share") for step in steps):
-        text += "; _share: neighbouring PEs divide the work among themselves"
+    text = "what PEs compute (kernel, see docs/reference/kernels.md), or how they exchange words (pattern)"
     return [("kernel/pattern", text)] if steps else []
 
 
@@ -116,7 +114,7 @@ def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
         top: Number of groups to print for each phase. None prints ``MAX_GROUPS``.
     """
     row_count = MAX_GROUPS if top is None else top
-    width = 8 if console.width < 90 else 20
+    width = 8 if console.width < 90 else 12
     for phase, totals in view.phases.items():
         groups = [group for group in view.groups if group.phase == phase]
         passes = plural(totals.passes, "chunk" if phase == "prefill" else "pass" if totals.passes == 1 else "passe")
@@ -157,8 +155,8 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
         *columns,
         *ops,
         Column(key="words", title="words sent", cell=mean(short_number, "words"), numeric=True, priority=2),
-        Column(key="hops", title="hops", cell=mean(short_number, "hops"), numeric=True, priority=3),
-        Column(key="mostly", title="cause"),
+        Column(key="hops", title="word hops", cell=mean(short_number, "hops"), numeric=True, priority=3),
+        Column(key="mostly", title="main cause"),
     )
 
 

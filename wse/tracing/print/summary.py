@@ -34,6 +34,10 @@ MAX_TEXT: Final = 120
 MAX_USERS: Final = 3
 MAX_KINDS: Final = 8
 MAX_STEPS: Final = 3
+HASH: Final = "hash of the compiled model, to recognise it in other traces"
+TO_HOST: Final = " in both directions: token ids, or logits if the host samples"
+OUTPUT: Final = ("output", "projection after attention; head: product with the vocabulary (logits)")
+"""Explanation of two kinds of op with similar names, as a label and a text."""
 
 
 class _PhaseSpeed(NamedTuple):
@@ -56,13 +60,15 @@ def print_summary(console: Console, view: SummaryView) -> None:
         *_attention(system.stages),
         ("tokens", f"{tokens_text(view.prompt_tokens, view.generated_tokens)}{_max_tokens(view)}"),
         *_texts(view.users),
-        ("written by", f"{printable(view.created_by)}; digest of the compiled model: {view.program_digest[:16]}"),
+        ("written by", f"{printable(view.created_by)}; {HASH}: {view.program_digest[:16]}"),
     ]
     lines(console, rows)
     if speeds := _speeds(view):
         columns = tuple(Column(key=name, numeric=True) for name in _PhaseSpeed._fields)
         footer = _prompt_transfer(view)
-        print_table(console, Table(title="Speed of the emulated wafer", footer=footer, columns=columns, rows=speeds))
+        note = "" if view.decode is None else f"decode: mean of {plural(view.decode.passes, 'token')}"
+        table = Table(title="Speed of the emulated wafer", note=note, footer=footer, columns=columns, rows=speeds)
+        print_table(console, table)
     if view.decode is not None:
         print_table(console, causes_table(view.decode.cycles_by, width=console.width))
     if sram_uses := view.sram.fullest_pe_bytes:
@@ -149,8 +155,9 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
     """Print the busiest link, and the bytes sent between wafers or to and from the host."""
     traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
     if view.crossing.bytes:
-        ends = "with the host" if view.system.wafers == 1 else "between wafers and with the host"
-        traffic.append((ends, in_bytes(view.crossing.bytes)))
+        has_wafers = view.system.wafers > 1
+        ends, contents = ("crossings", " between wafers and with the host") if has_wafers else ("host", TO_HOST)
+        traffic.append((ends, f"{in_bytes(view.crossing.bytes)}{contents}"))
     if traffic:
         print_table(console, pair_table(traffic, "Traffic", "over the whole run"))
 
@@ -171,14 +178,14 @@ def _print_kinds(console: Console, view: SummaryView) -> None:
         Column(key="cycles", cell=lambda kind: count(kind.cycles), numeric=True),
         Column(key="ops", cell=lambda kind: plural(kind.ops, "op")),
     )
-    footer = []
+    footer = [OUTPUT] if {"output", "head"} <= {kind.kind for kind in kinds[:MAX_KINDS]} else []
     if len(kinds) > MAX_KINDS:
         other_cycles = sum(kind.cycles for kind in kinds[MAX_KINDS:])
         share = percent(cycle_fraction(other_cycles, total))
         footer.append(("others", f"{plural(len(kinds) - MAX_KINDS, 'kind')}: {share}, {count(other_cycles)} cycles"))
     table = Table(
         title=f"{title} by kind of op",
-        note="of the whole model",
+        note=f"{'mean decode pass, ' if phase == 'decode' else ''}all layers together",
         columns=columns,
         rows=kinds[:MAX_KINDS],
         footer=footer,

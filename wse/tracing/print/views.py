@@ -62,8 +62,8 @@ def print_tensors(console: Console, view: TensorsView) -> None:
         Column(key="shape", title="shape", cell=lambda tensor: "x".join(map(str, tensor.shape))),
         Column(key="dtype", title="type"),
         _number("bytes", "size", lambda tensor: in_bytes(tensor.bytes)),
-        _number("min", "least", lambda tensor: _four_digits(tensor.min)),
-        _number("max", "largest", lambda tensor: _four_digits(tensor.max)),
+        _number("min", "min", lambda tensor: _four_digits(tensor.min)),
+        _number("max", "max", lambda tensor: _four_digits(tensor.max)),
         _number("mean", "mean", lambda tensor: _four_digits(tensor.mean)),
         _number("nonfinite", "not finite", lambda tensor: count(tensor.nonfinite) if tensor.nonfinite else ""),
     )
