@@ -126,6 +126,8 @@ def _planned_wafers(
         found = ranking.plan(layout, replicas_goal)
         if found is None:
             raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
+        if not found.meets and replicas_goal != goal:
+            continue  # too few replicas
         row = planned_row(
             layout.deployment,
             found,
@@ -163,6 +165,8 @@ def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, Assumpt
         for goal in _with_replicas(request.goal, deployment.chips, max_gpus):
             found = plan(deployment, goal)
             assert found is not None  # prepared_gpus returns only GPUs with room for a user
+            if not found.meets and goal != request.goal:
+                continue  # too few replicas
             row = planned_row(
                 deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
             )
