@@ -139,7 +139,7 @@ def estimate(
         verify_tokens: Also time a verification pass over this number of new tokens of one user.
         draft: Also report the best drafts for this machine and batch, given their acceptance: the
             name of a model in acceptance.toml, typical, probabilities by position such as
-            0.8,0.7,0.6, or a TOML file.
+            0.8,0.7,0.6, or a TOML file. On wafers, not for models with linear attention.
         draft_model: Model that drafts tokens. Default: a draft head of one layer.
         draft_place (same|wafer|host): Run the draft model on free PEs of the model's wafers (same,
             the default), on additional wafers (wafer), or on the host.

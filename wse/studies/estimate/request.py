@@ -48,7 +48,8 @@ class EstimateRequest(PlacementRequest):
         str | None,
         Option(
             doc="Also report the best drafts for this machine and batch, given their acceptance: the name of a model "
-            "in acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
+            "in acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file. On wafers, "
+            "not for models with linear attention.",
             panel="Drafts",
             metavar="NAME|SHARES|FILE",
             known_values=known_names.acceptances,

@@ -105,7 +105,7 @@ def run(
         seed: Seed of random draws at a temperature above 0; each prompt starts with it anew.
         draft (MODEL|ngram): Propose draft tokens, which one pass of the model verifies. They come
             from a smaller model with the same vocabulary, or from ngram: what followed the last
-            tokens earlier in the text.
+            tokens earlier in the text. Not for models with linear attention.
         draft_tokens: Draft tokens per verification pass. Default: 4, or as many as fit.
         draft_place (same|wafer|host): Where drafts are made: next to the model on the same wafer,
             on another wafer, or on the host. Default: same; for ngram with tokens drawn by the

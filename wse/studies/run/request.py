@@ -22,7 +22,8 @@ class RunDraftOptions:
         str | Path | None,
         Option(
             doc="Propose draft tokens, which one pass of the model verifies. They come from a smaller model with "
-            "the same vocabulary, or from ngram: what followed the last tokens earlier in the text.",
+            "the same vocabulary, or from ngram: what followed the last tokens earlier in the text. Not for models "
+            "with linear attention.",
             panel="Drafts",
             metavar="MODEL|ngram",
             known_values=known_names.drafts,

@@ -102,7 +102,8 @@ def serve_sim(
 
     Args:
         draft: Verify drafts in decode passes, with this acceptance: that of a measured model of
-            acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.
+            acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file. On
+            wafers, not for models with linear attention.
         draft_tokens: Draft tokens per pass. Default: the number that is fastest for the users, or
             for those of one pass.
         arrivals (poisson|constant|bursts|FILE): When requests arrive: at random, at a constant

@@ -43,7 +43,8 @@ class ServeRequest:
         str | None,
         Option(
             doc="Verify drafts in decode passes, with this acceptance: that of a measured model of "
-            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
+            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file. "
+            "On wafers, not for models with linear attention.",
             panel="Drafts",
             metavar="NAME|SHARES|FILE",
             known_values=known_names.acceptances,
