@@ -203,12 +203,19 @@ class KvRoom:
         return self._end_tokens[block] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
 
     def _shared_tokens(self, path: Sequence[int], count: int) -> int:
-        """Return the tokens in the machine blocks that the first ``count`` blocks of a path fill.
+        """Return how many tokens of a prefix requests can share: those in completely filled machine blocks.
 
-        Several requests can share these machine blocks.
+        Args:
+            path: Blocks of a prompt's prefix, from the start of the prompt.
+            count: Number of these blocks that are in the cache.
         """
         return self._tokens_until(path, count) // self._machine_block * self._machine_block
 
     def _shared_room(self, path: Sequence[int], count: int) -> int:
-        """Return the space of the machine blocks that the first ``count`` blocks of a path fill."""
+        """Return the cache space, in tokens, that all requests with the same first blocks share.
+
+        Args:
+            path: Blocks of a prompt's prefix, from the start of the prompt.
+            count: Number of these blocks that are in the cache.
+        """
         return self._room_tokens(self._shared_tokens(path, count))

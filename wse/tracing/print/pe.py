@@ -280,9 +280,10 @@ def _colours_text(colours: _Colours) -> str:
 
 
 def _colour_runs(routes: Sequence[PeRoute]) -> list[_Colours]:
-    """Combine consecutive colours that the same patterns and stages use into table rows.
+    """Return the rows of the table of colours (routing channels) of a PE.
 
-    If several patterns share a colour, they are listed in the same row.
+    Consecutive colours have one row if the same communication patterns of the same pipeline stages
+    use them. Patterns that share a colour are listed in its row.
     """
     runs: list[_Colours] = []
     for colour, group in groupby(routes, key=lambda route: route.colour):
