@@ -69,7 +69,7 @@ Name = TypeVar("Name", bound=str)
 CAUSES: Final[dict[str, str]] = {
     "compute": "vector instructions in the PEs",
     "launch": "starting kernels and messages",
-    "hops": "words travelling between PEs",
+    "hops": "words in transit between PEs",
     "relays": "words forwarded in software by PEs",
     "crossing": "words travelling between wafers",
     "host": "transfers to and from the host",
@@ -113,7 +113,10 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         Column(key="meaning"),
     )
     return Table(
-        columns=columns, rows=rows, title="Decode cycles by cause", note="mean decode pass (one token per user)"
+        columns=columns,
+        rows=rows,
+        title="Decode cycles by cause",
+        note="mean decode pass (one token per user)",
     )
 
 

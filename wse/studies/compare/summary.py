@@ -23,8 +23,8 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 KEY: Final = {
     "mapping": "auto tries all; for throughput: layout with the highest throughput, not the lowest latency",
     "1 user": "decode with one request in flight",
-    "users": "the number that saturates the wafers, or the smaller number that fits (fit)",
-    "all users": "including prefill",
+    "users": "the fewest with the highest throughput, or the smaller number that fits (fit)",
+    "all users": "output tokens/s, prefill time included",
     "USD/Mtok": "with all these users",
     "TTFT": "with one request in flight",
     "crossing": "fraction of a token's time spent between wafers, with one request in flight",
@@ -66,7 +66,8 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
 def print_more_rows(console: Console, rows: int, title: str) -> None:
     """Print how many rows of the table with this title are shown only with ``--detail``."""
-    print_text(console, f'"{title}" has {plural(rows, "more row")} with --detail.', style="bright_black")
+    text = f'"{title}" leaves out {plural(rows, "row")} that are not the best; --detail shows all.'
+    print_text(console, text, style="bright_black")
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:

@@ -115,7 +115,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         pairs = f"{plural(len(cuts), 'pair')} of wafers"
         traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}"
         if back_bytes:
-            traffic += f"; {in_bytes(sum(back_bytes))} of them return to an earlier wafer, such as the new token"
+            traffic += f"; {in_bytes(sum(back_bytes))} of them return to an earlier wafer, such as a new token's id"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
         wafers = result.cuts.wafers_for_whole_layers

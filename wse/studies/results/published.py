@@ -31,6 +31,9 @@ LONGEST_PATH: Final = 60
 DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
 """Whether a service uses speculative decoding, as displayed, keyed by the word in the file."""
 
+BY_TEXTS: Final = {"vendor": "stated by the vendor", "independent": "stated by others"}
+"""Who states a published speed, as displayed, keyed by the word in the file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
@@ -169,18 +172,22 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="date", title="date", formatter=date_text),
     )
-    estimate = "users and machine of the estimate; with --draft, it has drafts, but not in the row with drafts `no`"
+    drafts = "without drafts"
+    if len({speed.estimated_tokens_per_s_per_user for speed in speeds}) > 1:
+        drafts = "with drafts, except for a speed without them"
+    estimate = f"users and machine of the estimate, {drafts}"
     if any(speed.estimated_users < layout_users for speed in speeds):
         estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
     footer = [
-        ("published", "fastest of models with the same layers for these users, for each kind of `drafts`"),
+        ("published", "for each kind of drafts, the fastest of models with the same layers, machine and users"),
         ("ratio", "estimate divided by published speed"),
         ("estimate for", estimate),
         ("chips", "wafers or GPUs of the published machine"),
+        ("drafts", "whether the published speed uses speculative decoding"),
     ]
     figures_by_source: dict[str, list[str]] = {}
     for speed in speeds:
-        source = f"{printable(speed.model)} ({printable(speed.by)}): {_short_address(speed.source)}"
+        source = f"{printable(speed.model)}, {BY_TEXTS[speed.by]}: {_short_address(speed.source)}"
         figures_by_source.setdefault(source, []).append(count(speed.tokens_per_s_per_user))
     footer += [(f"source of {', '.join(figures)}", source) for source, figures in figures_by_source.items()]
     title = "Published speeds and the estimate"

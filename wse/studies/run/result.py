@@ -217,8 +217,7 @@ def _traffic_table(result: RunResult) -> Table:
     if crossing is not None and result.system.wafers > 1:
         text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
         rows.insert(2, ("between wafers", text))
-    note = "mean decode pass (one token per user)"
-    return pair_table(rows, "Traffic and routes", note)
+    return pair_table(rows, "Traffic and routes", "words: mean decode pass (one token per user)")
 
 
 def _emulation_table(result: RunResult) -> Table:

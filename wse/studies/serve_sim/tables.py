@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wse.studies.serve_sim.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 WAITS: Final = (
-    ("queue", "from arrival until there is a place for the request and room for its KV cache"),
+    ("queue", "from arrival until the request may start and its KV cache has room"),
     ("TTFT", "includes the queue, prefill, waiting for prefill of earlier requests, and the host"),
     ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
 )

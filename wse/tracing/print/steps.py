@@ -64,9 +64,14 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
-    """Return the explanation of the kernels and patterns in a table of steps; empty without steps."""
+    """Return the explanations of columns in a table of steps; empty without steps."""
     text = "what PEs compute (kernel, see docs/reference/kernels.md), or how they exchange words (pattern)"
-    return [("kernel/pattern", text)] if steps else []
+    if not steps:
+        return []
+    if any(step.name.endswith("_share") for step in steps):
+        text += "; _share: neighbouring PEs divide the work among themselves"
+    words = [("words sent", "32-bit words that PEs send"), ("word hops", "links that all these words cross")]
+    return [("kernel/pattern", text), *words]
 
 
 def _op(step: Step) -> str:

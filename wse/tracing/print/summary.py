@@ -93,7 +93,7 @@ def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
     if prefill is None:
         return []
     text = prompt_transfer_text(prefill.passes * prefill.cycles_by["host"], view.wafer.clock_hz)
-    return [("host", f"{text}; TTFT adds the transfer of the first token to the host")] if text else []
+    return [("host", f"{text}; TTFT also contains the transfer of the first token to the host")] if text else []
 
 
 def _sram_note(view: SummaryView, stage: int) -> str:
