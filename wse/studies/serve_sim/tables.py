@@ -153,7 +153,7 @@ def machine_table(result: ServeResult) -> Table:
                 fit += " (some layers store only a window)"
             rows.append((name, f"{plural(machine.stages, 'pipeline stage')}; {cache}: {fit}"))
             if not machine.grid_users:
-                rows.append(("", f"{machine.stack}; passes of any users and parts of prompts, by `wse gpus`"))
+                rows.append(("pass times", f"{machine.stack}; computed from the numbers that `wse gpus` lists"))
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
