@@ -181,9 +181,13 @@ class Fabric:
         return moved_by_step
 
     def busiest_routed_link_words(self, index: int) -> int:
-        """Return the words of steps that depend on the selected experts, on their busiest link.
+        """Return the word count of the link that steps for selected experts use most.
 
-        They are counted in one run of the phase with this index, under the assumed routing.
+        Only steps whose work depends on the selected experts are counted, in one run of a phase.
+        Tokens are assumed to select experts as in ``Program.routing``.
+
+        Args:
+            index: Index of the phase in ``Program.phases``.
         """
         phase = self.program.phases[index]
         classes = self._counts.shape_classes(phase.steps)

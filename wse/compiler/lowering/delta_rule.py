@@ -39,7 +39,9 @@ class _Sizes(NamedTuple):
         Hk, G: Number of key heads, and number of value heads per key head.
         D: Number of features of a key.
         F, V: Numbers of features of a key and of a value on the column.
-        K, N, key_rows: Partitioning of the state across rows.
+        K: Number of key features per row of which the row stores the state.
+        N: Maximum number of value features per head for which a PE stores the state.
+        key_rows: Number of neighbouring rows that together store the state of all key features.
         C: Maximum number of value channels that a PE convolves.
     """
 
@@ -99,15 +101,17 @@ def inputs(c: Context, op: Op) -> None:
 
 
 class _Block(NamedTuple):
-    """Tokens of one user that are processed at once, and the addresses of the first token's data.
+    """Tokens of one user that are processed at once, with the addresses of their data.
+
+    The addresses are those of the first token.
 
     Attributes:
         tokens: Number of tokens.
-        first: Number of tokens of the phase before them, for the same user.
-        projected: Projected features.
-        new_keys: Row's features of queries and keys before the convolution.
+        first: Number of the user's tokens that precede them in the phase.
+        projected: Projected queries, keys, values, gates, write strengths and decays.
+        new_keys: Features of queries and keys that the row stores, before the convolution.
         keys: The same features after the convolution.
-        sums: Sums over the rows of a column.
+        sums: Products that are added up over the rows of a column.
         result: Results of all value heads.
     """
 
