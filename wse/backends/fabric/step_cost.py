@@ -76,7 +76,7 @@ class StepCosts:
 
     @property
     def _task_costs(self) -> tuple[int, int]:
-        """Cycles that nearly all steps need to dispatch a task and to issue a vector operation."""
+        """Cycles to dispatch a task and to issue a vector operation, as most steps need them."""
         return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
 
     def moves(self, phase: Phase, step: int) -> bool:
