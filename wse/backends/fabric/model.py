@@ -181,9 +181,9 @@ class Fabric:
         return moved_by_step
 
     def busiest_routed_link_words(self, index: int) -> int:
-        """Return the word count of the link that steps for selected experts use most.
+        """Return the maximum word count of a link, from steps that depend on selected experts.
 
-        Only steps whose work depends on the selected experts are counted, in one run of a phase.
+        The words of the other steps are not counted. The result is for one run of a phase.
         Tokens are assumed to select experts as in ``Program.routing``.
 
         Args:

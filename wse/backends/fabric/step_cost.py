@@ -76,7 +76,10 @@ class StepCosts:
 
     @property
     def _task_costs(self) -> tuple[int, int]:
-        """Cycles to dispatch a task and to issue a vector operation, as most steps need them."""
+        """Cycles to dispatch a task, and cycles to issue a vector operation.
+
+        Nearly all steps need both.
+        """
         return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
 
     def moves(self, phase: Phase, step: int) -> bool:

@@ -39,7 +39,7 @@ class _Sizes(NamedTuple):
         Hk, G: Number of key heads, and number of value heads per key head.
         D: Number of features of a key.
         F, V: Numbers of features of a key and of a value on the column.
-        K: Number of key features per row of which the row stores the state.
+        K: Number of key features for which a row stores the state.
         N: Maximum number of value features per head for which a PE stores the state.
         key_rows: Number of neighbouring rows that together store the state of all key features.
         C: Maximum number of value channels that a PE convolves.
@@ -234,10 +234,10 @@ def _state(c: Context, op: Op) -> SymAddress:
 
 
 def _multiply(c: Context, op: Op, block: _Block) -> None:
-    """Add the steps that convolve a block of tokens, and multiply it by the state and by itself.
+    """Add the steps for the convolution, and for the products of queries and keys, of a block.
 
-    The products of queries and keys with the state, and with the keys of the block, are the inputs
-    of the column sums.
+    Queries and keys are multiplied by the state and by the keys of the block. The products are the
+    inputs of the column sums.
 
     Args:
         c: Context of the phase being lowered.
