@@ -35,7 +35,7 @@ _LOADED_S: Final = time.time()
 
 
 class NotCacheableError(Exception):
-    """Raised for an input whose content has no key."""
+    """Raised for an input from which no key can be computed; the result is then not cached."""
 
 
 def content_key(kind: str, *inputs: Any) -> str | None:
@@ -61,10 +61,10 @@ def content_key(kind: str, *inputs: Any) -> str | None:
 
 @cache
 def code_version() -> str | None:
-    """Return a hash of the code of wse, or None if nothing must be cached.
+    """Return a hash of the code of wse, or None if results must not be cached.
 
-    This is the case if the code has no files, if installed packages extend it, or if a file has
-    changed since the process started to use the cache.
+    Results must not be cached in three cases: the code was imported from an archive and has no
+    files, installed packages extend it, or a file has changed since this module was imported.
 
     The content of the files is hashed, which takes about 30 ms, because two builds with the same
     version number may differ.

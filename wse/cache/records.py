@@ -44,7 +44,7 @@ def from_plain(hint: Any, value: Any) -> Any:
     """Create an object from the plain values that `to_plain` returned for it.
 
     Args:
-        hint: Type of the object, as in a type annotation: a class, ``X | None``, ``tuple[X, ...]``
+        hint: Type of the object, as in a type annotation: a class, ``X | None``, ``tuple[X, ...]``,
             ``Mapping[X, Y]`` or ``Literal``.
         value: Plain values, which are not trusted.
 

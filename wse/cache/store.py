@@ -88,7 +88,8 @@ def read_entry(key: str) -> Any:
         key: Key of the entry, from `wse.cache.content_key`.
 
     Returns:
-        Plain values as JSON represents them. They are as trustworthy as any file of the user.
+        Plain values as JSON represents them. Callers must check their types, because any program of
+        the user can write the file.
     """
     folder = cache_folder()
     if folder is None:
@@ -170,7 +171,10 @@ def _first_line(key: str, body: bytes) -> str:
 
 
 def _delete_old_entries(folder: Path) -> None:
-    """Delete the entries not used for longest if the cache exceeds its limit, and left-over files."""
+    """Delete left-over temporary files, and the oldest entries of a cache that is too large.
+
+    The oldest entries are those that have not been used for the longest time.
+    """
     files = stored_files(folder)
     now_s, total_bytes = time.time(), sum(file.bytes for file in files)
     max_bytes = total_bytes if total_bytes <= LIMIT_BYTES else KEPT_FRACTION * LIMIT_BYTES

@@ -24,7 +24,7 @@ def claims(
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Decide claims about fast inference, on wafers and on GPUs.
+    """Check claims about fast inference, on wafers and on GPUs.
 
     For each claim, show the numbers that decide it, a verdict, and how often samples of the
     uncertain constants have the same verdict. All claims together take minutes.

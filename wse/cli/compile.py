@@ -11,9 +11,10 @@ def compile_(
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Show the placement that an estimate with the same options times.
+    """Show how a model is placed on wafers.
 
-    Show the regions, the SRAM map and the colours. Weights are not needed.
+    Show the regions of PEs, the SRAM map and the colours (routes), as an estimate with the same
+    options uses them. Weights are not needed.
 
     Examples:
 

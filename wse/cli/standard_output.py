@@ -8,16 +8,17 @@ from collections.abc import Callable
 
 
 def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that writes text to stdout as long as something reads it.
+    """Return a function that writes text to stdout until the pipe behind stdout is closed.
 
-    Once the reader has gone away, all text is discarded without an error.
+    A program such as ``head`` closes the pipe when it has read enough. All later text is discarded
+    without an error.
 
     Args:
         write: Function that writes text to stdout.
     """
 
     def write_or_drop(text: str) -> None:
-        """Write text, or discard this and all later text if the reader has gone away."""
+        """Write text to stdout, or discard this and all later text if the pipe is closed."""
         try:
             write(text)
         except BrokenPipeError:

@@ -179,9 +179,9 @@ class Options:
 
     @property
     def planned_cache_tokens(self) -> int:
-        """Number of KV-cache tokens, over all users, that is assumed when wafers are divided.
+        """Total number of KV-cache tokens of all users for which a layout plans memory.
 
-        The division into regions needs it to know how much memory a layer takes. It is
+        The size of a region depends on it, because a layer's memory includes its KV cache. It is
         ``cache_tokens``, but at least ``context`` tokens for each user.
         """
         return max(self.context * self.batch, self.cache_tokens)

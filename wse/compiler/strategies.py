@@ -202,10 +202,9 @@ def _checked_regions(layout_strategy: Any, demand: Demand, layout: Layout) -> tu
 def _plugin_names(candidate: Any) -> tuple[str]:
     """Check that an installed package's object is a mapping strategy; return its name as a tuple.
 
-    In contrast to `_names`, the error for a missing attribute names the expected class.
-
     Raises:
-        TypeError: The object is not a strategy.
+        TypeError: The object is not a strategy. If an attribute is missing, the message names it
+            and the expected class.
     """
     try:
         return _names(candidate)

@@ -183,10 +183,9 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return the number of links that the words of a step cross one after another.
+        """Return the length, in links, of the longest path that a word of a step travels.
 
-        This is the length of the longest path of a word. For patterns and cache shifts in a loop,
-        the paths of all iterations are added up.
+        For patterns and cache shifts in a loop, the lengths of all iterations are added up.
 
         Args:
             transfer: Transfer of the first iteration.
@@ -205,10 +204,10 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return the number of links on the longest path of a value in a pattern.
+        """Return the length, in links, of the longest path of a value, over all iterations.
 
-        The result is summed over the iterations. In each of them, the line with the maximum `reach`
-        counts, which is the longest distance between a word's origin and a PE that it affects.
+        The length of one iteration is the maximum distance between the PE where a value comes from
+        and a PE that the value reaches, on any line (`reach`). The lengths are added up.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
@@ -216,10 +215,11 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the `reach` in links of each variant of a pattern, as int64 ``[variants]``.
+    """Return how far values travel in each variant of a pattern, as int64 ``[variants]``.
 
-    A variant is a list of messages that some lines execute. Its reach is the longest distance
-    between a word's origin and a PE that it affects; 0 if no line uses the variant.
+    A variant is a list of messages that some lines execute. The distance (`reach`) is the maximum
+    number of links between the PE where a value comes from and a PE that the value reaches. It is 0
+    if no line uses the variant.
     """
     used_variants = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]

@@ -128,9 +128,10 @@ class RoutedCosts:
         )
 
     def assumed_links(self, phase: Phase, classes: I64, slots: Slots) -> I64:
-        """Return the links that the routed steps of one run use under the assumed routing.
+        """Return the links used, in one run of a phase, by steps that depend on selected experts.
 
-        The arguments are the same as for `with_routed_steps`.
+        Tokens are assumed to select experts as in ``Program.routing``. The arguments are the same
+        as for `with_routed_steps`.
 
         Returns:
             int64 ``[n, 9]``, links and their words (see ``link_map.rectangles_of``).
@@ -138,9 +139,10 @@ class RoutedCosts:
         return self._assumed_steps(phase, classes, slots).count_traffic().rectangles
 
     def _assumed_steps(self, phase: Phase, classes: I64, slots: Slots) -> _RoutedSteps:
-        """Return the routed steps of a phase under the assumed routing, which are cached.
+        """Return, from a cache, the steps of a phase whose work depends on the selected experts.
 
-        The arguments are the same as for `with_routed_steps`.
+        Tokens are assumed to select experts as in ``Program.routing``. The arguments are the same
+        as for `with_routed_steps`.
         """
         if phase.steps not in self._assumed:
             self._assumed[phase.steps] = self._routed_steps(phase, classes, slots, ASSUMED)

@@ -181,9 +181,13 @@ class Fabric:
         return moved_by_step
 
     def busiest_routed_link_words(self, index: int) -> int:
-        """Return the words of steps that depend on the selected experts, on their busiest link.
+        """Return the maximum word count of a link, from steps that depend on selected experts.
 
-        They are counted in one run of the phase with this index, under the assumed routing.
+        The words of the other steps are not counted. The result is for one run of a phase.
+        Tokens are assumed to select experts as in ``Program.routing``.
+
+        Args:
+            index: Index of the phase in ``Program.phases``.
         """
         phase = self.program.phases[index]
         classes = self._counts.shape_classes(phase.steps)

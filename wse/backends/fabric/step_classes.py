@@ -59,16 +59,21 @@ def step_classes(steps: Steps, places: I64 | None = None, *, is_whole: bool = Tr
 
 
 def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
-    """Return the properties of regions that equivalent steps share, as int64 ``[steps, n]``.
+    """Return, for each step, the region properties that equivalent steps must have in common.
 
-    These are the shape of the region and, for a transfer whose cost depends on positions, its
-    stage. If no PE or link is dead, a transfer to another stage has the difference in position and
-    shape between both regions instead of its stage.
+    1. For every step, the shape of its region.
+    2. For a transfer whose cost depends on positions, also the stage.
+    3. For a transfer to another stage, the difference in position and shape between the two regions
+       replaces the stage. This applies only if no PE or link is dead, and only to transfers that do
+       not depend on the selected experts.
 
     Args:
         steps, places, is_whole: See `step_classes`.
-        fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. The index of the
-            target stage is set to 0 where the result describes its region.
+        fixed: int64 ``[steps, OPERAND_COUNT]``, fixed parts of the operands. In case 3, the index
+            of the target stage is set to 0.
+
+    Returns:
+        int64 ``[steps, n]``, one row per step.
     """
     by_place = transfer_steps(steps, lambda kind: kind.by_place)
     stage, relations = np.where(by_place, 1 + steps.stage, 0), np.zeros((len(steps), places.shape[1]), np.int64)

@@ -34,8 +34,8 @@ class StepCosts:
     """Calculator of the cycle counts of single steps of a Program.
 
     An overlap group consists of steps that run at the same time. The cycle count of a step outside
-    of such a group include the dispatch of a task. A group costs `sync` cycles once, for starting
-    its transfers and waiting for all of them.
+    such a group includes the dispatch of a task. A group costs `sync` cycles once, for starting its
+    transfers and waiting for all of them.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -48,7 +48,7 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def cost_as(self, other: StepCosts, phase: Phase, group: Sequence[int], *, at_place: bool) -> bool:
-        """Return True if an overlap group certainly costs the same with the costs of another model.
+        """Return True if an overlap group is certain to cost the same in another cost model.
 
         An overlap group consists of steps that run at the same time. Only the costs that affect
         these steps are compared. If they are equal, the group need not be timed again.
@@ -76,7 +76,10 @@ class StepCosts:
 
     @property
     def _task_costs(self) -> tuple[int, int]:
-        """Cycles that nearly all steps need to dispatch a task and to issue a vector operation."""
+        """Cycles to dispatch a task, and cycles to issue a vector operation.
+
+        Nearly all steps need both.
+        """
         return self.software.task_dispatch_cycles, self.software.vector_issue_cycles
 
     def moves(self, phase: Phase, step: int) -> bool:

@@ -133,8 +133,9 @@ class TransferCosts:
 
 
 def max_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the maximum number of wafers with which a wafer exchanges words in one direction.
+    """Return the maximum number of wafers that any wafer sends to, or receives from.
 
-    ``crossings`` are (sending, receiving) wafers. The result is 0 if there are none.
+    Args:
+        crossings: (sending, receiving) pairs of wafers. The result is 0 if there are none.
     """
     return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)

@@ -23,10 +23,11 @@ class Tables:
     """Input arrays of the cycle-by-cycle simulation kernel, and the PEs that their rows refer to.
 
     Attributes:
-        queues, routes, links, members, routers, threads, ops, times: Arrays of the kernel, with one
-            row per queue of words, router setting, link, queue that may send over a link, router,
-            thread, operation, and operation. ``times`` contains the cycles in which operations
-            begin and end. `wse_kernels.operands.wavelet_tables` describes all columns.
+        queues, routes, links, routers, threads, ops: Arrays of the kernel, with one row per queue
+            of words, router setting, link, router, thread, and vector operation.
+            `wse_kernels.operands.wavelet_tables` describes the columns.
+        members: int32 ``[n]``: queues that compete for a link, grouped by link.
+        times: int32 ``[operations, 2]``: cycles in which each operation begins and ends.
         spans: int32 ``[batches, 8]``: the queues, routers and threads that are simulated together.
         identity: int32 ``[queues, 3]``: PE, side and colour of each queue.
         thread_pe: int32 ``[threads]``: PE of each thread.
@@ -171,7 +172,8 @@ class _Flattening:
     def _link_table(self) -> tuple[I32, I32, I32, I32]:
         """Return the tables that say which queues of words compete for each link between routers.
 
-        Links whose queues share no link with other queues need no such entries and have none.
+        A link has entries in these tables only if at least one of the queues that send over it
+        shares a link with other queues.
 
         Returns:
             Four arrays: the links; the queues that may send over each of them, sorted by colour and

@@ -121,5 +121,5 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
 
 
 def _message(flow: Flow) -> str:
-    """Return a message that names the source, the last receiver and the colour of a message."""
+    """Describe a stream of words for an error message: its source, last receiver and colour."""
     return f"{flow.source} to {flow.receivers[-1]} on colour {flow.colour}"

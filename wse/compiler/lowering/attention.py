@@ -89,7 +89,7 @@ def rotation(c: Context, layer: int) -> dict[str, Any]:
 
     Args:
         c: Context of the phase being lowered.
-        layer: Index of the layer, which rotates.
+        layer: Index of the layer, which must use rotary embeddings.
 
     Returns:
         Keyword arguments for `PhaseBuilder.compute`: kernel operands by name.

@@ -39,7 +39,9 @@ class _Sizes(NamedTuple):
         Hk, G: Number of key heads, and number of value heads per key head.
         D: Number of features of a key.
         F, V: Numbers of features of a key and of a value on the column.
-        K, N, key_rows: Partitioning of the state across rows.
+        K: Number of key features for which a row stores the state.
+        N: Maximum number of value features per head for which a PE stores the state.
+        key_rows: Number of neighbouring rows that together store the state of all key features.
         C: Maximum number of value channels that a PE convolves.
     """
 
@@ -99,15 +101,17 @@ def inputs(c: Context, op: Op) -> None:
 
 
 class _Block(NamedTuple):
-    """Tokens of one user that are processed at once, and the addresses of the first token's data.
+    """Tokens of one user that are processed at once, with the addresses of their data.
+
+    The addresses are those of the first token.
 
     Attributes:
         tokens: Number of tokens.
-        first: Number of tokens of the phase before them, for the same user.
-        projected: Projected features.
-        new_keys: Row's features of queries and keys before the convolution.
+        first: Number of the user's tokens that precede them in the phase.
+        projected: Projected queries, keys, values, gates, write strengths and decays.
+        new_keys: Features of queries and keys that the row stores, before the convolution.
         keys: The same features after the convolution.
-        sums: Sums over the rows of a column.
+        sums: Products that are added up over the rows of a column.
         result: Results of all value heads.
     """
 
@@ -149,12 +153,12 @@ def delta_rule(c: Context, op: Op) -> None:
 
 
 def _key_elements(c: Context) -> int:
-    """Return how many features of queries and keys of a token a PE has, over all heads."""
+    """Return the number of query and key features per token on a PE, over all of its heads."""
     return 2 * _sizes(c).Hk * _sizes(c).K
 
 
 def _sum_elements(c: Context, tokens: int) -> int:
-    """Return how many numbers the PEs of a column add up for a block of tokens."""
+    """Return the number of elements in the column sums of a block of tokens."""
     s = _sizes(c)
     return sum_elements(tokens, s.Hk, s.G, s.V)
 
@@ -181,7 +185,10 @@ def _block_of_tokens(c: Context, first: int, tokens: int) -> _Block:
 
 
 def _block_of_user(c: Context, user: UserTokens) -> _Block:
-    """Return the one token of a user in decode, in a loop over users if there are several."""
+    """Return the block that consists of a user's single token in decode.
+
+    If there are several users, the addresses depend on the iteration of the loop over users.
+    """
     s, count, elements = _sizes(c), _key_elements(c), _sum_elements(c, 1)
     return _Block(
         tokens=1,
@@ -205,7 +212,7 @@ def _shape(c: Context, tokens: int, first: int) -> dict[str, int]:
     Args:
         c: Context of the phase being lowered.
         tokens: Number of tokens.
-        first: Number of tokens of the phase before them.
+        first: Number of the user's tokens that precede them in the phase.
     """
     s = _sizes(c)
     sizes = {"M": tokens, "Hk": s.Hk, "G": s.G, "D": s.D, "V": s.V, "tokens_before": first}
@@ -227,7 +234,10 @@ def _state(c: Context, op: Op) -> SymAddress:
 
 
 def _multiply(c: Context, op: Op, block: _Block) -> None:
-    """Add the steps of the convolution, and of the products with the state and between tokens.
+    """Add the steps for the convolution, and for the products of queries and keys, of a block.
+
+    Queries and keys are multiplied by the state and by the keys of the block. The products are the
+    inputs of the column sums.
 
     Args:
         c: Context of the phase being lowered.
@@ -280,9 +290,9 @@ def _update(c: Context, op: Op, block: _Block) -> None:
 
 
 def norm(c: Context, op: Op) -> None:
-    """Lower the norm of each head's result, and its multiplication by the gate.
+    """Lower the norm of each value head's result, and the multiplication by the head's gates.
 
-    The delta rule has applied SiLU to the gates.
+    The step `_update` has already applied SiLU to the gates.
     """
     s, x, b = _sizes(c), _result(c), c.builder
     linear, rows = c.spec.linear, c.tokens * s.Hk * s.G

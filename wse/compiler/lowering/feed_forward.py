@@ -32,11 +32,12 @@ def gate_up(c: Context, op: Op) -> None:
 
 
 def _scaled_gate_up(c: Context, op: Op) -> None:
-    """Lower the inputs and activation of a shared block whose output is scaled per token.
+    """Lower the input projections and activation of a shared block whose output is scaled.
 
-    The scale is the sigmoid of one more projection. All columns compute it, and its sum travels
-    along with those of the block's features. It multiplies the activated features, because the
-    down-projection is linear. (A mixture of experts is not partitioned across rows of tokens.)
+    The scale of a token is the sigmoid of an additional projection to one feature. Every column
+    computes it, and one all-reduce adds up this feature and the features of the block. Because the
+    down-projection is linear, the scale is applied to its input instead of its output. Every row of
+    PEs has all tokens, because models with experts are never lowered to MeshGEMM.
     """
     *projections, scale = op.weights
     d, f, M, x = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens, c.normed_hidden

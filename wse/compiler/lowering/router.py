@@ -80,8 +80,8 @@ def _choose_experts(c: Context, op: Op) -> None:
     2. Compute scores by a sigmoid or a softmax. Some models add a correction that affects only the
        selection.
     3. If experts are grouped, limit the selection to the best groups.
-    4. Select the experts with the highest scores, and compute their weights. A sparse mixer has
-       computed these before.
+    4. Select the experts with the highest scores, and compute their weights. If the model has a
+       sparse mixer, the kernel ``router_mix`` has already computed the weights.
     """
     spec = experts_of(c)
     M, E, b = c.tokens, spec.count, c.builder

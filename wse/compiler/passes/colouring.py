@@ -188,9 +188,8 @@ def _move_routes(
     if another route has used its colours since its last use.
 
     This local search ends when no single move helps. The number of rewrites depends only on which
-    routes share colours. Of several colours that a route would share with the same routes, only the
-    first is tried. A colour is skipped if there is another that the route would share with only
-    some of these routes.
+    routes share colours. A colour is therefore not tried if there is another colour that the route
+    would share with the same routes, or with only some of them.
 
     Args:
         demand: The routes of the stage.

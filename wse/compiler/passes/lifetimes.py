@@ -148,11 +148,12 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a step of a loop runs once and in sequence, so that it uses buffers only then.
+    """Return whether a step of a loop runs only once, at a known position in the step order.
 
-    Other steps of a loop may run again or at any time within the loop. An overlap group is a
-    one-iteration loop whose steps run concurrently, except that its kernels, and transfers with
-    ``in_chain``, run sequentially.
+    Such a step uses its buffers only at this position. Other steps of a loop may use their buffers
+    at any time during the loop, because they run in every iteration or concurrently with other
+    steps. An overlap group is a loop with one iteration: its kernels and its transfers with
+    ``in_chain`` run sequentially, and its other transfers run concurrently.
     """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)

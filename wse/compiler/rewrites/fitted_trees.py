@@ -51,9 +51,10 @@ def with_groups(tree: PatternCall, count: int) -> PatternCall:
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Let each all-reduce use the number of PE groups that a search has found fastest for its size.
 
-    An all-reduce adds up values within groups of PEs, and then among the groups. Its size, mainly
-    the length of its line of PEs and of its messages, is also recorded in its step, so that the
-    search can find out which sizes occur. The steps are modified in place. ``setting`` is not used.
+    An all-reduce adds up values within groups of PEs, and then among the groups. Its size consists
+    mainly of the number of PEs on its line and the length of its messages. The size is also stored
+    in the step, so that the search can list the sizes that occur. The steps are modified in place.
+    ``setting`` is not used.
     """
     chosen_groups = dict(c.choice.trees)
     for index, step in enumerate(block_steps.steps):

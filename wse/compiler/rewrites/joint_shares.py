@@ -34,10 +34,12 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the exchanges of the first two consecutive divided activations that can be merged.
+    """Merge two exchanges of activation results between neighbouring PEs into one.
 
-    With the rewrite `shared_activation`, neighbouring PEs each compute a part of an activation
-    function (a divided activation), and then exchange the results. ``setting`` is not used.
+    With the rewrite `shared_activation`, neighbouring PEs divide the features of an activation
+    function among themselves, and then exchange the results. This rewrite merges the exchanges of
+    the first two consecutive activations for which this is possible. The steps are modified in
+    place. ``setting`` is not used.
     """
     shares = [i for i, step in enumerate(block_steps.steps) if runs(step, "activate_share")]
     for first, second in pairwise(shares):

@@ -107,7 +107,10 @@ def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
 
 
 def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> None:
-    """Let softmax maxima be all-reduced during the exponentials; rescale sums and values later.
+    """Move the all-reduce of the softmax maxima into an overlap group with the exponentials.
+
+    The exponentials are computed with the maxima of each row of PEs. The sums and weighted values
+    are rescaled to the common maxima before their all-reduce.
 
     Args:
         c: Context of the phase being lowered.

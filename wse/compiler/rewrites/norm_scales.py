@@ -89,9 +89,10 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm whose all-reduce is merged with that of products.
+    """Return the steps that replace an RMSNorm, so that matrix products are scaled instead.
 
-    The products are the matrix products of the normalised vectors.
+    The products are those of the normalised vectors. One all-reduce adds up the sums of the norm
+    and the products, which are scaled afterwards.
 
     Args:
         c: Context of the phase being lowered; not used, but `_layer` has the same parameters.
@@ -116,11 +117,12 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm whose all-reduce is merged with that of products.
+    """Return the steps that replace a LayerNorm, so that matrix products are scaled instead.
 
-    The products are the matrix products of the normalised vectors. Return None if other steps read
-    these vectors later, or if PEs do not store the products of the weight matrices with the norm's
-    gain and bias.
+    The products are those of the normalised vectors. One all-reduce adds up the sums of the norm
+    and the products, which are scaled afterwards. Return None if other steps read the normalised
+    vectors later, if gains are stored minus one, or if PEs do not store the products of the weight
+    matrices with the norm's gain and bias.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
@@ -183,7 +185,7 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after a norm's all-reduce has been merged with that of products.
+    """Return the steps of a block after merging two all-reduces: of a norm, and of products.
 
     The products are the matrix products of the normalised vectors and the weights. The sums of the
     norm are stored in front of the products, and one all-reduce combines both. The products are

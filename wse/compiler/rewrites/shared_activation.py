@@ -118,13 +118,14 @@ def _partial_scaling(c: Context, scaling: SymStep, step: SymStep, groups: int) -
 
 
 def _divided_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
-    """Return the steps that activate a PE's part of the features, and all-reduce the results.
+    """Return steps in which neighbouring PEs divide the work of an activation function.
 
-    The all-reduce gives each PE of a group the results of all features.
+    The first step applies the function to a PE's part of the features. The second step is an
+    all-reduce that gives each PE of a group the results of all features.
 
     Args:
         c: Context of the phase being lowered.
-        step: The step to replace, which activates all features.
+        step: The step to replace, which applies the function to all features.
         groups: Number of groups of rows. The PEs of a group divide the features of a column.
         line: All-reduce of the activation's input.
         shared_tokens: Number of tokens whose features are concatenated to one vector, which is then

@@ -107,9 +107,9 @@ class TrialSetup:
     def layouts(self) -> list[Layout]:
         """Return the distinct layouts of the requested mapping, with the fewest regions first.
 
-        In a search for many users, a mapping that tries all others omits layouts that span several
-        wafers, because a single pass uses all wafers in them. They are kept if there are no other
-        layouts.
+        A mapping such as ``auto`` tries the layouts of all other mappings. In a search for many
+        users, it omits mappings that partition every op across the wafers, because a single pass
+        then uses all wafers. They are kept if there are no other layouts.
 
         Raises:
             BadInput: The mapping has no layout for this model and mesh.

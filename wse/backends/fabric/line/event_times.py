@@ -95,9 +95,9 @@ class PieceArrival(NamedTuple):
         room: Number of words that fit on the path up to this point, in queues and on wires.
         operations: Number of operations (of PEs on the path) that have received the words before
             this point.
-        first, last: Cycles at which the first and last word leave the router at this point. Once
-            the next operation receives the words, `span` uses its times instead. Both are infinite
-            for the last piece before such an operation.
+        first, last: Cycles at which the first and last word leave the router at this point, until
+            the next operation on the path receives the words; after that, `span` computes the
+            cycles from the times of this operation. Infinite for the last piece before it.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
 

@@ -110,10 +110,10 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
 def lines_end(
     transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
 ) -> LineEnd:
-    """Return the time at which all of several patterns that start together on one line have ended.
+    """Return when the last of several patterns ends, if they start together on the same line.
 
-    The patterns may also run on lines that cross each other. Each pattern is computed after the
-    patterns before it in ``transfers``, and competes with them for links and ramps.
+    The patterns may also run on lines that cross each other. They are timed in the order of
+    ``transfers``, and each competes with the earlier ones for links and ramps.
 
     Args:
         transfers: (plan, words per message) of each pattern. A plan contains the messages of the
@@ -134,10 +134,10 @@ def lines_end(
 
 
 class _LineState:
-    """State of one line in the computation: when PEs are free, and when words move along the line.
+    """Times at which PEs become free and words move on one line, while its messages are timed.
 
-    The path segments of the line's messages (sends of a PE, each with the path of its words) are
-    computed in order, and each updates these times. The module docstring states the rules.
+    The messages are timed in order, one path segment after another, and each segment updates the
+    times. A path segment is a send of one PE, with the path of its words to the next receiving PE.
     """
 
     def __init__(
@@ -245,7 +245,8 @@ class _LineState:
     def _words_taken(self, streams: list[Stream], i: int, begin: float) -> int:
         """Return for how many cycles waiting streams occupy the ramp while another one is received.
 
-        Streams that arrive during this time use the ramp into the PE until their queue is full.
+        A stream that arrives during this time uses the ramp into the PE until its words fill the
+        queue of their colour, or have all arrived.
 
         Args:
             streams: Streams that the PE receives, in order.

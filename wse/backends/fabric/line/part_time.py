@@ -154,9 +154,10 @@ class _PartState:
         self.end = np.zeros(4)
 
     def round(self, messages: _Messages) -> None:
-        """Compute the times of the messages of one round, in which no PE sends or receives twice.
+        """Compute when the messages of one round are sent and received, and record these times.
 
-        The module docstring describes the four steps for each message.
+        In a round, no PE sends or receives twice. For each message, the computation has the four
+        steps that the module docstring describes.
         """
         source, target, part, adds, path_cycles, stream, waits, drained = messages
         begin = _maximum(self.sending[:, source] + self.gap, self.used[:, source, part])  # 1

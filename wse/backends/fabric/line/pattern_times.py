@@ -51,9 +51,9 @@ class LinePattern(NamedTuple):
 
     @property
     def carried_words(self) -> int:
-        """Maximum number of words on a physical link per message of the pattern.
+        """Number of words on the busiest physical link while every line sends one message.
 
-        On a wafer with dead PEs, several lines may use the same physical link; their words are
+        On a wafer with dead PEs, several lines may use the same physical link. Their words are then
         added up.
         """
         return self.words * (self.line.streams if self.line else 1)
@@ -101,7 +101,7 @@ class PatternTimes:
         self._time = lru_cache(MAX_PATTERNS)(self._time_patterns)
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
-        """Return the time that several patterns need until all have ended, if they start together.
+        """Return the time from the common start of several patterns until the last of them ends.
 
         On the ramps out of PEs, earlier patterns in the list have priority. A pattern whose words
         are divided into parts is assumed to share no links or ramps with the other patterns.

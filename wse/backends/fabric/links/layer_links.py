@@ -109,7 +109,7 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Add up the tokens routed to each expert over all phases with the same steps as a phase.
+    """Add up the tokens routed to each expert, over all phases that have the steps of ``phase``.
 
     Args:
         program: The compiled Program.

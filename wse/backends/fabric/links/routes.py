@@ -238,10 +238,10 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the rectangle of PEs at the west (or north) ends of the links that some PEs use.
+    """Return where tables of hops store the links that leave a rectangle of PEs in one direction.
 
-    Tables of hops list each link at its west or north end. A PE that sends to the west or north is
-    at the other end of its link, so the rectangle of PEs is then moved by one.
+    The tables store each link at the PE at its west or north end. If the words travel west or
+    north, this is the PE that receives them, so the rectangle is moved by one PE in this direction.
 
     Args:
         direction: Direction in which the words leave the PEs.

@@ -83,8 +83,8 @@ class PhaseWalk:
         The steps of an overlap group run at the same time.
 
         1. Add the cycles for configuring routers and for starting the step or the group.
-        2. Kernels, and patterns that run between the kernels or copy words within PEs, make their
-           PEs busy for the cycles that they cost.
+        2. Run the kernels, the copies within PEs, and the patterns in the chain of the group. The
+           chain is a sequence of kernels and patterns that wait for each other.
         3. Simulate all other patterns along rows or columns together, word by word.
         4. Simulate each transfer that leaves the region or is not a pattern.
         5. Record how many cycles later the phase ends, and the hops of all words.

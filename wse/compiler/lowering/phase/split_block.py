@@ -16,7 +16,11 @@ from wse.compiler.symbolic import SymAddress
 
 
 def keeps_input(c: Context) -> bool:
-    """Return whether the current part of a layer keeps its input for the other parts."""
+    """Return whether the input of the current part of a layer is stored for other parts.
+
+    This is the case if a feed-forward block is split between stages, or if attention and
+    feed-forward block read the same input (parallel blocks).
+    """
     return c.parts.cuts_block or c.spec.parallel_blocks
 
 

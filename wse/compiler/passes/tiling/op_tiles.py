@@ -172,10 +172,10 @@ def prefill_tile_name(tensor: str) -> str:
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """Return the weight tiles of one op, in the layouts of all phases, marked as tiles of stage 0.
 
-    A tile is the block of a tensor that one PE stores. The matrix product MeshGEMM may use its own
-    copy of the weights in prefill; the weights of ops in layers then have two layouts, and others
-    one. Layers share the cached results. Only a few results are cached for experts, because each
-    may need tens of megabytes.
+    A tile is the block of a tensor that one PE stores. If prefill by MeshGEMM uses its own copy of
+    the weights, the result contains the weights of an op inside a layer twice, in two layouts.
+    Layers share the cached results. Only a few results are cached for experts, because each may
+    need tens of megabytes.
 
     Args:
         cache: The request's cache.

@@ -71,8 +71,9 @@ class FittedAttention(NamedTuple):
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
     """Return the smallest number of attention columns that needs no additional memory per column.
 
-    The comparison is with attention on all columns of the widest region. Because heads and features
-    are divided in whole pieces, fewer columns may store no more per column.
+    The comparison is with attention on all columns of the widest region. Heads and features are
+    divided into whole units, so the fullest column may store the same number of units if there are
+    fewer columns.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

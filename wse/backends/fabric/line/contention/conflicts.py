@@ -186,13 +186,16 @@ def _multi_message_conflicts(
 
 
 def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
-    """Return, for each PE, the sender of the message that uses a type of link or ramp there.
+    """Find the messages that use a link or ramp at the given PEs, and return their senders.
+
+    Only the messages of one piece are considered. A piece is a part of a message's path, or a group
+    of messages that do not affect each other.
 
     Args:
-        pieces: Pieces (parts of message paths) of a plan.
+        pieces: All pieces of a line.
         number: Index of the piece.
-        places: int64 ``[n]``: the PEs.
-        resource: Type of link or ramp.
+        places: int64 ``[n]``: indices of the PEs.
+        resource: Type of the link or ramp, a `Resource`.
 
     Returns:
         int64 ``[n]``: index of the sending PE; -1 where no message of the piece uses the link or
@@ -214,12 +217,12 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Return how long words travel from their source to a place, and how many words fit in between.
+    """Return the travel time from the source of a message to a PE, and the queue space in between.
 
     Args:
-        pieces: Pieces (parts of message paths) of a plan.
+        pieces: Pieces (parts of message paths) of a line.
         numbers: int64 ``[n]`` or one index: piece of each message.
-        source, place: int64 ``[..., n]``: source of each message, and the PE.
+        source, place: int64 ``[..., n]``: source of each message, and the PE on its path.
         resource: Type of the link or ramp that the words use at the PE.
         costs: Cycles per hop and per relay, and how many words can wait there.
 

@@ -132,26 +132,29 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return the cycle in which a stream sends the first word that may be delayed by a competitor.
+    """Return the cycle in which a stream sends the first word that a competitor may delay.
 
-    The word may be delayed at the first PE that both streams pass. The result is the earlier cycle
-    in which the word leaves the source of its own stream.
+    Two streams compete from the cycle in which both have reached the first of their common places.
+    The result is this cycle, minus the cycles that a word of the stream needs to get there from its
+    source.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
-    """Return how many cycles a stream is delayed, and how many streams share its busiest place.
+    """Return the delay of a stream at the place of the line where its competitors delay it most.
 
-    Several competitors may use the same place of the line. The delay is computed for each place,
-    and the maximum counts. At a place with one competitor, the stream can send in the cycles in
-    which the competitor pauses. With several competitors, it can use the pauses of only one of
-    them, the competitor that pauses longest; every word of the other competitors delays it.
+    At one place, every word of a competitor costs one cycle. The stream can use the pauses of a
+    competitor for its own words, but only those of the competitor that pauses longest. The delay is
+    therefore the number of words of all competitors minus these pauses.
 
     Args:
         shared_spans: For each type of link or ramp, the spans of the line that the stream shares
             with competitors.
+
+    Returns:
+        The delay in cycles, and the number of streams at this place, including the delayed stream.
     """
     largest_delay = (0.0, 1)
     for spans in shared_spans.values():
@@ -196,13 +199,12 @@ class _Place(NamedTuple):
 
 
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
-    """Return the effects of two streams on each other at the place where they are largest.
+    """Return how much two streams delay each other, at the place where the effect is largest.
 
-    If the stream consists of words of the other stream that a relay has sent on (``feeds``), it
-    arrives later than the other stream by some lag, and up to half of the lag is added to its
-    delay. The reason is that a delay of the other stream causes gaps in this stream. Later words of
-    the other stream fill the gaps, until the words in transit amount to half of the lag. After the
-    other stream has ended, these words still arrive at half the rate.
+    The stream may consist of words of the other stream that a relay has sent on (``feeds``). It
+    then arrives later than the other stream by some lag. Its delay is longer than usual, because
+    the words that are still in transit when the other stream ends arrive at half the rate. The
+    additional delay equals the usual delay, but is at most half of the lag.
 
     Args:
         window: Time window of the stream at its source.

@@ -9,16 +9,16 @@ from wse.backends.fabric.line.contention.conflicts import SharedEnd
 
 
 class Window(NamedTuple):
-    """Time window in which words of a message leave a router, at the start of a part of their path.
+    """Time window in which the words of a message leave one of the routers on their path.
 
-    If the receiving operation starts only after the first words have arrived, they wait on the
-    path. ``departed_words`` and ``room`` limit how many words wait there.
+    Words that arrive before the receiving operation starts have to wait on the path.
+    ``departed_words`` and ``room`` limit how many words wait between this router and the receiver.
 
     Attributes:
         first, last: Cycles at which the first and the last word leave this router.
         words: Number of words.
-        departed_words: Upper limit of the words that had left this router when the receiving
-            operation started; 0 if words do not wait.
+        departed_words: Maximum number of words that can have left this router before the receiving
+            operation starts; 0 if words do not wait.
         room: Number of words that fit between this router and the receiver, in queues and on
             wires; used only if words wait.
         contention_cycles: Part of the window in which words wait for words of other streams.
@@ -44,8 +44,8 @@ class Window(NamedTuple):
     def first_at(self, shift: int, room: int) -> float:
         """Return the cycle from which words pass a place on the path without interruption.
 
-        If the receiver is not ready, the first words pass the place, and wait between it and the
-        receiver. The result is the cycle in which the next word passes.
+        If the receiver is not ready, some words pass the place early, and wait between the place
+        and the receiver. The result is then the cycle in which the first word after them passes.
 
         Args:
             shift: Cycles that a word needs from the start of the path to the place.
