@@ -199,11 +199,10 @@ def fastest_tree(
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
-    A choice is one of the alternative tokens that a draft proposes at a position. If the draft
-    token at a position adds b tokens to a pass on average, and the one at the previous position
-    adds a tokens, the position's most likely choice is accepted with probability b / a. After all
-    earlier choices have failed, a subsequent choice is accepted with the same conditional
-    probability as in ``choices``.
+    A choice is one of the alternative tokens that a draft proposes at a position. A position's most
+    likely choice is accepted with probability b / a, where a pass gains a tokens on average from
+    the previous position and b tokens from this position. `with_choices` derives the probabilities
+    of the other choices.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
