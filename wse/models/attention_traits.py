@@ -73,9 +73,9 @@ class LinearAttention:
     """Sizes of linear attention with the gated delta rule (Gated DeltaNet, arXiv 2412.06464).
 
     1. Queries, keys and values pass through a causal convolution per channel, followed by SiLU.
-    2. Each value head has a state matrix ``[key_size, value_size]``. Each token multiplies the state
-       by a decay and then applies the delta rule. Value head h uses the queries and keys of key head
-       ``h // values_per_key``.
+    2. Each value head has a state matrix ``[key_size, value_size]``. Each token multiplies the
+       state by a decay and then applies the delta rule. Value head h uses the queries and keys of
+       key head ``h // values_per_key``.
     3. The result of a head is divided by its root mean square, and multiplied by a trained gain and
        by SiLU of a gate.
 

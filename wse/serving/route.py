@@ -88,7 +88,7 @@ def visits_once(route: PassRoute) -> bool:
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return the route of a pass that is followed by the next pass of the same users, as in decoding.
+    """Return the route of a pass that is repeated by the same users, as in decoding.
 
     A route lists the servers (pipeline stages and links) that a pass visits. If it starts and ends
     at the same server, without a latency at the end, the last visit and the first visit of the next

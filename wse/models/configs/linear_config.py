@@ -31,6 +31,7 @@ def read_hybrid(
 
     Some layers of the model use linear attention. The others use full attention, whose output is
     multiplied by a gate.
+
     Args:
         config: Reader of the model's config.
         name: Name of the model.
@@ -69,6 +70,7 @@ def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Seque
     """Return a copy of a model with a mixture of experts, including a gated shared expert.
 
     Every token uses the shared expert, whose output is multiplied by the sigmoid of a gate.
+
     Args:
         config: Reader of the model's config.
         spec: Specification of the model.

@@ -40,6 +40,7 @@ def read_cohere(
     config: ConfigReader, name: str, unstated_dtype: str, *, family: str, layers: tuple[Layer, ...], base: float
 ) -> ModelSpec:
     """Return the specification of a Cohere or Cohere 2 model with the given layers.
+
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
@@ -78,9 +79,9 @@ def read_cohere(
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a Cohere or Cohere 2 model with its location in a checkpoint.
 
-    Attention and feed-forward block of a layer share one norm in the checkpoint; wse has a copy for
-    each block. Rotary embeddings rotate features in pairs. The checkpoint stores the two features of
-    a pair in adjacent rows, which wse reorders.
+    Attention and feed-forward block of a layer share one norm in the checkpoint. wse has a copy for
+    each block. Rotary embeddings rotate features in pairs. The checkpoint stores the two features
+    of a pair in adjacent rows, which wse reorders.
 
     Args:
         spec: Specification of the model.

@@ -37,7 +37,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def read_glm(config: ConfigReader, name: str, unstated_dtype: str, *, family: str) -> ModelSpec:
-    """Return the specification of a GLM or GLM-4-0414 model.
+    """Return the specification of a GLM model, or of a GLM-4-0414 model without its post-norms.
+
     ``attention_bias`` applies to queries, keys and values, but not to the output.
 
     Args:

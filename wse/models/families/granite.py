@@ -38,6 +38,7 @@ def read_granite(
     """Return the specification of a Granite model with the given layers, with or without experts.
 
     The sizes of experts are not read.
+
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.

@@ -29,6 +29,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
     The router uses a sparse mixer: the weight of an expert is a softmax over only those experts
     whose router outputs are close to the maximum. ``router_jitter_noise`` determines how close.
+
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.

@@ -228,6 +228,7 @@ def qkv_of_groups(name: str, spec: ModelSpec, file_name: str, shape: Shape) -> t
 
     For each KV head, the matrix contains the rows of its query heads, then of its keys, then of its
     values. The result is () for tensors that are not in the matrix.
+
     Args:
         name: Name of the tensor in wse, without the layer prefix.
         spec: Specification of the model.

@@ -57,6 +57,7 @@ def _products_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int
 
     The kernel multiplies queries and keys by the state, vectorised over value features, and by each
     other, vectorised over key features.
+
     Args:
         c: Costs of operations on the PE.
         M: Number of tokens.

@@ -143,11 +143,12 @@ class _Yields:
         return 1.0 + self.children(position + 1, 0, count - 1)[0]
 
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
-        """Return the maximum expected number of accepted tokens among siblings and descendants.
+        """Return the maximum expected number of accepted tokens below an accepted node.
 
-        The nodes are divided between the first allowed choice, with its descendants, and the later
-        choices. The tokens of the first choice are multiplied by its probability. No choice is
-        skipped, because later choices are never more likely.
+        The ``count`` nodes below it are divided between the child with the first allowed choice,
+        with its descendants, and the children with later choices. The tokens of a child are
+        multiplied by its acceptance probability. No choice is skipped, because later choices are
+        never more likely.
 
         Args:
             position: Distance of the siblings from the root.

@@ -209,7 +209,8 @@ class KvRoom:
     def _shared_tokens(self, path: Sequence[int], count: int) -> int:
         """Return how many tokens of a prefix several requests can share.
 
-        These are the tokens in machine blocks (units of the cache) that the prefix fills completely.
+        Only machine blocks (units of the cache) that the prefix fills completely are shared.
+
         Args:
             path: Blocks of a prompt's prefix, from the start of the prompt.
             count: Number of these blocks that are in the cache.

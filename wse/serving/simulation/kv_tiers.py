@@ -39,6 +39,7 @@ class ParkedBlocks:
     """Blocks of prompt prefixes that were removed from the KV cache and stored in other memories.
 
     These memories are called tiers. If a tier is full, its oldest block moves to the next tier.
+
     Attributes:
         tiers: The tiers, from the first to the last.
         parked_tokens: Number of tokens that were copied to each tier.

@@ -219,14 +219,14 @@ class ContinuousMachine:
         return self.next_change() - self.record.now
 
     def next_change(self) -> float:
-        """Return the time of the next event after which other users decode or prompts are read.
+        """Return the earliest time at which a run of rounds must be interrupted.
 
-        This is the earliest of the following times:
+        This is the earliest time at which one of the following happens:
 
         - A user can start to decode, or the load of a prefix ends.
-        - A separate prefill machine is free, if the next waiting request fits.
-        - The next request arrives, if it may be admitted at once.
-        - The horizon, up to which the machine is simulated.
+        - A separate prefill machine becomes free, and the next waiting request fits.
+        - A request arrives that may be admitted at once.
+        - The simulation reaches its horizon, the time up to which all arrivals are known.
         """
         time = min(self.ready.next_s, self.loads.next_s)
         if self.prefill is not None and self.admission.head_fits:

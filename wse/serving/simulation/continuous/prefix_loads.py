@@ -60,9 +60,9 @@ class PrefixLoads:
         """Start to load the blocks of a newly admitted request for which a load saves time.
 
         Blocks are loaded in the order of the prompt, and consecutive blocks of a tier together. The
-        load ends before the first blocks that are in no tier, or that the machine can read in at
-        most the time of the load: the machine must then read the rest of the prompt. The time to
-        read blocks does not include waiting for other prompts.
+        load stops at the first blocks that are in no tier, or that the machine can read at least as
+        fast as load. The machine reads these blocks and the rest of the prompt. For the comparison,
+        the time to read blocks does not include waiting for other prompts.
 
         Args:
             request: Index of the request.

@@ -18,6 +18,7 @@ class ReadyUsers:
 
     def __init__(self, record: Recorder, observer: TokenObserver | None, *, host_s: float | None) -> None:
         """Create an empty queue.
+
         Args:
             record: Recorder of the simulation, which receives the times of first tokens.
             observer: Receives the times of first tokens as well; None if nobody needs them.
