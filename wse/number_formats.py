@@ -149,9 +149,10 @@ def codes_name(tensor: str) -> str:
 
 
 def scales_name(tensor: str) -> str:
-    """Return the name under which the scales of a quantised tensor are stored.
+    """Return the name under which the scales of a quantised tensor or tile are stored.
 
-    The scales have the shape ``[out, groups]``. The argument may also be the name of a tile (the
-    block of weights on one PE), which may contain parts of several tensors.
+    Args:
+        tensor: Name of a quantised weight matrix ``[out, in]``, whose scales have the shape
+            ``[out, groups]``, or name of a tile (the block of weights on one PE).
     """
     return f"{tensor}.scales"

@@ -89,13 +89,14 @@ def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
     """Return the defects that the value of ``--defects`` describes.
 
     Args:
-        option: A CSV file or a rate.
+        option: Probability that a PE is dead, such as 1e-4, or the path of a CSV file that lists
+            dead PEs and links.
         seed: Seed for the random choice of dead PEs.
         wafer: The full wafer.
 
     Raises:
-        BadDefects: The rate is not at least 0 and below 1, the seed is out of range, the file
-            cannot be read, or a place in it is outside the wafer or listed twice.
+        BadDefects: The probability is not at least 0 and below 1, the seed is out of range, the
+            file cannot be read, or a PE or link in it is outside the wafer or listed twice.
     """
     check_seed(seed)
     rows, cols = wafer.mesh_rows, wafer.mesh_cols

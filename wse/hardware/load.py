@@ -176,7 +176,8 @@ def check_value(spec: type[WaferSpec | SoftwareProfile], origin: str, key: str, 
 def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, SourcedNumber]:
     """Return each number of a wafer or a software profile with its unit, evidence grade and source.
 
-    A TOML file is read as a software profile if it is based on one or has one of its fields.
+    A TOML file is read as a software profile if its base is a software profile, or if it contains
+    a field of `SoftwareProfile`. Otherwise it is read as a wafer.
 
     Args:
         name_or_path: Name of a wafer or software profile, or path of a TOML file.

@@ -27,23 +27,24 @@ class _Entry(pydantic.BaseModel):
 
 
 def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_value: Any) -> dict[str, Any]:
-    """Return the values in a file for one key, which may have a separate value for each owner.
+    """Convert a setting that may differ between owners to one entry per owner.
 
-    An owner is a generation of wafers or GPUs, or a machine.
+    An owner is a generation of wafers or GPUs, or a machine. For example, the value ``{"wse2": 14,
+    "wse3": 5}`` of ``relay_cycles`` becomes ``{"relay_cycles.wse2": 14, "relay_cycles.wse3": 5}``.
 
     Args:
-        owners: Names of the owners.
+        owners: Names of all owners.
         word: Kind of owner for the message, such as "generation".
         place: File or other origin of the value.
         key: Key in the file.
         raw_value: A value for all owners, or a table with a value for at least one owner.
 
     Returns:
-        The value with the key ``KEY`` if it is for all owners. Otherwise the value of each owner
-        with the key ``KEY.OWNER``.
+        The value of each owner, keyed by ``KEY.OWNER``. If the value is for all owners, a single
+        entry with the key ``KEY``.
 
     Raises:
-        UnknownName: The table has both a known and an unknown owner.
+        UnknownName: The table contains a name that is not an owner, next to an owner.
     """
     if not isinstance(raw_value, dict) or raw_value.keys().isdisjoint(owners):
         return {key: raw_value}

@@ -32,7 +32,8 @@ class PositionScale:
 
     Attributes:
         coefficient, floor_tokens, first: Numbers in this formula.
-        rotary: Whether the factor is used in layers that rotate, or else in those that do not.
+        rotary: True to scale queries in layers with rotary position embeddings, False to scale
+            them in the other layers.
     """
 
     coefficient: float
@@ -71,10 +72,12 @@ class Latent:
 class LinearAttention:
     """Sizes of linear attention with the gated delta rule (Gated DeltaNet, arXiv 2412.06464).
 
-    Queries, keys and values first pass through a causal convolution with SiLU, channel by channel.
-    Each value head has a state matrix of key and value features, which a token decays and corrects.
-    Value head h uses the queries and keys of key head ``h // values_per_key``. The result of a head
-    is divided by its root mean square, and multiplied by a trained gain and by SiLU of a gate.
+    1. Queries, keys and values pass through a causal convolution per channel, followed by SiLU.
+    2. Each value head has a state matrix ``[key_size, value_size]``. Each token multiplies the
+       state by a decay and then applies the delta rule. Value head h uses the queries and keys of
+       key head ``h // values_per_key``.
+    3. The result of a head is divided by its root mean square, and multiplied by a trained gain and
+       by SiLU of a gate.
 
     Attributes:
         key_heads, value_heads: Number of query and key heads, and number of value heads.

@@ -234,8 +234,8 @@ class _GraphBuilder:
 
         Raises:
             BadInput: The block is split although its output is normalised as a whole.
-            WseBug: The output of the block is normalised, and is also scaled or that of a parallel
-                block.
+            WseBug: The model normalises block outputs, and also scales them or runs attention and
+                feed-forward block in parallel.
         """
         vectors = _biases(weights[-1:], present=biased and self.parts.first <= BLOCK.first)
         if self.spec.post_norms:

@@ -85,10 +85,11 @@ class Packing:
     Attributes:
         method: Type of the packed matrices, as named by ``--dtype``: ``fp8``, ``mxfp4``, ``int4``,
             or "" if no matrix is packed.
-        block: Numbers of outputs and inputs that share one fp8 scale in the matrices of the file.
-        runs: Pairs of a tensor name in wse, without its layer, and the number of adjacent outputs
-            that share an fp8 scale. Only tensors for which this number differs from ``block[0]``
-            are listed, because wse selects or reorders the file's outputs.
+        block: Size (outputs, inputs) of the blocks of a matrix that share one fp8 scale in the
+            checkpoint.
+        runs: Exceptions to ``block[0]``, as pairs (tensor name in wse without the layer, number of
+            adjacent outputs that share an fp8 scale). They occur where wse selects or reorders the
+            outputs of the checkpoint.
         unpacked: Names of linear layers, without the layer index, that the checkpoint stores
             unpacked, in ``ModelSpec.dtype``.
     """
@@ -240,7 +241,7 @@ class ModelSpec:
         return self.head_count // self.kv_head_count
 
     def rope_of(self, layer: Layer) -> Rope | None:
-        """Return the rotary position embeddings of a layer, or None if it does not rotate."""
+        """Return the rotary position embeddings of a layer, or None if the layer has none."""
         if not layer.rotary:
             return None
         return self.rope if layer.window is None or self.window_rope is None else self.window_rope

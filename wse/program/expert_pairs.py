@@ -12,6 +12,8 @@ from wse.program.program import Program
 def assumed_pairs(program: Program, stage: int, layer: int, tokens: int) -> I64:
     """Return how many tokens each expert of a layer is assumed to process in a pass.
 
+    The assumption is the routing of the Program: even, or a distribution of selected experts.
+
     Args:
         program: The compiled Program.
         stage: Index of a stage that stores experts of the layer.
@@ -46,7 +48,10 @@ def pairs_of_columns(program: Program, stage: int, layer: int, pairs: I64) -> I6
 
 
 def experts_at_positions(program: Program, layer: int, count: int) -> I32:
-    """Return the expert at each position of a layer, int32 ``[experts]``.
+    """Return the order in which the experts of a layer are placed, int32 ``[experts]``.
+
+    Element p is the index of the expert at position p, and the position determines the column of
+    PEs that stores the expert. Without ``Program.expert_order``, expert p is at position p.
 
     Args:
         program: The compiled Program.

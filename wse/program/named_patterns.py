@@ -121,8 +121,8 @@ def pattern_of_collective(pattern_name: str, number: int | None, collective: Lin
     A reduce adds up the words of a line of PEs on one PE.
 
     Args:
-        pattern_name: Requested name, for example with a number after ``@``.
-        number: That number, or None.
+        pattern_name: Requested name, which may contain a number after ``@``.
+        number: The requested number, or None if the name contains none.
         collective: The collective.
 
     Raises:
@@ -155,8 +155,9 @@ def pattern_of_object(
     Args:
         pattern_name: Requested name, for error messages.
         number: Requested number after ``@``, or None.
-        user_object: A Pattern, or a function of the number of PEs on a line, the number of parallel
-            lines, and what a PE does with arriving words (an ``Arrival``).
+        user_object: A Pattern, or a function that makes a ``LineSchedule``. Its arguments are the
+            number of PEs on a line, the number of parallel lines, and an ``Arrival``, which states
+            what a PE does with arriving words.
         path: File with the object.
         own_name: Name of the object in that file.
 
@@ -191,11 +192,12 @@ def pattern_of_object(
 def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
     """Convert a Pattern object from a user's file to a named pattern.
 
-    The named pattern is the reduce of the object (a summation on one PE). If the object has none,
-    it is its first collective (any other pattern, such as a broadcast).
+    If the object defines a reduce (a summation on one PE), the result is this reduce. Otherwise, it
+    is the first of the object's other collectives, such as a broadcast.
 
     Raises:
-        BadInput: The object has neither, or does not accept the number.
+        BadInput: The object defines neither a reduce nor another collective, or does not accept
+            the number.
     """
     if pattern.reduce is not None:
         return NamedPattern(

@@ -315,5 +315,8 @@ class Program:
         return self.element_types[VIEWS.index(view)]
 
     def digest(self) -> str:
-        """Return a SHA-256 hash in hex of all that is executed, so without the assumed routing."""
+        """Return a SHA-256 hash in hex of the Program.
+
+        Fields that are excluded from comparisons, such as the assumed routing, are not included.
+        """
         return digest_of(self)

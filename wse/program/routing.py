@@ -54,10 +54,10 @@ class RoutingDistribution:
         return not self.layers
 
     def loads(self, layer: int, tokens: int) -> I64:
-        """Return the number of tokens that each expert of a layer processes in one drawn pass.
+        """Return the number of tokens that each expert of a layer processes in a sample pass.
 
-        The same pass is returned for each call. A pass with more tokens contains the tokens of a
-        pass with fewer tokens.
+        The tokens of the pass are drawn from ``choices`` with a fixed seed, so equal arguments give
+        equal results. A pass with more tokens contains all tokens of a pass with fewer tokens.
 
         Args:
             layer: Index of the layer.

@@ -21,7 +21,7 @@ SAMPLED_ON_WAFERS: Final = "prediction error, timing constants, power and price"
 class RangeResult(Result):
     """An estimated quantity, such as tokens/s, with its 90 % interval.
 
-    The interval contains 90 % of the samples, each of which has other values of the uncertain
+    The interval contains 90 % of the samples. Each sample has different values of the uncertain
     inputs.
     """
 

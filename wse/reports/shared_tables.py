@@ -17,7 +17,7 @@ _PRICE: Final = "{:,g}".format
 
 
 def scale_note(price: PriceEnds, machine: str) -> str:
-    """Return a note on the price behind a cost column, such as ``at 60 USD/h per wafer``.
+    """Return a note on the price that a cost column assumes, such as ``at 60 USD/h per wafer``.
 
     If the price has a range, the note also states the factors by which the costs change at the low
     and the high end.
@@ -41,7 +41,7 @@ def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:
     Args:
         price: Low end, value and high end in USD per hour.
         machine: Machine that the price is for: "wafer" or "GPU".
-        assumptions: Name and value of the price and, after a colon, its source.
+        assumptions: Text of the form ``NAME VALUE: SOURCE``, of which only the source is used.
     """
     low, value, high = price
     return f"{ranged(value, low, high, _PRICE)} USD/h per {machine}: {assumptions.partition(': ')[2]}"
@@ -121,12 +121,10 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
 
 
 def prompt_transfer_text(host_cycles: float, clock_hz: float) -> str:
-    """Return a phrase with the part of prefill's cycles in which the wafer waits for the prompt.
-
-    The text is empty if there is no such part.
+    """Return a phrase that states how long prefill waits for the prompt to arrive from the host.
 
     Args:
-        host_cycles: Cycles of prefill whose cause is the host.
+        host_cycles: Number of these cycles. If it is 0, the result is empty.
         clock_hz: Clock frequency of the wafer.
     """
     if not host_cycles:
@@ -187,10 +185,11 @@ def mapping_with_summary(name: str, strategies: Mapping[str, Strategy]) -> str:
 
 
 def stages_text(stages: Sequence[Any]) -> str:
-    """Return the number of pipeline stages, and how many of them have no layers.
+    """Return a phrase with the number of pipeline stages and of stages without layers.
 
     Args:
-        stages: Stages, with their first and last layer as ``layers``; empty without layers.
+        stages: Objects with an attribute ``layers``: the first and the last layer of a stage, or
+            an empty sequence if it only stores the embedding or the output head.
     """
     without_layers = sum(not stage.layers for stage in stages)
     remark = f", {without_layers} of them without layers (for embedding or output head)" if without_layers else ""

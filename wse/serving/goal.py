@@ -43,8 +43,9 @@ class Goal:
         ttft_s: Upper limit on the time to first token in seconds; None if unlimited.
         tpot_s: Upper limit on the time per output token in seconds; None if unlimited.
         objective: One of `OBJECTIVES`, by which deployments that meet the limits are ranked.
-        users_may_wait: Whether a layout of wafers may be chosen that has room for the KV caches of
-            only some users, if another layout has room for all. The other users wait.
+        users_may_wait: Whether to consider layouts of wafers with space for the KV caches of only
+            some of the users, provided that another layout has space for all of them. The other
+            users wait for space.
     """
 
     users: int | None = None

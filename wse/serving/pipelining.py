@@ -41,10 +41,10 @@ class CycleEstimate:
 def cycles_between_passes(route: PassRoute, streams: int) -> CycleEstimate:
     """Return the mean number of cycles between the ends of consecutive passes in a pipeline.
 
-    Several streams are in flight concurrently, and consecutive passes may belong to different
-    streams. In the steady state, the result is max(T / M, s). T is the duration of a pass that runs
-    alone, M the number of streams, and s the work of the busiest server (a stage or a link for
-    which passes queue).
+    A stream is a batch of users whose passes run one after another. Several streams are in flight
+    concurrently, and consecutive passes may belong to different streams. In the steady state, the
+    result is max(T / M, s). T is the duration of a pass that runs alone, M the number of streams,
+    and s the work of the busiest server (a stage or a link for which passes queue).
 
     Args:
         route: Route of a pass, the same for all.
@@ -65,11 +65,12 @@ def streams_to_saturate(route: PassRoute) -> int:
 
 
 def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
-    """Return how many cycles a finite run takes in which all streams start at once.
+    """Return how many cycles M streams need for a number of passes each, if all start together.
 
-    Filling and draining the pipeline is included. If a pass visits every server only once, the
-    exact result is T + (M - 1) s + (passes - 1) max(T, M s). Otherwise the result is a lower bound,
-    which is exact for a single stream.
+    A stream is a batch of users whose passes run one after another. The time to fill and drain the
+    pipeline is included. If a pass visits every server (stage or link) only once, the exact result
+    is T + (M - 1) s + (passes - 1) max(T, M s). Otherwise the result is a lower bound, which is
+    exact for a single stream.
 
     Derivation: a pass waits for the previous pass of its stream, which takes T cycles, and at each
     server for the pass ahead of it, which takes at most s cycles. The run takes as long as the

@@ -69,7 +69,7 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
     max_users = max(max_users or 0, deployment.max_concurrency)
 
     def keeps(concurrency: int) -> bool:
-        """Return whether the latencies of one replica with ``users`` users meet the limits."""
+        """Return whether one replica meets the latency limits with ``concurrency`` users."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
     max_users_within_limits = largest_passing(1, max_users + 1, keeps)

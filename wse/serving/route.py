@@ -88,12 +88,12 @@ def visits_once(route: PassRoute) -> bool:
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return the route of a pass that is repeated, one pass after another.
+    """Return the route of a pass that is repeated by the same users, as in decoding.
 
     A route lists the servers (pipeline stages and links) that a pass visits. If it starts and ends
-    at the same server, without a latency at the end, its last and first visit are merged. That
-    server computes the id of a new token and continues with the embedding of this token before it
-    works for another batch of users.
+    at the same server, without a latency at the end, the last visit and the first visit of the next
+    pass are merged into one: the server computes the id of a new token and continues with the
+    embedding of this token, before it works for another batch of users.
     """
     first, last = route[0], route[-1]
     if len(route) == 1 or first.server != last.server or last.latency_cycles:

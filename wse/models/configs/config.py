@@ -160,7 +160,9 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _nearest_family_text(config: ConfigReader, unstated_dtype: str) -> str:
-    """Return a sentence about the family nearest to a config; "" if the family is known.
+    """Return a phrase that names the supported model family most similar to an unknown one.
+
+    Error messages contain this phrase. It is "" if the family of the config is supported.
 
     Args:
         config: Reader of the keys.

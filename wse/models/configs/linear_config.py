@@ -27,7 +27,10 @@ KEYS_OF_POSITIONS_IN_SPACE: Final = ("mrope_section", "mrope_interleaved")
 def read_hybrid(
     config: ConfigReader, name: str, unstated_dtype: str, *, family: str, has_experts: Sequence[bool]
 ) -> ModelSpec:
-    """Return the specification of a model with linear attention and gated attention.
+    """Return the specification of a hybrid model such as Qwen3-Next.
+
+    Some layers of the model use linear attention. The others use full attention, whose output is
+    multiplied by a gate.
 
     Args:
         config: Reader of the model's config.
@@ -64,7 +67,9 @@ def read_hybrid(
 
 
 def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Sequence[bool]) -> ModelSpec:
-    """Return a copy of a model with a mixture of experts and a scaled shared expert.
+    """Return a copy of a model with a mixture of experts, including a gated shared expert.
+
+    Every token uses the shared expert, whose output is multiplied by the sigmoid of a gate.
 
     Args:
         config: Reader of the model's config.

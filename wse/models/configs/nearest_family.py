@@ -20,15 +20,16 @@ MIN_SIMILARITY: Final = 0.6
 
 
 class _Candidate(NamedTuple):
-    """A supported family, and the parts of a config that it does not support.
+    """Result of reading the config of an unknown model family as that of a supported family.
 
     Attributes:
-        refusal: Why the family refuses the config; "" if it does not.
-        settings: Keys and values that the family does not read.
-        dissimilarity: How different the spelling of the family's name is, from 0 to 1; 1 for all
-            names that are not similar.
-        traits: Number of traits in which the model would differ from Llama.
-        name: Name of the family.
+        refusal: Reason why the supported family rejects the config; "" if it accepts the config.
+        settings: Keys of the config, with their values, that the supported family does not read.
+        dissimilarity: Difference in spelling between the names of the two families, from 0 (equal)
+            to 1. It is 1 for all names that are not similar.
+        traits: Number of fields in which the resulting `ModelSpec` differs from the defaults, which
+            are those of Llama.
+        name: Name of the supported family.
     """
 
     refusal: str
@@ -39,11 +40,10 @@ class _Candidate(NamedTuple):
 
 
 def nearest_family(config: ConfigReader, families: Iterable[Family], unstated_dtype: str) -> str:
-    """Return a sentence that names the nearest family, and the settings that it does not support.
+    """Return a phrase that names the nearest family, and the settings that it does not support.
 
-    This is the family that reads the config and leaves the fewest keys unread. If several families
-    leave equally few, the one with the most similar name is chosen, or else the one in which the
-    model differs least from Llama.
+    The nearest family is the one that accepts the config and leaves the fewest keys unread. Ties
+    are resolved by the most similar name, and then by the fewest differences from Llama.
 
     Args:
         config: Reader of a config whose family is unknown. If it describes a multimodal model, only

@@ -27,8 +27,8 @@ def read_text_model(
         harmless_keys: Keys of the text model that may remain unread.
 
     Raises:
-        BadModel: A setting is missing, invalid or not supported, or the tables contradict each
-            other.
+        BadModel: A setting is missing, invalid or not supported, or a setting in ``text_config``
+            contradicts the same setting outside of it.
     """
     text = config.table("text_config")
     if text is None:

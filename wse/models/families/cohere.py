@@ -39,7 +39,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def read_cohere(
     config: ConfigReader, name: str, unstated_dtype: str, *, family: str, layers: tuple[Layer, ...], base: float
 ) -> ModelSpec:
-    """Read what the configs of Cohere and Cohere 2 models have in common.
+    """Return the specification of a Cohere or Cohere 2 model with the given layers.
 
     Args:
         config: Reader of the keys in config.json.
@@ -79,8 +79,9 @@ def read_cohere(
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a Cohere or Cohere 2 model with its location in a checkpoint.
 
-    The blocks of a layer share one norm, which wse stores for both. In the file, the two features
-    that rotary embeddings rotate together are adjacent rows.
+    Attention and feed-forward block of a layer share one norm in the checkpoint. wse has a copy for
+    each block. Rotary embeddings rotate features in pairs. The checkpoint stores the two features
+    of a pair in adjacent rows, which wse reorders.
 
     Args:
         spec: Specification of the model.

@@ -66,7 +66,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _experts(config: ConfigReader) -> Experts:
-    """Return the mixture of experts. Shared experts are as wide as the others."""
+    """Return the sizes and the routing of the mixture of experts that a config describes.
+
+    All shared experts together are one block, whose width is the sum of their widths.
+    """
     count = config.integer("moe_num_experts", 1, MAX_EXPERTS)
     width = config.integer("moe_intermediate_size", 1, LARGEST_TABLE)
     config.require("moe_gate", ("topk", "top2_fused"), "supported: topk")
@@ -91,8 +94,8 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
         """Return the slices of checkpoint tensors that make up one tensor of the model.
 
-        The correction is stored as a matrix with one row. The result is () for tensors that are
-        stored unchanged.
+        The correction that is added to router scores is a vector in wse, and a matrix with one row
+        in the checkpoint. The result is () for tensors that are stored unchanged.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q``.

@@ -47,8 +47,8 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return the layers of an EXAONE 4 model.
 
     Without ``layer_types``, every n-th layer has full attention, where n is
-    ``sliding_window_pattern``. If the config has a window, layers with full attention do not
-    rotate. Otherwise all layers do.
+    ``sliding_window_pattern``. If the config specifies a sliding window, only layers with the
+    window use rotary position embeddings. Otherwise all layers use them.
     """
     count, window = layer_count(config), read_window(config, UNSTATED_WINDOW)
     kinds = [FULL] * count

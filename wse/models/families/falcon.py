@@ -114,11 +114,12 @@ FILE_NAMES: Final = {
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a Falcon model with its location in a checkpoint.
 
-    A layer has a norm for each block, or one for both, which wse stores twice.
+    A layer has one norm for attention and one for the feed-forward block, or a single norm for
+    both. wse has a norm for each block in either case.
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, used to detect the norms.
+        file_names: Names of all tensors in the checkpoint, used to detect the number of norms.
     """
     has_two_norms = f"{START}h.0.ln_mlp.weight" in file_names
     second = "input_layernorm" if spec.parallel_blocks else "post_attention_layernorm"

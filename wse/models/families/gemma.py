@@ -24,8 +24,8 @@ Source: transformers pull request 29402.
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Read the specification of a Gemma model from its config.json.
 
-    Two properties are common to the family and do not appear in the config: norm gains are stored
-    minus one, and embeddings are multiplied by the square root of the hidden size.
+    Two properties are common to the family and do not appear in the config: checkpoints store each
+    norm gain minus 1, and embeddings are multiplied by the square root of the hidden size.
 
     Args:
         config: Reader of the keys in config.json.

@@ -37,7 +37,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def read_glm(config: ConfigReader, name: str, unstated_dtype: str, *, family: str) -> ModelSpec:
-    """Read what the configs of GLM and of its successor GLM-4-0414 have in common.
+    """Return the specification of a GLM model, or of a GLM-4-0414 model without its post-norms.
 
     ``attention_bias`` applies to queries, keys and values, but not to the output.
 
@@ -76,8 +76,9 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 def glm_tensors(spec: ModelSpec, names: Mapping[str, str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a GLM or GLM-4-0414 model with its location in a checkpoint.
 
-    In the file, the two features that rotary embeddings rotate together are adjacent rows, and gate
-    and up are one matrix.
+    The checkpoint stores the gate and up projections in one matrix. Rotary embeddings rotate
+    features in pairs. The checkpoint stores the two features of a pair in adjacent rows, which wse
+    reorders.
 
     Args:
         spec: Specification of the model.

@@ -35,7 +35,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def read_granite(
     config: ConfigReader, name: str, unstated_dtype: str, *, family: str, layers: tuple[Layer, ...]
 ) -> ModelSpec:
-    """Read what the configs of Granite models with and without experts have in common.
+    """Return the specification of a Granite model with the given layers, with or without experts.
+
+    The sizes of experts are not read.
 
     Args:
         config: Reader of the keys in config.json.

@@ -59,7 +59,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Return the specification of the text model, which may be part of a multimodal model.
 
-    The text model of Mistral Small 3.1 and 3.2 is that of the family ``mistral``.
+    The text model of Mistral Small 3.1 and 3.2 has the ``model_type`` ``mistral`` and is read like
+    a model of that family.
     """
     if config.value("model_type") == "mistral":
         return replace(read_mistral(config, name, unstated_dtype), family="ministral3")
@@ -79,9 +80,10 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
 
 
 def _position_scale(config: ConfigReader) -> PositionScale | None:
-    """Return the query factor, which grows after each multiple of the original context.
+    """Return the factor by which queries are multiplied, depending on their position.
 
-    The result is None if the coefficient of the growth is 0, as in Devstral 2 (123B).
+    The factor increases at each multiple of the original context length. The result is None if the
+    config disables the factor with a coefficient of 0, as in Devstral 2 (123B).
     """
     table = rope_table(config, UNSTATED_ROPE)
     if table.value(BETA) == 0:

@@ -86,12 +86,12 @@ LAYER_NAMES: Final = {
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of an OPT model with its location in a checkpoint.
 
-    Names in the file start with ``model.decoder.`` or ``decoder.``. The first two rows of the
+    Names in the file have the prefix ``model.decoder.`` or ``decoder.``. The first two rows of the
     position table are not used.
 
     Args:
         spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, used to detect the start.
+        file_names: Names of all tensors in the checkpoint, used to detect the prefix.
     """
     start = "decoder." if "decoder.embed_tokens.weight" in file_names else "model.decoder."
     tables = {"embedding": f"{start}embed_tokens.weight", "final_norm": f"{start}final_layer_norm.weight"}

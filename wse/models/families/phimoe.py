@@ -27,7 +27,8 @@ BLOCK: Final = "block_sparse_moe"
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     """Read the specification of a Phi-MoE model from its config.json.
 
-    ``router_jitter_noise`` is the tolerance of the sparse mixer.
+    The router uses a sparse mixer: the weight of an expert is a softmax over only those experts
+    whose router outputs are close to the maximum. ``router_jitter_noise`` determines how close.
 
     Args:
         config: Reader of the keys in config.json.

@@ -64,13 +64,14 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
 
 def _delta_inputs(name: str, spec: ModelSpec, prefix: str) -> FileSlice:
-    """Return the rows of an input projection of linear attention that make up one tensor.
+    """Return where the checkpoint stores one of the input projections of linear attention.
 
-    The file has two such matrices, head by head: one with the queries, keys, values and gates of
-    each key head, and one with its write strengths and decays.
+    wse has six projections: ``q``, ``k``, ``v``, ``z`` (gate), ``b`` (write strength) and ``a``
+    (decay). The checkpoint stores them in two matrices, ``in_proj_qkvz`` and ``in_proj_ba``. Each
+    matrix contains all rows of key head 0, then all rows of key head 1, and so on.
 
     Args:
-        name: Name of the tensor in wse without ``delta.``, such as ``q``.
+        name: Name of the projection, such as ``q``.
         spec: Specification of the model.
         prefix: Start of the layer's names in the file.
     """

@@ -48,8 +48,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return the layers of a SmolLM3 model.
 
-    Unless ``layer_types`` specifies otherwise, the sliding window of a config with
-    ``use_sliding_window`` applies to the layers without rotation.
+    If ``use_sliding_window`` is set, layers without rotary position embeddings have a sliding
+    window, unless ``layer_types`` specifies other layers.
     """
     rotary = read_rotary(config, layer_count(config), UNSTATED_INTERVAL)
     window = read_window(config)

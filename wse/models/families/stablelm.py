@@ -52,7 +52,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a StableLM model with its location in a checkpoint.
 
-    Parallel blocks share one norm, which wse stores for both.
+    If attention and feed-forward block run in parallel, they share one norm in the checkpoint. wse
+    has a copy for each block.
 
     Args:
         spec: Specification of the model.

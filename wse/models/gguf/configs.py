@@ -64,8 +64,8 @@ def _qwen3_moe(header: Header) -> Config:
 def _gemma2(header: Header) -> Config:
     """Return the Hugging Face config keys of a Gemma 2 model in a GGUF file.
 
-    Attention scores are scaled by the head size, except in the 27B model, where they are scaled by
-    hidden size / number of heads.
+    GGUF files do not store ``query_pre_attn_scalar``, by whose square root attention scores are
+    divided. It is hidden size / number of heads in the 27B model, and the head size in all others.
     """
     config = common_keys(header)
     is_27b = config["num_hidden_layers"] == LAYERS_OF_GEMMA_2_27B

@@ -290,10 +290,12 @@ class TensorRows:
             first_row += count
 
     def _rows_of_others(self, parts: Sequence[tuple[FileSlice, TensorEntry]]) -> TensorRows:
-        """Return a reader of the same slices of other tensors, such as their codes or scales.
+        """Return a reader that applies the slices of this tensor to other tensors.
+
+        It is used to read the codes, or the scales, of a packed tensor row by row.
 
         Args:
-            parts: Each slice of this tensor, with the tensor to read it from instead.
+            parts: Each slice, with the tensor to which it is applied.
         """
         slices = tuple(
             replace(file_slice, file_name=str(i), file_shape=part.shape) for i, (file_slice, part) in enumerate(parts)

@@ -23,14 +23,18 @@ HYBRID_NAMES: Final = {
 
 
 def hybrid_slices(name: str, spec: ModelSpec, prefix: str, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return the slices of a file that make up queries, their gates, or a part of a convolution.
+    """Return where the checkpoint of a hybrid model stores a tensor that shares its matrix.
 
-    The result is () for other tensors. The file stores the queries of full attention and their
-    gates in one matrix, head by head, and the channels of queries, keys and values of linear
-    attention in one convolution.
+    A hybrid model has layers with linear attention and layers with full attention. Its checkpoint
+    stores
+
+    - the queries and gates of full attention in one matrix, head by head
+    - the convolutions of queries, keys and values of linear attention in one tensor
+
+    The result is () for tensors that are in neither of them.
 
     Args:
-        name: Name of the tensor in wse, without the layer prefix.
+        name: Name of the tensor in wse, without the layer prefix, such as ``q_gate``.
         spec: Specification of the model.
         prefix: Start of the layer's names in the file.
         shape: Shape of the tensor in wse.
@@ -53,11 +57,14 @@ def hybrid_slices(name: str, spec: ModelSpec, prefix: str, shape: Shape) -> tupl
 
 
 def channel_rows(name: str, spec: ModelSpec) -> tuple[int, slice]:
-    """Return the number of channels of linear attention, and those of queries, keys or values.
+    """Return which channels of linear attention's convolution belong to ``q``, ``k`` or ``v``.
 
     Args:
         name: ``q``, ``k`` or ``v``.
         spec: Specification of the model.
+
+    Returns:
+        The total number of channels, and the range of channels that belong to ``name``.
     """
     linear = spec.linear
     assert linear is not None

@@ -92,7 +92,10 @@ TEXT_PREFIXES: Final = ("language_model.model.", "model.language_model.")
 
 
 def text_prefix(file_names: Collection[str]) -> str:
-    """Return the common prefix of the tensor names of a text model, such as ``model.``.
+    """Return the prefix of the text model's tensor names in a checkpoint, such as ``model.``.
+
+    In the checkpoint of a multimodal model, it is ``language_model.model.`` or
+    ``model.language_model.``.
 
     Args:
         file_names: Names of the tensors in the checkpoint.
@@ -103,12 +106,14 @@ def text_prefix(file_names: Collection[str]) -> str:
 def text_tensors(
     spec: ModelSpec, names: Mapping[str, str], file_names: Collection[str], slices_of: SliceRule = no_slices
 ) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a text model whose file may be that of a multimodal model.
+    """Yield each tensor of a text model with its location in a checkpoint.
+
+    The checkpoint may be that of a multimodal model, in which tensor names have another prefix.
 
     Args:
-        spec: Specification of the model.
-        names: Names in the file of a text model, keyed by the tensor's name in wse.
-        file_names: Names of the tensors in the checkpoint.
+        spec: Specification of the text model.
+        names: Names in the checkpoint of a text model, keyed by the tensor's name in wse.
+        file_names: Names of the tensors in the checkpoint, used to detect the prefix.
         slices_of: Rule for tensors that are not stored separately.
     """
     start = text_prefix(file_names)
@@ -148,11 +153,12 @@ def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.i
 
 
 def adjacent_pairs(name: str, spec: ModelSpec, layer: int, shape: Shape, layers: str = LAYERS) -> tuple[FileSlice, ...]:
-    """Return the slice of a file that stores adjacent rows for the features of each rotary pair.
+    """Return the slice of a query or key projection that stores rotary pairs in adjacent rows.
 
-    The slice moves the first features of all pairs before the second ones. Features that are not
-    rotated stay where they are. The result is () unless the tensor belongs to the queries or keys
-    of a layer with rotary embeddings.
+    Rotary embeddings rotate features in pairs. The slice reorders the rows of each head: first the
+    first features of all pairs, then the second features, then the features that are not rotated.
+    The result is () unless the tensor is a query or key projection, or its bias, in a layer with
+    rotary embeddings.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.
@@ -196,15 +202,18 @@ def paired_tensors(
 
 
 def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape: Shape) -> tuple[FileSlice, ...]:
-    """Return the slice of a file's tensor that stores several tensors of a model one below another.
+    """Return where a checkpoint matrix that concatenates several tensors stores one of them.
 
-    The result is () if the file's tensor does not contain the given one.
+    The matrix contains all rows of the first tensor, then all rows of the second one, and so on.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.
-        file_name: Name of the file's tensor.
-        heights: For each tensor in the file's tensor, in order, its number of rows.
+        file_name: Name of the matrix in the checkpoint.
+        heights: Number of rows of each tensor in the matrix, in order, keyed by the name in wse.
         shape: Shape of the tensor in wse.
+
+    Returns:
+        One slice, or () if the matrix does not contain the tensor.
     """
     if name not in heights:
         return ()
@@ -215,10 +224,10 @@ def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape:
 
 
 def qkv_of_groups(name: str, spec: ModelSpec, file_name: str, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return the slice of a matrix that stores queries, keys and values, KV head after KV head.
+    """Return where a checkpoint matrix that combines queries, keys and values stores one of them.
 
-    The rows of a KV head are its query heads, its keys and its values. The result is () for tensors
-    that the matrix does not contain.
+    For each KV head, the matrix contains the rows of its query heads, then of its keys, then of its
+    values. The result is () for tensors that are not in the matrix.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.

@@ -14,7 +14,10 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def sum_elements(M: int, Hk: int, G: int, V: int) -> int:
-    """Return how many float32 numbers a column of PEs adds up per M tokens (`state_products`).
+    """Return the number of float32 elements in the result of kernel ``state_products`` on a PE.
+
+    The result contains values, gates, and products of queries and keys with the state and with each
+    other. It is summed over the column of PEs.
 
     Args:
         M: Number of tokens.
@@ -27,9 +30,12 @@ def sum_elements(M: int, Hk: int, G: int, V: int) -> int:
 def _convolve_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, taps: int, C: int) -> float:
     """Return how many cycles ``convolve_slices`` takes.
 
-    The kernel clears the memory for the values and gates of the column. For each token, it computes
-    one multiply-add vector per tap over the channels of the PE, and applies SiLU to the results and
-    to the gates. Then it moves the stored inputs.
+    The kernel applies a causal convolution and SiLU to the queries, keys and values of the PE, and
+    SiLU to its gates. It performs these operations:
+
+    1. Clear the memory for the values and gates of the column.
+    2. For each token, perform one multiply-add per tap and channel, and apply SiLU.
+    3. Store the last ``taps - 1`` inputs of each channel for the next tokens.
 
     Args:
         c: Costs of operations on the PE.
@@ -37,7 +43,7 @@ def _convolve_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, taps: 
         Hk, G: Number of key heads, and number of value heads per key head.
         V, K: Number of value features of the column, and number of key features of the PE, per
             head.
-        taps: Number of inputs per output.
+        taps: Number of inputs per output of the convolution.
         C: Number of value channels on the PE.
     """
     channels = 2 * Hk * K + C
@@ -49,7 +55,8 @@ def _convolve_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, taps: 
 def _products_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int) -> float:
     """Return how many cycles ``state_products`` takes.
 
-    Products with the state are vectorised over value features, products of keys over key features.
+    The kernel multiplies queries and keys by the state, vectorised over value features, and by each
+    other, vectorised over key features.
 
     Args:
         c: Costs of operations on the PE.
@@ -66,10 +73,15 @@ def _products_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int
 def _update_cycles(c: PeCosts, M: int, Hk: int, G: int, V: int, K: int, N: int) -> float:
     """Return how many cycles ``delta_update`` takes.
 
-    For each value head, a token needs its write strength and decay, a weight for each earlier token
-    and itself, and one multiply-add vector over value features per weight for its correction and
-    its result. The state is scaled once, and each token adds an outer product to it. The gates are
-    moved.
+    The kernel applies the delta rule to M tokens. It performs these operations for each value head:
+
+    1. Compute the write strength and the decay of each token.
+    2. Compute the correction and the result of each token, with one weight and one multiply-add
+       vector per earlier token. The result also includes the token itself.
+    3. Multiply the state by the decay, and add the outer product of key and correction of each
+       token.
+
+    Finally, it copies the gates.
 
     Args:
         c: Costs of operations on the PE.

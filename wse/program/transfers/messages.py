@@ -44,10 +44,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy for use as a cache key, equal for all loop iterations with the same messages.
+        """Copy for use as a cache key, in which ``round`` is the first iteration with its messages.
 
-        The messages of a pattern repeat after a number of iterations. In the copy, ``round`` is the
-        first iteration with the same messages.
+        The messages of a pattern repeat after a number of loop iterations. Iterations with the same
+        messages therefore have equal keys.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 

@@ -143,11 +143,12 @@ class _Yields:
         return 1.0 + self.children(position + 1, 0, count - 1)[0]
 
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
-        """Return the maximum expected number of accepted tokens among siblings and descendants.
+        """Return the maximum expected number of accepted tokens below an accepted node.
 
-        The nodes are divided between the first allowed choice, with its descendants, and the later
-        choices. The tokens of the first choice are multiplied by its probability. No choice is
-        skipped, because later choices are never more likely.
+        The ``count`` nodes below it are divided between the child with the first allowed choice,
+        with its descendants, and the children with later choices. The tokens of a child are
+        multiplied by its acceptance probability. No choice is skipped, because later choices are
+        never more likely.
 
         Args:
             position: Distance of the siblings from the root.
@@ -199,11 +200,10 @@ def fastest_tree(
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
-    A choice is one of the alternative tokens that a draft proposes at a position. If the draft
-    token at a position adds b tokens to a pass on average, and the one at the previous position
-    adds a tokens, the position's most likely choice is accepted with probability b / a. After all
-    earlier choices have failed, a subsequent choice is accepted with the same conditional
-    probability as in ``choices``.
+    A choice is one of the alternative tokens that a draft proposes at a position. A position's most
+    likely choice is accepted with probability b / a, where a pass gains a tokens on average from
+    the previous position and b tokens from this position. `with_choices` derives the probabilities
+    of the other choices.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.

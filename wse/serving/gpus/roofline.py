@@ -214,10 +214,13 @@ class RooflineModel:
     def _used_experts_of_routing(self, count: float) -> float:
         """Return how many experts of a layer a GPU reads if they are not selected uniformly.
 
-        The result is the mean over all layers. If each expert is stored entirely on one GPU, the
-        GPUs store consecutive experts, and the result is an estimate for the GPU with the most
-        experts in use: the largest expected number of a GPU, or the mean over the GPUs plus what
-        chance adds, if that is larger. This sum is at most the number of experts that a GPU stores.
+        The result is an expected value, averaged over all layers. If each expert is stored entirely
+        on one GPU, every GPU stores consecutive experts, and the result is for the GPU with the
+        most experts in use. It is estimated as the larger of two numbers:
+
+        - the largest expected number on a GPU
+        - the mean expected number on a GPU plus the expected excess of the maximum over the GPUs
+          due to chance, limited to the number of experts that a GPU stores
 
         Args:
             count: Number of new tokens in the pass.

@@ -125,7 +125,7 @@ def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
 
 
 def plain_bytes_per_value(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return how many bytes a weight of attention, or of a dense feed-forward block, has.
+    """Return the size in bytes of one weight of attention or a dense feed-forward block.
 
     In a mixture of experts, 4-bit formats apply only to the experts. All other weights then have 16
     bits.

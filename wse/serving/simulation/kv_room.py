@@ -32,9 +32,12 @@ from wse.serving.simulation.workload import Workload
 class KvRoom:
     """Allocation of the KV cache of a simulated machine, in tokens.
 
+    The prefix of a prompt consists of blocks of tokens. They stay in the cache for later prompts
+    with the same prefix until their space is needed.
+
     Attributes:
-        free: Number of additional tokens that fit.
-        parked: Blocks that had to leave the cache and are in tiers.
+        free: Number of tokens that still fit.
+        parked: Blocks that were removed from the cache and stored in other memories (tiers).
         hits: Number of requests that found at least the first block of their prompt in the cache.
         cached_tokens: Number of prompt tokens that were in the cache.
         known_tokens: Number of prompt tokens that had been read before for another prompt.
@@ -49,7 +52,7 @@ class KvRoom:
             workload: Requests with their lengths and prefixes.
             costs: Capacity of the machine.
             prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
-            kv_tiers: Tiers in which prefixes without room in the cache are parked.
+            kv_tiers: Memories (tiers) that store prefixes for which the cache has no room.
         """
         self.free = self._capacity = costs.kv_capacity_tokens
         self.hits = self.cached_tokens = self.known_tokens = 0
@@ -72,11 +75,11 @@ class KvRoom:
 
     @property
     def occupied(self) -> int:
-        """Tokens of space that requests have reserved, or that kept prefixes occupy."""
+        """Cache space that requests have reserved or that kept prefixes occupy, in tokens."""
         return self._capacity - self.free
 
     def extend(self, workload: Workload) -> None:
-        """Append requests with prefixes of the same tree, which get the next indices."""
+        """Append requests, which get the next indices. Their prefixes must be in the same tree."""
         self._tokens += (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes += workload.prefix.tolist()
 
@@ -114,7 +117,7 @@ class KvRoom:
         return self._path(request)[self._shared_counts[request] :]
 
     def tokens_until(self, block: int) -> int:
-        """Return the tokens from the start of a prompt to the end of a block that can be reused."""
+        """Return how many tokens from the start of a prompt to the end of a block can be reused."""
         return self._end_tokens[block]
 
     def keep_prefix(self, request: int) -> None:
@@ -151,11 +154,12 @@ class KvRoom:
         self.free += self._room_of.pop(request)
 
     def _usable_hits(self, request: int) -> int | None:
-        """Return how many cached blocks a request uses if it is admitted now.
+        """Return how many cached blocks of its prefix a request reuses if it is admitted now.
 
-        The request uses as many of its blocks as possible. It may fit only after the last of them are
-        removed if layers store a window, or if the blocks end within a machine block: it then needs a
-        window, or a copy of this machine block, in addition to the blocks.
+        This is the largest number with which the request fits. Blocks that no request uses can be
+        removed to make space. To reuse all cached blocks can need more space than to reuse fewer:
+        a request also stores its own window in layers with sliding windows, and its own copy of a
+        machine block (unit of the cache) that the prefix fills only in part.
 
         Returns:
             The number of blocks, or None if the request does not fit.
@@ -194,16 +198,18 @@ class KvRoom:
         return self._room_tokens(self._tokens[request] - self._shared_tokens(self._path(request), hit_count))
 
     def _tokens_until(self, path: Sequence[int], count: int) -> int:
-        """Return the tokens in the first ``count`` blocks of a path that can be reused."""
+        """Return how many tokens in the first ``count`` blocks of a prefix can be reused."""
         return self._end_tokens[path[count - 1]] if count else 0
 
     def _block_tokens(self, block: int) -> int:
-        """Return the tokens of a block that can be reused."""
+        """Return how many tokens of a block can be reused."""
         parent = self._parents[block]
         return self._end_tokens[block] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
 
     def _shared_tokens(self, path: Sequence[int], count: int) -> int:
-        """Return how many tokens of a prefix requests can share: those in completely filled machine blocks.
+        """Return how many tokens of a prefix several requests can share.
+
+        Only machine blocks (units of the cache) that the prefix fills completely are shared.
 
         Args:
             path: Blocks of a prompt's prefix, from the start of the prompt.

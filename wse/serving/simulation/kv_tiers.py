@@ -17,11 +17,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvTier:
-    """A memory that stores parked blocks, and the link over which they are loaded.
+    """A memory outside the KV cache that stores blocks of prompt prefixes, and its link.
+
+    Blocks are stored here if the KV cache has no room for them, and loaded for later prompts.
 
     Attributes:
         name: Name of the tier.
-        capacity_tokens: Number of tokens that fit.
+        capacity_tokens: Number of tokens whose keys and values fit.
         s_per_token: Seconds that the cache of one token occupies the link. Loads from the same tier
             are sequential.
         latency_s: Time in seconds after which the first byte of a load arrives.
@@ -34,7 +36,9 @@ class KvTier:
 
 
 class ParkedBlocks:
-    """The blocks in all tiers, in the order in which they were parked.
+    """Blocks of prompt prefixes that were removed from the KV cache and stored in other memories.
+
+    These memories are called tiers. If a tier is full, its oldest block moves to the next tier.
 
     Attributes:
         tiers: The tiers, from the first to the last.
@@ -58,7 +62,7 @@ class ParkedBlocks:
         A tier that is smaller than a block is skipped.
 
         Args:
-            block: A block in no tier.
+            block: Index of a block that is in no tier.
             tokens: Number of tokens in the block.
         """
         moving = [(block, tokens)]

@@ -217,11 +217,12 @@ class Recorder:
         del self._runs[:]
 
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
-        """Record that a request has left, now or at an earlier time after the previous event.
+        """Record that a request has left the machine.
 
         Args:
             request: Index of the request.
-            at_s: Time at which the request left.
+            at_s: Time at which the request left, at most the current time and not before the
+                previous event.
             pass_s: Duration of a pass in seconds; 0 if passes have no common start. In a closed
                 loop (a constant number of requests in flight), the next request arrives a varying
                 fraction of this time after this request ends.

@@ -16,13 +16,15 @@ from wse.serving.simulation.workload import NORMAL, Workload
 
 
 class Admission:
-    """The waiting requests, one queue per service tier, and the free batch slots and cache space.
+    """Queues of requests that wait for admission, with the free batch slots and KV-cache space.
+
+    There is one queue per service tier (fast or normal).
 
     Attributes:
-        room: KV-cache capacity.
+        room: Allocation of the KV cache.
         free_slots: Number of free batch slots.
         tiers: Service tier of each request.
-        released_s: Time at which a request last left.
+        released_s: Time at which the last request left the machine; -inf if none has left.
     """
 
     def __init__(self, workload: Workload, costs: PassCosts, policy: ContinuousPolicy) -> None:
@@ -42,7 +44,7 @@ class Admission:
         self._was_full = False
 
     def extend(self, workload: Workload) -> None:
-        """Append requests, which get the next indices and wait for admission after `add`."""
+        """Append requests, which get the next indices. `add` puts them into their queues."""
         self.room.extend(workload)
         self.tiers += workload.tier.tolist()
         self._is_tiered = self._is_tiered or set(workload.tier.tolist()) != {self.tiers[0]}
@@ -52,7 +54,7 @@ class Admission:
         self._queues[self.tiers[request]].append(request)
 
     def remove(self, request: int) -> bool:
-        """Remove a request that waits; return whether it did."""
+        """Remove a request from its queue. Return whether it was waiting."""
         queue = self._queues[self.tiers[request]]
         is_waiting = request in queue
         if is_waiting:

@@ -27,12 +27,12 @@ from wse.serving.simulation.workload import Workload
 
 
 class DueTokens(NamedTuple):
-    """The tokens of an answer up to a time.
+    """Progress of an answer: how many tokens its reader has from a certain time on.
 
     Attributes:
-        at_s: Time at which the reader gets the last of the tokens.
+        at_s: Time at which the reader gets the last of these tokens.
         request: Index of the request.
-        tokens: Number of tokens of the answer until then, including all previous tokens.
+        tokens: Number of tokens from the start of the answer.
     """
 
     at_s: float
@@ -138,7 +138,10 @@ class LiveMachine:
             machine.rounds.users.end_after_next_pass(request)
 
     def run_until(self, time_s: float) -> None:
-        """Simulate up to the end of the round that contains a time."""
+        """Simulate until ``time_s``, and on to the end of the round in progress at that time.
+
+        In a round, each user gets one decode pass.
+        """
         self.machine.run_until(time_s)
         self.machine.record.drop_decode_runs()  # the memory of a long simulation would grow with every round
 
@@ -147,7 +150,10 @@ class LiveMachine:
         return self._due[0].at_s if self._due else inf
 
     def pop_tokens(self, time_s: float) -> list[DueTokens]:
-        """Remove and return the tokens that are due until a time, in order of their times."""
+        """Remove and return the tokens that are due at or before ``time_s``, in order of time.
+
+        Tokens of cancelled requests are removed but not returned.
+        """
         due: list[DueTokens] = []
         while self._due and self._due[0].at_s <= time_s:
             entry = heappop(self._due)

@@ -198,8 +198,8 @@ class ContinuousMachine:
         Args:
             request: Index of the request.
             context: Tokens of its prompt that are already in the cache.
-            start_s: Time from which the prompt can be read: the arrival of the request, the time at
-                which it had room, or the end of the load of its prefix.
+            start_s: Time from which the prompt can be read: when the request arrived, when a batch
+                slot and cache space became free, or when the load of its prefix ended.
         """
         record = self.record
         self.reader.begin(request, self.admission.tiers[request], context)
@@ -219,9 +219,14 @@ class ContinuousMachine:
         return self.next_change() - self.record.now
 
     def next_change(self) -> float:
-        """Return the next time at which a user may decode, or a request be admitted or read.
+        """Return the earliest time at which a run of rounds must be interrupted.
 
-        The result is at most the horizon up to which the machine is simulated.
+        This is the earliest time at which one of the following happens:
+
+        - A user can start to decode, or the load of a prefix ends.
+        - A separate prefill machine becomes free, and the next waiting request fits.
+        - A request arrives that may be admitted at once.
+        - The simulation reaches its horizon, the time up to which all arrivals are known.
         """
         time = min(self.ready.next_s, self.loads.next_s)
         if self.prefill is not None and self.admission.head_fits:

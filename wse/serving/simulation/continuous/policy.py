@@ -17,8 +17,8 @@ class ContinuousPolicy:
             each user), rounded down to whole chunks. With None, prompts are read in the time when
             the busiest pipeline stage has no decode work.
         prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
-        kv_tiers: Tiers in which prefixes without room in the cache are parked, in the order in which
-            they are filled.
+        kv_tiers: Memories (tiers) that store prefixes for which the KV cache has no room, in the
+            order in which they are filled.
     """
 
     max_users: int

@@ -17,10 +17,13 @@ from wse.serving.simulation.prefix_use import PrefixUse
 
 
 class PrefixLoads:
-    """The loads in progress, and the times from which the links of the tiers are free.
+    """Loads of prompt prefixes from memory tiers into the KV cache of a machine.
+
+    Tiers are memories that store blocks of prefixes for which the KV cache has no room. A request
+    can load such blocks instead of reading their tokens again.
 
     Attributes:
-        hits: Number of requests that loaded blocks and had no blocks in the KV cache.
+        hits: Number of requests that loaded blocks and found no blocks in the KV cache.
         loaded_tokens: Number of tokens that were loaded from each tier.
     """
 
@@ -29,7 +32,7 @@ class PrefixLoads:
 
         Args:
             room: KV cache of the machine, and the blocks in its tiers.
-            costs: Times in which the machine reads prompts.
+            costs: Times that the machine needs to read prompts.
         """
         self.hits = 0
         self.loaded_tokens = [0] * len(room.parked.tiers)
@@ -44,7 +47,7 @@ class PrefixLoads:
 
     @property
     def prefix_use(self) -> PrefixUse:
-        """Prompt tokens that were in the KV cache, in tiers or in neither so far."""
+        """Counts so far of prompt tokens that were in the KV cache or loaded from tiers."""
         return PrefixUse(
             hits=self._room.hits + self.hits,
             cached_tokens=self._room.cached_tokens,
@@ -54,16 +57,20 @@ class PrefixLoads:
         )
 
     def begin(self, request: int, cached_tokens: int, now_s: float) -> bool:
-        """Start to load blocks of a newly admitted request, and return whether there are any.
+        """Start to load the blocks of a newly admitted request for which a load saves time.
 
-        Blocks are loaded in the order of the prompt, all consecutive blocks of a tier together. The
-        first ones that can be read in less time end the load, since all later blocks depend on
-        them. The time of reading does not include the wait for other prompts.
+        Blocks are loaded in the order of the prompt, and consecutive blocks of a tier together. The
+        load stops at the first blocks that are in no tier, or that the machine can read at least as
+        fast as load. The machine reads these blocks and the rest of the prompt. For the comparison,
+        the time to read blocks does not include waiting for other prompts.
 
         Args:
             request: Index of the request.
             cached_tokens: Tokens of its prompt that are in the KV cache.
             now_s: Time at which the load can start.
+
+        Returns:
+            Whether any block is loaded.
         """
         room, tiers = self._room, self._room.parked.tiers
         tokens, end_s = cached_tokens, now_s

@@ -10,14 +10,14 @@ from wse.serving.simulation.outcome import Recorder
 
 
 class ReadyUsers:
-    """Users whose decoding can start, in the order of the times from which it can.
+    """Queue of users whose prompts have been read, and whose decoding has not started yet.
 
-    This is the time of the first token or, with a separate prefill machine, of the arrival of the
-    cache.
+    Users are ordered by the time from which they can decode. This is the time of their first token
+    or, with a separate prefill machine, the time at which their KV cache arrives.
     """
 
     def __init__(self, record: Recorder, observer: TokenObserver | None, *, host_s: float | None) -> None:
-        """Prepare without users.
+        """Create an empty queue.
 
         Args:
             record: Recorder of the simulation, which receives the times of first tokens.
@@ -47,11 +47,11 @@ class ReadyUsers:
             self._observer.first_token(request, self._record.first_s[request])
 
     def pop(self) -> tuple[float, int]:
-        """Remove the next user, and return the time from which it can decode and its request."""
+        """Remove the next user. Return the time from which it can decode, and its request."""
         return heappop(self._users)
 
     def remove(self, request: int) -> bool:
-        """Remove the user of a request; return whether it was there."""
+        """Remove the user of a request. Return whether the user was in the queue."""
         users = [user for user in self._users if user[1] != request]
         is_there = len(users) < len(self._users)
         self._users = users

@@ -57,8 +57,9 @@ class SeparatePrefill:
             request: Index of the request.
             prompt_tokens: Length of its prompt.
             context: Tokens of its prompt that are already in the cache.
-            needed_release: Whether the request did not fit until another request left. If not, its
-                prompt is read from its arrival on, if the machine was free at that time.
+            needed_release: True if the request did not fit until another request left just now, so
+                its prompt is read from now on. False to read it from its arrival on. In both cases,
+                reading starts only when the prefill machine is free.
 
         Returns:
             Time at which the cache has arrived on the decode machine.

@@ -31,7 +31,7 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean number of tokens in a user's cache, divided by the tokens that a pass yields."""
+        """Mean context of the users, in passes: cached tokens divided by mean tokens per pass."""
         return self._context_sum // self.count + self._rounds
 
     @property
