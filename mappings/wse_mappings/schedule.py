@@ -90,7 +90,9 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a copy of the schedule in which all lines execute one list: the selected messages.
+        """Return a copy of the schedule with a single list of messages, the selected ones.
+
+        All lines execute this list.
 
         Args:
             is_selected: For each message, whether to keep it.
@@ -99,7 +101,7 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return those of the given variants that may take the longest time, without duplicates.
+        """Return the given variants that may take the longest time, without duplicates.
 
         A variant is one of the lists of messages that lines of PEs execute. If some of the given
         variants are known to be among the slowest, only these are returned; otherwise all are

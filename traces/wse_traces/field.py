@@ -73,7 +73,10 @@ class Field:
 
     @property
     def table(self) -> str:
-        """Table that the dataset is a column of. A plane (values for every PE) is its own table."""
+        """Name of the table that the column belongs to.
+
+        A plane, which has a value for every PE, is a table of its own.
+        """
         return self.path if self.axes[0] == "wafer" else self.axes[0]
 
     @property

@@ -114,7 +114,9 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def _reason_to_distrust(folder: Path) -> str:
-    """Return why files in a folder must not be executed, or an empty string if they may be.
+    """Return why cached code in a folder must not be executed; empty if the folder can be trusted.
+
+    A folder is not trusted if it belongs to another user or if every user may write to it.
 
     Raises:
         OSError: The folder does not exist.

@@ -86,8 +86,9 @@ def _exponential_less_one(x: Any) -> tuple[Any, Any]:
     With an integer n, x = n ln(2) + r and |r| <= ln(2) / 2, so exp(x) = 2^n exp(r).
 
     Returns:
-        exp(r) - 1, and ROUNDER + n, where the constant ROUNDER moves n to the low bits of the
-        float32 number. `scale_by_power` multiplies by 2^n, given this number.
+        exp(r) - 1, and the float32 number ROUNDER + n. The constant ROUNDER is so large that the
+        low bits of the number are the integer n. `scale_by_power` multiplies by 2^n, given this
+        number.
     """
     times = x * LOG2_E + ROUNDER
     n = times - ROUNDER

@@ -295,9 +295,9 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return which kernel a compiled function is, and for how many CPU cores it was compiled.
+    """Return the name of a compiled kernel and whether it is the version for all CPU cores.
 
     Returns:
-        Name of the kernel, and True if its loops run on all cores or False if on a single one.
+        Name of the kernel; True if its loops run on all cores, False if they run on one.
     """
     return function._cache.name, function._cache.parallel

@@ -58,9 +58,9 @@ def whole_mask(builder: Any, count: Any) -> Any:
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Generate the mask for the last, incomplete vector of ``count`` elements.
+    """Generate the mask of the last, incomplete vector of an array of ``count`` elements.
 
-    The mask selects the elements that remain after all full vectors.
+    It selects the ``count`` modulo WIDTH elements that remain after all full vectors.
     """
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 

@@ -153,7 +153,11 @@ class _CodeGenerator:
             self.builder.store(value, self.builder.gep(base, [col]))
 
     def _word(self, message: Any, i: int) -> Any:
-        """Generate code that loads word ``i`` of a message: its source, target or arrival code."""
+        """Generate code that loads word ``i`` of a message: its source, target or arrival code.
+
+        The arrival code says what the target does with the words of the message, for example add
+        them.
+        """
         builder = self.builder
         at = builder.add(builder.mul(message, word(MESSAGE_WORDS)), word(i))
         return builder.sext(builder.load(builder.gep(self.messages, [at])), WORD)
@@ -166,7 +170,8 @@ def _carry(words: Any, cols: int, count: int, messages: Any, first: int, end: in
         words: Transposed words of the PEs: vector v of PE c is ``words[v * cols + c]``.
         cols: Number of PEs.
         count: Number of vectors per PE.
-        messages: int32 [messages, 3] with source, target and arrival code of each message.
+        messages: int32 [messages, 3] with source, target and arrival code of each message. The
+            arrival code says what the target does with the words, for example add them.
         first, end: Range of messages to execute.
         view: Array whose element type determines how the sums are rounded.
     """

@@ -9,11 +9,11 @@ from wse_kernels.communication._link_words import EAST, NORTH, WEST, count_colum
 
 
 def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
-    """Move the oldest KV-cache entry of some mesh rows one row up, as the rows' counters specify.
+    """Move the oldest KV-cache entry of some mesh rows to the row above.
 
-    In ``ctl``, word 5 of a row is the slot whose entry it passes up, or -1. Word 6 of the row above
-    is the slot that receives the entry. Rows are processed from north to south, so each slot is
-    passed on before it is overwritten.
+    The counters ``ctl`` say which rows take part. Word 5 of a row is the slot of the entry that the
+    row sends, or -1 if it sends none. Word 6 of the row above is the slot that receives the entry.
+    Rows are processed from north to south, so each slot is read before it is overwritten.
 
     Args:
         view: SRAM of the region, ``[block, address, PE of block]``.

@@ -113,7 +113,7 @@ class _MeshRows(NamedTuple):
     """Range of neighbouring mesh rows that all execute the same list of messages.
 
     Attributes:
-        base: Index of the first row's first block (a group of neighbouring PEs).
+        base: Index of the first block (group of neighbouring PEs) of the first row.
         per_row: Number of blocks per row.
         rows: Number of rows.
     """
@@ -211,7 +211,8 @@ def _carry_along_rows(
         per_row: Blocks per row.
         rows: Number of rows.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
-            elements.
+            elements. The arrival code says what the target does with the elements, for example add
+            them.
         i: Index of the message.
         source, target: Addresses of the first element at the sender and the receiver.
     """

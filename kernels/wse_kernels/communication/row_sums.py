@@ -155,7 +155,8 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
 
     Args:
         view: SRAM of the region, ``[block, address, PE of block]``.
-        messages: int32 ``[m, 3]``: source PE, target PE, arrival code.
+        messages: int32 ``[m, 3]``: source PE, target PE, arrival code (what the target does with
+            the words, for example add them).
         first: Index of the first message in each message list, and the end of the last list.
         variant: Index of the list that each row executes.
         a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] address, a[5] elements.

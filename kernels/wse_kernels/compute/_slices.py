@@ -50,12 +50,16 @@ def group_of_column(col, columns, groups):
 
 @helper_function
 def slice_of_index(index, size, extent):
-    """Return the first element of one of several equal slices, and the element after its last.
+    """Return the range of elements in one of several slices of equal size.
 
     Args:
-        index: Index of the slice. Slices after the last element are empty.
-        size: Maximum number of elements of a slice.
-        extent: Number of elements of all slices.
+        index: Index of the slice.
+        size: Number of elements per slice. The last nonempty slice may be shorter, and slices after
+            it are empty.
+        extent: Total number of elements in all slices.
+
+    Returns:
+        Index of the first element, and the index after the last element.
     """
     first = min(index * size, extent)
     return first, min(first + size, extent)

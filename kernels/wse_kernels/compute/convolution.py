@@ -21,17 +21,18 @@ ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
 
 def place_keys(place: Place, acc, f32, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
-    """Copy the features of queries and keys that belong to both the mesh row and the mesh column.
+    """Copy the features of queries and keys that this column computes and this row stores.
 
-    A column computes some features of each key head, and a row needs others. A later sum over the
-    columns of the head completes the features of the row. All other elements of ``out`` become
-    zero.
+    A column computes some features of its key heads, and a row stores a slice of the features.
+    Features of the row that this column does not compute become zero in ``out``, so that a later
+    sum over the columns of a head completes the slice.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
         acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
-        at: Addresses of the column's features, of its first feature, and of the row's features.
-        shape, part: Sizes of the heads, and the features of the row.
+        at: Addresses of the column's features ``x``, of the index of the first one, and of the
+            row's features ``out``.
+        shape, part: Sizes of the heads, and the slice of key features that each row stores.
         F: Number of features per key head that the column computes.
         stride: Token stride of ``x``, in elements.
     """
@@ -62,10 +63,10 @@ def convolve_slices(
 ):
     """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
 
-    y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel. The PE owns
-    its slices of queries and keys, and the value channels of its column starting at C * row. The
-    inputs that the next tokens need are stored. Only SiLU is applied to the gates of these
-    channels.
+    y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel, where taps
+    is the number of inputs per output. The PE owns a slice of its column's queries and keys, and up
+    to C value channels, starting at channel C * row. The gates of these channels are not convolved:
+    only SiLU is applied. The last taps - 1 inputs are stored for the next tokens.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -96,7 +97,9 @@ def convolve_slices(
 
 @helper_function
 def _convolve(views, block, tokens, taps, width, inputs, storage, out):
-    """Convolve one channel of all lanes, and store the inputs that the next tokens need.
+    """Convolve one channel on all PEs of a block, apply SiLU, and store the last inputs.
+
+    The next call needs these inputs. A tap is one weight of the convolution.
 
     Args:
         views: SRAM as activations, weights, accumulators and float32 numbers.

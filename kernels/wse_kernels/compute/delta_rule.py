@@ -28,17 +28,18 @@ ZERO, ONE, LENGTH_EPS = np.float32(0.0), np.float32(1.0), np.float32(1e-6)
 
 
 def state_products(place: Place, f32, ctl, keys, state, sums, shape: DeltaShape, part: StateSlice):
-    """Multiply the PE's slices of queries and keys by its state and by each other.
+    """Multiply the PE's slices of queries q and keys k by its state S and by each other.
 
-    The parts of ``sums`` are, in order:
+    These are a PE's terms of the products that the gated delta rule needs. A later sum over the
+    rows of the column completes them. ``sums`` contains, in this order:
 
     1. values and gates [2, M, H, V], which are not changed
-    2. k S [M, H, V] for keys, and q S [M, H, V] for queries; zeros outside the PE's value features
-    3. k[s] . k[t] [Hk, M, M] and k[s] . q[t] [Hk, M, M] for s <= t, otherwise 0
+    2. k S [M, H, V] and q S [M, H, V], which are 0 outside the PE's value features
+    3. k[s] . k[t] [Hk, M, M] and k[s] . q[t] [Hk, M, M] for tokens s <= t, otherwise 0
     4. q[t] . q[t] [Hk, M]
 
-    The products of 3 and 4 are computed by the rows with the first slice of value features, and are
-    0 on other rows.
+    Items 3 and 4 are computed by the rows with the first slice of value features, and are 0 on
+    other rows.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -86,9 +87,13 @@ def _add_dot(f32, block, out, x, y, n):
 
 
 def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice, stride):
-    """Compute the corrections and results of M tokens, and update the PE's slice of the state.
+    """Apply the gated delta rule to M tokens, and update the PE's slice of the state.
 
-    1. Replace the squared lengths of keys and queries by factors that normalise them.
+    For one token with query q, key k and value v, the rule decays the state S, computes the
+    correction d = b (v - k S) with the write strength b, adds the product of k and d to S, and
+    returns q S. All M tokens are processed together:
+
+    1. Replace the squared lengths of keys and queries in ``sums`` by factors that normalise them.
     2. For each value head, compute write strengths and sums of decays.
     3. For each token, compute the correction, which replaces k S in ``sums``, and the result.
     4. Decay the state, and add the products of keys and corrections.
@@ -127,10 +132,11 @@ def _invert_length(f32, block, x, divisor):
 
 @helper_function
 def _set_decays(views, block, at, M, H, h, stride):
-    """Set the scratch memory to the sums of decays, and the write strengths, of one value head.
+    """Store the cumulative decay and the write strength of every token for one value head.
 
-    The decay of a token is -exp(log rate) * log(1 + exp(input + bias)). Each sum includes the
-    decays of all earlier tokens.
+    The results are written to scratch memory. The decay of a token is -exp(log rate) * log(1 +
+    exp(input + bias)). The cumulative decay of a token is the sum of the decays up to and including
+    this token.
 
     Args:
         views: SRAM as weights, accumulators and float32 numbers.
@@ -159,6 +165,10 @@ def _set_decays(views, block, at, M, H, h, stride):
 @helper_function
 def _correct(act, f32, block, at, shape, h, t):
     """Compute the correction and the result of token ``t`` for value head ``h``.
+
+    The correction is the write strength times (value - key times state), where the state is decayed
+    and includes the corrections of all earlier tokens. The result is the query times the state
+    after the token's own correction.
 
     Args:
         act, f32: SRAM as arrays [block, address, PE of block] of different element types.

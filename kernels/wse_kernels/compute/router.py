@@ -144,10 +144,10 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
 def router_mix(block, acc, f32, x, out, M, E, A, tolerance_pico):
     """Compute the routing weights of the A best experts of each token with a sparse mixer.
 
-    The A experts with the largest outputs x are selected sequentially. The weight of an expert
-    with output b is its softmax over the experts that have not been selected before and whose
-    output is close to b: b - x <= 2 * tolerance * max(|x|, b). out[M, E] contains the weights, and
-    0 for all other experts. Source: arXiv 2409.12136.
+    The A experts with the largest outputs x are selected one after another. Let b be the output of
+    the expert that is selected next. Its weight is its softmax over those experts that have not
+    been selected yet and whose outputs x are close to b: b - x <= 2 * tolerance * max(|x|, b). The
+    result out[M, E] is 0 for all other experts. Source: arXiv 2409.12136.
 
     Args:
         block: Index of the block (group of neighbouring PEs).

@@ -19,8 +19,8 @@ class DeltaShape(NamedTuple):
         G: Number of value heads per key head. There are H = Hk * G value heads.
         D: Number of features of a key.
         V: Number of value features per value head on the column.
-        tokens_before: Number of tokens of the phase that were processed before these. At the start
-            of a sequence, states and stored inputs count as zeros.
+        tokens_before: Number of tokens of the phase that were processed before these M tokens. At
+            the start of a sequence, states and stored inputs count as zeros.
     """
 
     M: int
@@ -51,8 +51,8 @@ class KeyTensors(NamedTuple):
     """Addresses of the operands of `place_keys`, which rearranges features of queries and keys.
 
     Attributes:
-        x: Features of the column, in the accumulator type. Each token starts with those of queries
-            [Hk, F] and keys [Hk, F], which are consecutive features of each head.
+        x: Features of the column in the accumulator type: for each token, queries [Hk, F], then
+            keys [Hk, F]. The F features of a head are consecutive.
         first: float32 ordinal of the first of the column's F features. Ordinals count from 1; 0
             means that the column has none.
         out: Features of the row [M, 2, Hk, K] in the accumulator type.
@@ -73,8 +73,8 @@ class ConvolutionTensors(NamedTuple):
         value_taps: Weights [taps, H, V].
         inputs: The last taps - 1 inputs before the new ones, [taps - 1, 2 * Hk * K + C].
         keys: float32 results [M, 2, Hk, K] for queries and keys.
-        sums: float32 results [2, M, H, V] for values and gates: those of the PE's channels, and
-            zeros.
+        sums: float32 results [2, M, H, V] for values and gates. Channels that the PE does not own
+            are 0.
     """
 
     new_keys: int
@@ -101,7 +101,7 @@ class ConvolutionShape(NamedTuple):
 
 
 class DeltaTensors(NamedTuple):
-    """Addresses of the operands that complete the gated delta rule.
+    """Addresses of the operands of `delta_update`, which applies the gated delta rule.
 
     Attributes:
         inputs: First token's inputs [2, H] of write strength and decay, in the accumulator type.

@@ -18,14 +18,16 @@ EPS = np.float32(1e-6)
 
 
 def place_keys(pe, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
-    """Copy the features of queries and keys that belong to both the mesh row and the mesh column.
+    """Copy the features of queries and keys that this column computes and this row stores.
 
-    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    All other elements of ``out`` become zero. This NumPy reference for one PE is used to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of the column's features, of its first feature, and of the row's features.
-        shape, part: Sizes of the heads, and the features of the row.
+        at: Addresses of the column's features ``x``, of the index of the first one, and of the
+            row's features ``out``.
+        shape, part: Sizes of the heads, and the slice of key features that each row stores.
         F: Number of features per key head that the column computes.
         stride: Token stride of ``x``, in elements.
     """
@@ -44,7 +46,9 @@ def convolve_slices(
 ):
     """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
 
-    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    The gates of the value channels are not convolved: only SiLU is applied. The last inputs are
+    stored for the next tokens. This NumPy reference for one PE is used to test the compiled kernel
+    of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -106,14 +110,15 @@ def _own(pe: Pe, shape: DeltaShape, part: StateSlice, channels: int) -> tuple[ra
 def state_products(pe, ctl, keys, state, sums, shape: DeltaShape, part: StateSlice):
     """Multiply the PE's slices of queries and keys by its state and by each other.
 
-    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+    The products are terms of sums over the rows of a column, which the gated delta rule needs. This
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         ctl: Token and cache counters of each mesh row.
         keys: Address of the queries and keys [M, 2, Hk, K].
         state: Address of the state [H, K, N].
-        sums: Address of the sums, in the layout of the kernel.
+        sums: Address of the products, in the order that the kernel's docstring lists.
         shape, part: Sizes of the heads, and the PE's slice of them.
     """
     M, Hk, G, _, V, tokens_before = shape
@@ -135,7 +140,7 @@ def state_products(pe, ctl, keys, state, sums, shape: DeltaShape, part: StateSli
 
 
 def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice, stride):
-    """Compute the corrections and results of M tokens, and update the PE's slice of the state.
+    """Apply the gated delta rule to M tokens, and update the PE's slice of the state.
 
     This NumPy reference for one PE is used to test the compiled kernel of the same name.
 

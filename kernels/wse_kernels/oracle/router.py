@@ -99,10 +99,10 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
 def router_mix(pe, x, out, M, E, A, tolerance_pico):
     """Compute the routing weights of the A best experts of each token with a sparse mixer.
 
-    The experts are selected sequentially. The weight of an expert is its softmax over the
-    experts that have not been selected before and whose output is close to its own. out[M, E] is 0
-    for all other experts. This NumPy reference for one PE is used to test the compiled kernel of
-    the same name.
+    The experts are selected one after another. The weight of the next expert is its softmax over
+    the experts that have not been selected yet and whose outputs are close to its own. The result
+    out[M, E] is 0 for all other experts. This NumPy reference for one PE is used to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

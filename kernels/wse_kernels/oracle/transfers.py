@@ -87,7 +87,8 @@ def along_columns_counted(
             counts.
         element: Element type.
         links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
-        messages: int32 ``[m, 3]``: source row, target row, arrival code.
+        messages: int32 ``[m, 3]``: source row, target row, arrival code (what the target does with
+            the elements, for example add them).
         first: Index of the first message in each message list, and the end of the last list.
         variant: Array whose first element is the index of the list that all columns execute.
         a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns_counted`.
@@ -101,16 +102,17 @@ def along_columns_counted(
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
-    """Move the oldest KV-cache entry of some mesh rows one row up, as the rows' counters specify.
+    """Move the oldest KV-cache entry of some mesh rows to the row above.
 
-    All rows do so simultaneously, so each row passes on the entry that it stored before. This
-    reference is used to test the compiled kernel of the same name.
+    The counters ``ctl`` say which rows send an entry. All entries are read before any is written.
+    This reference is used to test the compiled kernel of the same name.
 
     Args:
         memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
         links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
-        ctl: Token and cache counters, ``[row, word]``. Word 5 is the slot that the row passes up,
-            or -1. Word 6 is the slot that receives the entry of the row below.
+        ctl: Token and cache counters, ``[row, word]``. Word 5 is the slot whose entry the row
+            sends, or -1 if it sends none. Word 6 is the slot that receives the entry of the row
+            below.
         a: Operands: a[0] rows, a[2] cache address, a[3] elements per entry, a[4] words per entry,
             a[5] columns.
     """
@@ -164,7 +166,8 @@ def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backwa
         line: SRAM of the PEs, ``[PE, bytes]``, changed in place.
         element: Element type.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
-            elements.
+            elements. The arrival code says what the target does with the elements, for example add
+            them.
         a: Operands of the calling kernel. Operands 3 and 4 are the source and target addresses.
         onward, backward: Number of words that leave each PE towards higher and towards lower
             indices. Both are incremented in place.

@@ -66,9 +66,11 @@ class Queue:
 def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, burst: int, limit: int) -> None:
     """Simulate independent parts of a machine wavelet by wavelet.
 
-    This reference is used to test the compiled kernel of the same name and changes the tables in
-    the same way, with two exceptions: in the queue table, only the counters of wavelets that have
-    entered and left are updated, and ``events`` are not recorded.
+    This reference is used to test the compiled kernel of the same name. It changes the tables in
+    the same way, except that
+
+    - of the queue table, only the numbers of wavelets that have entered and left are updated
+    - ``events`` are not recorded
 
     Args:
         tables, spans, events, counts: Arrays of the kernel, as described in

@@ -115,11 +115,12 @@ class CodeWeights:
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MAX_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Generate code that finds the groups of rows whose scales must be read before this term.
+        """Generate code that determines which scales must be read before a term is computed.
 
-        A group of neighbouring rows shares scales. A lane (PE) must read a scale if its row begins
-        a new group, and all lanes must read scales before the first of the terms that are computed
-        together. The code stores the range of the groups whose scales any lane must read.
+        Neighbouring rows of weights form groups that share scales, so scales are read only when the
+        group changes. A lane (PE) needs a new scale if the row of the term starts a group. All
+        lanes need scales at the first of the terms that are computed together. The code stores the
+        range of groups that any lane needs.
 
         Args:
             term: Term of the sums, which specifies the row.
@@ -234,10 +235,10 @@ class CodeWeights:
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
-        """Generate code for the array index of the element that belongs to a vector's first lane.
+        """Generate code for the flat index of a row's element in the first lane of a vector.
 
         Args:
-            row: Index of a row, which has one element per lane (PE of the block).
+            row: Index of the row. A row has one element per lane (PE of the block).
             lanes: The vector of lanes.
         """
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)

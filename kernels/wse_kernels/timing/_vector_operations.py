@@ -183,7 +183,7 @@ def _combine(threads: Any, h: Any, arrival: Any, done_words: Any, old: Any, new:
 
     Args:
         threads, h: Flat table of threads, and offset of the thread.
-        arrival: Arrival code.
+        arrival: Arrival code: ADD, MAX or ARGMAX; any other code returns the received word.
         done_words: Number of words of the operation processed so far.
         old: Stored word.
         new: Received word.

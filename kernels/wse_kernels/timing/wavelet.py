@@ -77,11 +77,11 @@ def _move_wavelets(tables: Any, selected_queues: Any, count: Any, events: Any, e
 
 @helper_function
 def _end_position(queues: Any, routes: Any, q: Any) -> Any:
-    """End the current router setting of a queue, and start the settings that depend on its end.
+    """End a queue's current router setting, and start the settings that wait for its end.
 
-    A setting (switch position) determines to which queues a router sends the wavelets of a queue.
-    At the end of a setting, the next one of the same colour (virtual channel) starts, and also a
-    setting of another colour that has waited for it.
+    A setting (switch position) determines to which queues a router forwards the wavelets of a
+    queue. When it ends, the next setting of the same colour (virtual channel) starts. If a setting
+    of another colour waits for the end, it starts too.
 
     Args:
         queues: Flat table of queues.

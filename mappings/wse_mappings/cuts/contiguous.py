@@ -173,7 +173,7 @@ def _runs_with_fewest_cuts(
 
 
 def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> list[int]:
-    """Divide items into runs that are as long as a bound on their sums allows; return the run ends.
+    """Divide items into the longest runs whose sums stay within a bound.
 
     Args:
         prefix_sums: Cumulative weights of the first 0, 1, 2, ... items.
@@ -181,7 +181,7 @@ def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> lis
         bound: Maximum sum of a run.
 
     Returns:
-        0, and the index after the last item of each run.
+        0, followed by the index after the last item of each run.
     """
     ends, limit = [0], bound * (1 + 1e-12)
     for _ in range(parts):

@@ -35,10 +35,10 @@ def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_m
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return how many features of a head a column stores if the two kinds are divided separately.
+    """Return how many features of a head a column stores if only rotated features form pairs.
 
-    Rotated features are divided in pairs, and the features that do not rotate one by one. The
-    number includes padding.
+    The features that rotate are divided over the columns in pairs, and all other features one by
+    one. The number includes padding.
 
     Args:
         head_size: Number of features of a head.

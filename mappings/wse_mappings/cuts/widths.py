@@ -58,8 +58,9 @@ def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence
     Args:
         bands: Number of bytes in each band.
         bound: Maximum number of bytes per row.
-        negative_fractions: Negated minimum fraction of a band's bytes on its fullest row, with up
-            to 1 row, 2 rows, and so on. Because of the negation, the values are in ascending order.
+        negative_fractions: For n = 1, 2, ... rows, the smallest fraction of a band's bytes on its
+            fullest row with at most n rows, times -1. The sign makes the values ascending, as
+            bisection requires.
     """
     limit = bound * (1 + 1e-12)
     return [1 + (bisect_left(negative_fractions, -limit / size) if size else 0) for size in bands]

@@ -242,14 +242,21 @@ class LogicalMesh:
 
     @cached_property
     def _detours(self) -> tuple[PathSegments, PathSegments]:
-        """Paths of the logical links whose simple paths are blocked by dead PEs or links.
+        """Shortest paths of the logical links whose simple paths are blocked by dead PEs or links.
 
-        The two items are the paths of links along rows and the paths of links along columns.
+        A simple path is straight or, for links along columns, has one turn. The two items are the
+        paths of links along rows and the paths of links along columns.
         """
         return self._search_routes(ALONG_ROWS), self._search_routes(ALONG_COLUMNS)
 
     def _search_routes(self, axis: int) -> PathSegments:
-        """Return shortest paths for the logical links along an axis that lack a simple path."""
+        """Return shortest paths for the logical links along an axis whose simple paths are blocked.
+
+        A simple path is straight or, for links along columns, has one turn.
+
+        Args:
+            axis: ALONG_ROWS or ALONG_COLUMNS.
+        """
         segments: list[tuple[int, int, int, int, int]] = []
         for row, col in np.argwhere(self._kinds[axis] == _SEARCHED).tolist():
             ends = ((row, col), (row, col + 1) if axis == ALONG_ROWS else (row + 1, col))
@@ -294,7 +301,10 @@ class TransposedMesh:
         return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
 
     def physical_words(self, words: I64) -> I64:
-        """Add up words on physical links, given the words on logical links; both are transposed."""
+        """Add up words on physical links, given the words on logical links.
+
+        This is `LogicalMesh.physical_words` for transposed arrays.
+        """
         return transposed_words(self.mesh.physical_words(transposed_words(words)))
 
 

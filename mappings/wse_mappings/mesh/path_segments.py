@@ -72,10 +72,11 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Choose the columns at which the skips (PEs that a row omits) start, before the first row.
+    """Choose the columns that the first row omits if it has no unreachable PEs.
 
-    The columns are those of the northernmost unreachable PEs, each column once. If there are fewer
-    than ``count`` such columns, additional columns at the east end are added.
+    `skipped_columns` then moves these columns from row to row. They are the columns of the
+    northernmost unreachable PEs, each column once. If there are fewer than ``count`` such columns,
+    columns at the east end are added.
 
     Args:
         unreachable: bool ``[rows, cols]``: PEs that must be omitted.

@@ -26,10 +26,10 @@ class Rect(NamedTuple):
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
     """Place regions (rectangles of PEs) side by side in bands that are stacked vertically.
 
-    A band is a strip of mesh rows. It begins below the last region of the preceding band, because
-    data pass from region to region. Its regions are placed eastward or westward from there: in the
-    direction in which its first region has the most columns in common with the last region of the
-    preceding band. If there is not enough room, the band is moved to the side of the mesh.
+    A band is a strip of mesh rows. Data pass from region to region, so a band starts below the last
+    region of the preceding band. From there, its regions are placed eastward or westward, whichever
+    gives its first region more columns in common with that last region. A band that would not fit
+    is shifted until it does.
 
     Args:
         mesh_cols: Columns of the mesh.

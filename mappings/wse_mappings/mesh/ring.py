@@ -40,8 +40,9 @@ def skew(line: int, length: int) -> I32:
     """Return the block that each PE of a line stores when MeshGEMM starts, int32 ``[length]``.
 
     MeshGEMM is a distributed matrix product (He et al., OSDI 2025) that moves blocks around rings
-    of PEs. The blocks divide the contraction dimension. The ring position of a PE's block is the
-    sum of the ring positions of the line and the PE, modulo the length.
+    of PEs. The blocks divide the contraction dimension. As in Cannon's algorithm, each line starts
+    with blocks shifted by a different distance: PE p of line i stores the block whose ring position
+    is the sum of the ring positions of p and i, modulo the length.
 
     >>> skew(2, 5).tolist()
     [2, 0, 4, 1, 3]

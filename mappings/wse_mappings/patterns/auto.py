@@ -145,11 +145,14 @@ class _Search:
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Return a lower bound on the cycles that a pattern of messages takes.
+    """Return a lower bound on the cycle count of a pattern of messages.
 
-    The bound is the larger of two numbers: the latency of the longest path of messages plus the
-    number of words per message, and the maximum number of words that a PE receives, without
-    multicasts.
+    The bound is the larger of two numbers:
+
+    - the latency of the longest chain of messages, plus the number of words per message
+    - the maximum number of words that a PE receives, not counting multicasts
+
+    The latency of a message is one cycle per hop plus ``level_cycles``.
 
     Args:
         schedule: Messages of the pattern.

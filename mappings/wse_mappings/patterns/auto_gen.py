@@ -62,12 +62,15 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 def least_energy(length: int) -> I32:
     """Return the minimum number of hops for a reduce of n neighbouring PEs by a tree of depth d.
 
-    This is E*(n, d) of Luczynski et al., for all n up to ``length`` and all d. E*(1, d) = 0, and
-    E*(n, d) is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
+    This is E*(n, d) of Luczynski et al. (HPDC 2024), for all n up to ``length`` and all d. E*(1, d)
+    is 0. For n > 1, E*(n, d) is the smaller of
+
+    - E*(n, d - 1)
+    - the minimum of E*(s, d - 1) + E*(n - s, d) + (n - s) over all s from 1 to n - 1
 
     Returns:
         int32 ``[length + 1, length]``, indexed by n and d. Impossible combinations (row 0 and, for
-            n > 1, column 0) contain UNREACHED.
+        n > 1, column 0) contain UNREACHED.
     """
     energy = np.full((length + 1, length), UNREACHED, np.int32)
     energy[1] = 0
@@ -83,9 +86,9 @@ def least_energy(length: int) -> I32:
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
     """Return the cycle count of the best reduction tree of each depth in the published cost model.
 
-    The depths are 1, 2, ... The cycle count is the mean load per link, ``words E* / (length - 1)``,
-    plus ``level_cycles`` per level of the tree. E* is the minimum total number of hops of one word
-    per PE (`least_energy`). The hops of the longest path are not included.
+    The depths are 1 to ``length - 1``. The cycle count is ``words * E / (length - 1) + level_cycles
+    * depth``, where E is the minimum total number of hops of one word per PE (`least_energy`). The
+    first term is the mean load per link. The hops of the longest path are not included.
 
     Args:
         length: Number of PEs in the line.
@@ -152,8 +155,8 @@ def _reduce_of_depth(depth: int) -> Reduce:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with an auto-gen reduce. In half of all cases, its depth is random.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):

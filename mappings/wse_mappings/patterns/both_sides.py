@@ -41,8 +41,8 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with a random reduce from both ends of a line into its middle.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     name, reduce = sample_reduce(sizes)
     return line_case("both_sides", both_sides(sizes.length, 1, Arrival.ADD, reduce), sizes, name)

@@ -33,8 +33,8 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with a KV-cache shift in which a random number of rows send.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the column and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the column and the number of words.
     """
     passing = 1 + sizes.number_below(sizes.length - 1)
     return line_case("cache_shift", cache_shift(sizes.length, 1, passing), sizes, f"{passing} pass")

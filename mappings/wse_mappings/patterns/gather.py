@@ -21,9 +21,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_count: int = 1) -> LineSchedule:
     """Return the messages of a gather: PE ``owners[i]`` of each line sends part i to PE ``root``.
 
-    The two sides of the root send one after the other, beginning with the side whose farthest owner
-    is closer to the root. A PE may own several parts only if they have one or two words each: all
-    of its parts except the last wait in router queues while the parts of other PEs pass.
+    First the PEs on one side of the root send, then those on the other side. The side whose
+    farthest owner is closer to the root sends first. A PE may own several parts only if each part
+    has at most two words, because all parts except the last wait in router queues while parts of
+    other PEs pass.
 
     Args:
         length: Number of PEs in a line.
@@ -48,8 +49,8 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_co
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with a gather from random owners into a random root.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     count = 1 + sizes.number_below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
@@ -62,8 +63,8 @@ def _sample(sizes: Sizes) -> Case:
 def _sample_in_segments(sizes: Sizes) -> Case:
     """Return a test case with a gather in each of a random number of segments of a line.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     segment_count = 1 + sizes.number_below(min(4, sizes.length // 2))
     length = sizes.length // segment_count

@@ -70,12 +70,12 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
 
 def equal_group_count(length: int) -> int:
-    """Return the number of equal groups of a line nearest to the square root of ``length``.
+    """Return the number of groups for a K-tree whose groups have equal sizes.
 
-    If two numbers are equally close, the smaller is chosen. The released WaferLLM configurations
-    follow this rule for 10 of their 11 lengths; for 512 they use 32 groups. If no divisor of the
-    length is between half and twice the root, the number of groups is the rounded root, and group
-    sizes differ by one.
+    It is the divisor of ``length`` nearest to the square root of ``length``; of two equally near
+    divisors, the smaller. If no divisor is between half and twice the root, it is the rounded root,
+    and group sizes differ by one. The released WaferLLM configurations follow this rule for 10 of
+    their 11 lengths; for 512 they use 32 groups.
 
     >>> [equal_group_count(length) for length in (240, 256, 300, 360, 420, 480, 540, 600, 660, 720)]
     [15, 16, 15, 18, 20, 20, 20, 24, 22, 24]
@@ -261,8 +261,8 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 def _sample_of_segment(sizes: Sizes) -> Case:
     """Return a test case with a random K-tree all-reduce over a segment of a line.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)

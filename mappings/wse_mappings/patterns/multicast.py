@@ -132,8 +132,8 @@ def terms(pes: int, words: int, distance: int) -> Terms:
 def _shared_sample(sizes: Sizes) -> Case:
     """Return a test case with a random multicast from several PEs of a line.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     count = 1 + sizes.number_below(sizes.length)
     first, stride = sizes.number_below(sizes.length - count + 1), 1 + sizes.number_below(count)
@@ -144,8 +144,8 @@ def _shared_sample(sizes: Sizes) -> Case:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with a multicast from a random PE of a line.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     root = sizes.number_below(sizes.length)
     return line_case("multicast", multicast(sizes.length, 1, root), sizes, f"from {root}")

@@ -63,7 +63,8 @@ def pattern_families(
         arrival: How two operands are combined: ADD, MAX or ARGMAX.
         words: Number of 32-bit words per PE.
         level_cycles: Cycles per relay on the longest path of messages: two ramps (transfers between
-            router and PE) and one cycle. They influence the first parameters that a search tries.
+            router and PE) and one cycle. The number influences which parameters a search tries
+            first.
         reduces: Algorithms that reduce a line into its first PE. Each is used on its own and from
             both ends into the middle, followed by a multicast for an all-reduce.
 

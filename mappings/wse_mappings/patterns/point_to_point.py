@@ -61,8 +61,8 @@ def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with up to four random streams, whose ends are different PEs of a line.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.number_below(4))]
     streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))

@@ -39,8 +39,8 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with a random all-reduce consisting of a reduce and a multicast.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     name, reduce = sample_reduce(sizes)
     if sizes.number_below(2):

@@ -11,8 +11,8 @@ from wse_mappings.schedule import LineSchedule
 def _two_shifts(sizes: Sizes) -> Case:
     """Return a test case with two concurrent ring shifts along a row, as for keys and values.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the row and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the row and the number of words.
     """
     schedule, words = ring_shift(sizes.length, 1), sizes.words
     placed_pattern = PlacedPattern(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
@@ -30,7 +30,8 @@ def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
     """Return a test case with a pattern on all rows and columns of a square of PEs.
 
     Rows and columns run concurrently, with different numbers of words, as in the distributed matrix
-    product MeshGEMM. `wse validate --against wavelet` compares the two timing models on such cases.
+    product MeshGEMM. `wse validate --against wavelet` compares the fast timing model with a
+    simulation of every word on such cases.
     """
     side, words, round_ = schedule.length, sizes.words, sizes.number_below(len(schedule.variants))
     column_words = min(MAX_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))

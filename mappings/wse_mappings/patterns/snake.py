@@ -41,8 +41,8 @@ def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with the snake reduce of a rectangle of random size.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the size of the rectangle and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the size of the rectangle and the number of words.
     """
     rows, cols = sizes.side, sizes.cols
     path = tuple(snake_path(rows, cols))

@@ -32,11 +32,10 @@ COLOURS = 4  # two directions on hooks and on mirrored hooks
 def transpose(side: int) -> LineSchedule:
     """Return the messages that transpose a square matrix of tiles, one on each PE.
 
-    The messages travel along the paths of ``transpose_paths(side)``. Each path is a hook: part of a
-    row and part of a column that meet on the diagonal. Line k of the pattern is hook k, and line
-    ``side + k`` is mirrored hook k. The PEs of a line are numbered along its path, which has at
-    most ``2 side - 1`` PEs. A PE on the diagonal keeps its tile, but copies it to the buffer in
-    which all PEs store the transposed tiles.
+    The lines of the pattern are the ``2 side`` paths of ``transpose_paths(side)``, each of which
+    has at most ``2 side - 1`` PEs. PEs are numbered along their path. PEs (i, j) and (j, i)
+    exchange their tiles along one of the two paths that contain both. A PE on the diagonal copies
+    its own tile to the buffer in which all PEs store the transposed tiles.
     """
     on_hook = _hooks(side)
     arms = [(side - 1 - k, np.flatnonzero(on_hook[k, k + 1 :]) + 1) for k in range(side)]
@@ -137,8 +136,8 @@ def _hooks(side: int) -> Bool:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with the transpose of a square of random size.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the size of the square and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the size of the square and the number of words.
     """
     schedule, words = transpose(sizes.side), min(sizes.words, MAX_STREAMED // sizes.side**2)
     lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))

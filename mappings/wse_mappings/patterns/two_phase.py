@@ -75,8 +75,8 @@ def _in_groups(size: int) -> Reduce:
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with a two-phase reduce with a random group size.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the number of PEs in the line and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the number of PEs in the line and the number of words.
     """
     group = 1 + sizes.number_below(sizes.length)
     schedule = two_phase(sizes.length, 1, Arrival.ADD, group)

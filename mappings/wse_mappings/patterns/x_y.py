@@ -26,8 +26,8 @@ def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSch
 def _sample(sizes: Sizes) -> Case:
     """Return a test case with an X-Y reduce on a randomly sized rectangle.
 
-    `wse validate --against wavelet` compares the two timing models on such cases. ``sizes``
-    determines the size of the rectangle and the number of words.
+    `wse validate --against wavelet` compares the fast timing model with a simulation of every word
+    on such cases. ``sizes`` determines the size of the rectangle and the number of words.
     """
     rows, cols, words = sizes.side, sizes.cols, sizes.words
     name, reduce = sample_reduce(sizes)

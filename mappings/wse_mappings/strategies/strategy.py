@@ -50,11 +50,12 @@ class Strategy(Protocol):
     block_parts: tuple[int, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
-        """Return whether the strategy can give other layouts for a request than simpler strategies.
+        """Return whether the strategy is worth trying for a request.
 
-        A strategy that distributes ops across wafers is not useful on one wafer, and a strategy
-        that places experts separately is not useful for a model without experts. The strategy
-        ``auto``, which tries all other strategies, skips such strategies.
+        It is not if simpler strategies give the same layouts. The result is therefore False for a
+        strategy that distributes ops or experts across wafers if there is only one wafer, and for a
+        strategy that places experts separately if the model has none. The strategy ``auto``, which
+        tries all other strategies, skips such strategies.
         """
         if self.experts_apart and not demand.experts:
             return False

@@ -27,8 +27,8 @@ READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # raised
 def reason_of(error: Exception) -> str:
     """Return the reason for a read error as one line, such as "its bytes do not add up to ...".
 
-    Messages of HDF5 are replaced by such a plain statement, because they describe the internals of
-    the library rather than what is wrong with the file. Messages of the operating system are kept.
+    Messages of HDF5 describe the internals of the library rather than what is wrong with the file,
+    so they are replaced. Messages of the operating system are kept.
     """
     if isinstance(error, (OSError, RuntimeError, KeyError)) and not isinstance(error, RecursionError):
         system_reason = error.strerror if isinstance(error, OSError) else None

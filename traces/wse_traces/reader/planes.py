@@ -14,8 +14,8 @@ from wse_traces.reader.read import Array, Trace
 def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
     """Yield the number of words on each link of a wafer or a pattern, one HDF5 chunk at a time.
 
-    A pattern is a map of words on links that several layers share. Each chunk is a rectangle of
-    PEs and one direction. Reading in the chunks of the file decompresses each of them only once.
+    A pattern is a map of words on links that several layers share. Each chunk is a rectangle of PEs
+    and one direction. The chunks are those of the file, so each is decompressed only once.
 
     Args:
         trace: An open trace.

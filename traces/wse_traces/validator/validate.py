@@ -217,7 +217,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
-    """Yield a message for the first rectangle that leaves the mesh, for rows and for columns.
+    """Yield a message for the first rectangle that extends beyond the mesh, in rows and in columns.
 
     Args:
         trace: An open trace.

@@ -29,8 +29,8 @@ _GZIP_LEVEL = 2  # level 4 needs twice the time and produces two thirds of the b
 def empty_trace(header: RunHeader) -> bytes:
     """Return the bytes of an empty trace file, with all datasets and no rows.
 
-    HDF5's low-level interface is used for speed: there are a hundred datasets with several
-    attributes each, and a one-second run should not have to wait for them.
+    HDF5's low-level interface is used, because creating a hundred datasets with several attributes
+    each would otherwise take a noticeable part of a short run.
     """
     image = io.BytesIO()
     with h5py.File(image, "w", libver=("v110", "v110")) as file:

@@ -34,7 +34,10 @@ class FlushTimer:
         self._took_s, self._flushes = 0.0, 0
 
     def is_due(self, waiting_bytes: int) -> bool:
-        """Return whether enough rows are buffered, or enough time has passed since the last flush.
+        """Return whether the buffered rows must be flushed now.
+
+        A flush is due if enough bytes are buffered, or if enough time has passed since the last
+        flush.
 
         Args:
             waiting_bytes: Bytes of the buffered rows.

@@ -136,7 +136,7 @@ class TableWriter:
         return np.array([self._names[n] for n in names], "<i4")
 
     def flush(self) -> None:
-        """Write all buffered rows, so that readers see them and a kill cannot lose them.
+        """Write all buffered rows, so that readers see them and a crash does not lose them.
 
         Raises:
             TraceError: The rows cannot be written. All later writes to the trace then fail as well.

@@ -195,9 +195,9 @@ class EnginePart:
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
     """Return the calls of a phase that belong to one segment (consecutive steps on one wafer).
 
-    ``bound.loads`` says how often each transfer runs in the whole phase, and the words on links are
-    counted from it after a segment has run. A wafer can have several segments in a phase. To count
-    the words only once per pass, only its last segment gets ``loads``.
+    ``bound.loads`` counts the executions of each transfer in the whole phase; the words on links
+    are derived from these counts. A wafer can have several segments in a phase. Only its last
+    segment gets the counts, so that the words are counted once per pass.
 
     Args:
         bound: The phase as a list of function calls, with the step of each call.

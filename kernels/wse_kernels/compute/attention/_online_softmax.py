@@ -242,11 +242,28 @@ class _CodeGenerator:
         return self.builder.gep(rows, [self.builder.add(self.builder.mul(row, self.lanes), self.lane)])
 
     def load(self, rows: Any, row: Any, element_type: Any) -> Any:
-        """Generate code that loads the running output of a row and widens it to float32."""
+        """Generate code that loads one row of an array as float32, for the current vector of lanes.
+
+        A row has one element per lane (PE of a block).
+
+        Args:
+            rows: Pointer to the first row of the array.
+            row: Index of the row.
+            element_type: Numba type of the stored elements.
+        """
         return widen_ir(self.builder, element_type, load_lanes(self.builder, self.at(rows, row), self.mask))
 
     def store(self, value: Any, rows: Any, row: Any, element_type: Any) -> None:
-        """Round values to the stored element type, and overwrite the running output of one row."""
+        """Generate code that rounds values to the stored type and writes them to a row of an array.
+
+        A row has one element per lane (PE of a block). Only the current vector of lanes is written.
+
+        Args:
+            value: float32 vector.
+            rows: Pointer to the first row of the array.
+            row: Index of the row.
+            element_type: Numba type of the stored elements.
+        """
         store_lanes(self.builder, narrow_ir(self.builder, element_type, value), self.at(rows, row), self.mask)
 
 

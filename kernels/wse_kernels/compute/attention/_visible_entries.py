@@ -30,8 +30,8 @@ class Slots(NamedTuple):
 
     Attributes:
         oldest: Slot of the oldest entry.
-        capacity: Number of slots, or the constant BY_COLUMN if mesh column c processes the entries
-            of mesh row c, starting at slot 0.
+        capacity: Number of slots. The constant BY_COLUMN instead means that mesh column c processes
+            the entries of mesh row c, which start at slot 0.
     """
 
     oldest: int

@@ -65,16 +65,16 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
 def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto, biased):
     """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where
-    of_bias is only added if biased.
+    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where of_bias
+    is only added if biased.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
         acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         at: Addresses of x[M, N], sums[M, 2], of_gain[N] and of_bias[N]. x is the product with the
-            weights and is changed in place. The sums are those of a token's features and of their
-            squares. of_gain and of_bias are the float32 products of the norm's gain and bias with
-            the weights.
+            weights and is changed in place. ``sums`` contains, for each token, the sum of its
+            features and the sum of their squares. of_gain and of_bias are the float32 products of
+            the norm's gain and bias with the weights.
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.

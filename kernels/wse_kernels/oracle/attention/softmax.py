@@ -109,11 +109,11 @@ def softmax_sums(pe, x, sums, M, H, T):
 
 
 def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Window):
-    """Compute the maximum visible score per token and head if each column has another row's cache.
+    """Compute the maximum visible score per token and head if column c has the scores of row c.
 
-    Unlike in `attention_max`, the region is square, and the PEs of column c store the scores of row
-    c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the
-    same name.
+    In `attention_max`, a PE stores the scores of the cache entries of its own row. Here the region
+    is square, and the PEs of column c store the scores of the entries of row c. This NumPy
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -128,11 +128,11 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 
 
 def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
-    """Compute unnormalised softmax weights and sums if each column has another row's cache entries.
+    """Compute unnormalised softmax weights and sums if column c has the scores of row c.
 
-    Unlike in `attention_exp`, the region is square, and the PEs of column c store the scores of row
-    c's cache entries. This NumPy reference for one PE is used to test the compiled kernel of the
-    same name.
+    In `attention_exp`, a PE stores the scores of the cache entries of its own row. Here the region
+    is square, and the PEs of column c store the scores of the entries of row c. This NumPy
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -189,7 +189,8 @@ def _weights(pe, scores, maxima, shape, is_visible):
         pe: PE whose SRAM is read.
         scores, maxima: Addresses of the scores [M, H, T] and of the maxima [M, H].
         shape: M, H, T, and the scale of the scores.
-        is_visible: Whether each token attends to each entry, [M, T]. Other weights are 0.
+        is_visible: Whether each token attends to each entry, [M, T]. The weights of all other
+            entries are 0.
     """
     M, H, T, scale_pico = shape
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)

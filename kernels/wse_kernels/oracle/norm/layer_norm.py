@@ -53,16 +53,16 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto, biased):
     """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where
-    of_bias is only added if biased. This NumPy reference for one PE is used to test the compiled
-    kernel of the same name.
+    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where of_bias
+    is only added if biased. This NumPy reference for one PE is used to test the compiled kernel of
+    the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         at: Addresses of x[M, N], sums[M, 2], of_gain[N] and of_bias[N]. x is the product with the
-            weights and is changed in place. The sums are those of a token's features and of their
-            squares. of_gain and of_bias are the float32 products of the norm's gain and bias with
-            the weights.
+            weights and is changed in place. ``sums`` contains, for each token, the sum of its
+            features and the sum of their squares. of_gain and of_bias are the float32 products of
+            the norm's gain and bias with the weights.
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.

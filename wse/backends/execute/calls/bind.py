@@ -237,9 +237,9 @@ class Binder:
         """Return the memory ranges of a kernel's operands that are small enough to be prefetched.
 
         Returns:
-            Flat list that alternates between the first byte of a range and its length in bytes.
-            Positions are relative to the start of a block, the group of neighbouring PEs on which
-            a kernel works at a time, and the bytes of all PEs of the block are counted.
+            For each range, its first byte and its length in bytes, in one flat list. A kernel works
+            on one block (group of neighbouring PEs) at a time. The first byte is relative to the
+            start of the block in memory, which contains the bytes of all its PEs.
         """
         arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:

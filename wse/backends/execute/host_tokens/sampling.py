@@ -57,9 +57,8 @@ class Sampler:
     al., arXiv 1411.0030).
 
     The variate of an id depends only on the seed and the index of the draw. On different meshes,
-    the logits of a model may differ in their last bits. Such a difference changes a draw only if
-    the two highest sums are as close as that, or if it moves the id with the highest sum across a
-    limit such as top-k.
+    the logits of a model may differ in their last bits. This changes a draw only if the two highest
+    sums are almost equal, or if the id with the highest sum moves across a limit such as top-k.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:

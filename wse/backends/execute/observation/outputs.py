@@ -117,7 +117,8 @@ class Outputs:
     def _report(self, op: int, values: Values) -> None:
         """Call ``on_output`` with a complete output, as a copy that later passes do not change.
 
-        The ids of a router, which are positions on the PEs, are converted to experts.
+        The ids of a router number experts by their positions on the PEs. They are converted to
+        indices of experts.
         """
         output = values.copy()  # the next pass overwrites the array
         order = self._program.expert_order
@@ -146,7 +147,8 @@ class Routing:
             layer: Index of the layer.
             address: Address of the ids, in float32 elements.
             count: Number of ids.
-            order: int32 ``[experts]``: the expert with each id, which is a position on the PEs.
+            order: int32 ``[experts]``: the expert that each id stands for. Ids number the experts
+                by their positions on the PEs.
         """
         ids = arena.read_row("float32", 0, address, count)[0]
         valid_ids = ids[(ids >= 0) & (ids < len(order))].astype(np.int64)

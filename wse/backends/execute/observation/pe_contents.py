@@ -44,7 +44,7 @@ class PeContents:
         places: Collection[PePlace],
         on_bytes: Callable[[PePlace, int, Bytes], None],
     ) -> None:
-        """Create a reader.
+        """Create an observer that reads the buffers of some PEs.
 
         Args:
             program: The compiled Program.

@@ -173,9 +173,10 @@ def with_codes(
 
 
 class _Part:
-    """Codes or scales of a tensor whose weights are quantised whenever some rows are read.
+    """Codes or scales of a tensor whose weights are quantised on demand, when rows are read.
 
-    The class is used for a tensor that the checkpoint does not store in the requested format.
+    The class is used for tensors that the checkpoint does not already store in the requested
+    format.
     """
 
     def __init__(
@@ -264,9 +265,9 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
 def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
     """Return a power-of-two scale for each group of weights, as e8m0 and as float32.
 
-    The scale is the largest power of two that is at most max|w|, divided by the largest power of
-    two that is at most the largest code (OCP Microscaling Formats 1.0, section 6.3). A quotient w /
-    scale beyond the largest code is clamped to that code.
+    scale = p(max|w|) / p(largest_code), where p(x) is the largest power of two that is at most x
+    (OCP Microscaling Formats 1.0, section 6.3). A quotient w / scale beyond the largest code is
+    clamped to that code.
 
     Args:
         top: Largest magnitude of each group, max|w|.
