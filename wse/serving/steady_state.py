@@ -59,9 +59,9 @@ class _RequestTimes(NamedTuple):
     Attributes:
         reading_s: Seconds in which the prompt is processed.
         answer_s: Seconds from the first to the last token.
-        prompts_at_arrival: Number of prompts that are processed in the round in which the request
-            arrives. It is 0 if some rounds read no prompt: if requests start at equal intervals,
-            each one then arrives after the prompt of the previous one has been processed.
+        prompts_at_arrival: Number of prompts that are being processed when a request arrives. It
+            is 0 if prompts do not fill all rounds. Requests start at equal intervals, so the
+            previous prompt has then already been processed.
     """
 
     reading_s: float
@@ -173,14 +173,15 @@ class ClosedLoop:
         return replace(state, ttft_s=concurrency / rate - state.answer_s, requests_per_s=rate)
 
     def _in_rounds(self, requests: float, others_fraction: float) -> tuple[SteadyState, float]:
-        """Return the steady state of the requests in rounds, and the seconds for which others wait.
+        """Return the steady state of the requests in rounds, and a request's wait outside rounds.
 
         A round is the time in which every decoding request gets one token. A request takes part in
         rounds while its prompt is processed and its answer is decoded. Before that, it may have to
-        wait until the rounds have room for its prompt.
+        wait until the rounds have room for its prompt. The second result is the time in seconds for
+        which it also waits without using the machine (`RoundCosts.wait_s`).
 
         Args:
-            requests: Number of requests.
+            requests: Number of requests that are in rounds or wait for room in them.
             others_fraction: Fraction of the requests in rounds that compete with a given request:
                 1 - 1 / concurrency.
         """

@@ -9,14 +9,16 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixUse:
-    """Numbers of prompts and prompt tokens whose prefix was found, summed over requests.
+    """Use of a machine's prefix cache: counts of prompts and tokens, summed over all requests.
+
+    A tier is a memory outside the KV cache that stores prefixes for later prompts.
 
     Attributes:
-        hits: Prompts of which at least the first block was in the KV cache or loaded from a tier.
-        cached_tokens: Tokens that were in the KV cache.
-        loaded_tokens: Tokens that were loaded from each tier.
+        hits: Number of prompts of which at least the first block was reused.
+        cached_tokens: Prompt tokens that were found in the KV cache.
+        loaded_tokens: Prompt tokens that were loaded from each tier.
         parked_tokens: Tokens that were copied to each tier.
-        known_tokens: Tokens that the same machine had read before for another prompt.
+        known_tokens: Prompt tokens that the same machine had already read for an earlier prompt.
     """
 
     hits: int = 0
@@ -37,7 +39,7 @@ class PrefixUse:
 
     @staticmethod
     def total(uses: Iterable[PrefixUse]) -> PrefixUse:
-        """Return the sum over several machines with the same tiers, at least one."""
+        """Add up the counts of one or more machines, which must have the same tiers."""
         all_uses = list(uses)
         return PrefixUse(
             hits=sum(use.hits for use in all_uses),

@@ -20,7 +20,9 @@ NO_PREFIX: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PrefixTree:
-    """Blocks of prompt tokens, each with the block that precedes it.
+    """Tree of the prefixes of prompts, which are divided into blocks of tokens.
+
+    Prompts that begin with the same tokens share the blocks of these tokens.
 
     Attributes:
         parent: Index of the preceding block, or NO_PREFIX for a first block, int64 [blocks].
@@ -32,15 +34,17 @@ class PrefixTree:
 
     @staticmethod
     def tree_and_last_blocks(texts: I64, tokens: I64) -> tuple[PrefixTree, I64]:
-        """Return the tree of prompts that begin with parts of unrelated shared prefixes.
+        """Build the tree of prompts whose prefixes are taken from a set of unrelated texts.
+
+        Two prompts with prefixes from the same text share the tokens of the shorter prefix.
 
         Args:
-            texts: Index of the shared prefix with which each prompt begins, int64 [requests].
-            tokens: Tokens of this prefix that each prompt contains, at least 0, int64 [requests].
+            texts: Index of the text from which each prompt's prefix is taken, int64 [requests].
+            tokens: Length of each prompt's prefix, at least 0, int64 [requests].
 
         Returns:
-            The tree, and the last block of each prompt's prefix, NO_PREFIX if it has no tokens,
-            int64 [requests].
+            The tree, and the index of the last block of each prefix (NO_PREFIX if the prefix is
+            empty), int64 [requests].
         """
         parts, blocks = np.unique(np.stack([texts, tokens], axis=1), axis=0, return_inverse=True)
         has_parent = np.diff(parts[:, 0], prepend=NO_PREFIX) == 0
@@ -48,7 +52,7 @@ class PrefixTree:
         return PrefixTree(parent=parent, end_tokens=parts[:, 1]), np.where(tokens > 0, blocks.reshape(-1), NO_PREFIX)
 
     def path(self, block: int) -> list[int]:
-        """Return the blocks from the start of a prompt to a block; none for NO_PREFIX."""
+        """Return the indices of the blocks on the path from a root to ``block``, both included."""
         blocks: list[int] = []
         while block != NO_PREFIX:
             blocks.append(block)
@@ -56,7 +60,7 @@ class PrefixTree:
         return blocks[::-1]
 
     def tokens(self, blocks: I64) -> I64:
-        """Return the tokens up to the end of each block, and 0 for NO_PREFIX, int64 [blocks]."""
+        """Return the prefix length that ends with each block, 0 for NO_PREFIX, int64 [blocks]."""
         return np.append(self.end_tokens, 0)[blocks]
 
 

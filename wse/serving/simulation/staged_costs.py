@@ -57,9 +57,9 @@ class ChunkGrid:
         chunks: Times of whole chunks before the last chunk, in order from the start of the prompt.
         last_tokens: Possible lengths of a prompt's last chunk, in ascending order up to a whole
             chunk. The last chunk yields a token.
-        lasts: For each of ``last_tokens``, the time of a last chunk in two cases, between which
-            times are interpolated: with no chunk before it, and with all but one of ``chunks``
-            before it.
+        lasts: For each of ``last_tokens``, two times of a last chunk of this length: as the only
+            chunk of a prompt, and after ``len(chunks) - 1`` whole chunks. Times for other numbers
+            of preceding chunks are interpolated.
     """
 
     chunk_tokens: int
@@ -92,10 +92,10 @@ class StagedCosts:
 
     @property
     def reused_tokens_multiple(self) -> int:
-        """Granularity of reuse in tokens: 1.
+        """Granularity of prefix reuse in tokens: 1, so prefixes of any length are reused.
 
-        A block has one token per PE row, and its length depends on the layout. Each PE can copy its
-        token of a block that the prefix fills in part. The time of this copy is not counted.
+        A prefix may end within a block of the KV cache. Its tokens in this block are then copied,
+        and the time of the copy is neglected.
         """
         return 1
 
@@ -110,9 +110,12 @@ class StagedCosts:
         return self.decode.contexts
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the KV capacity that a user needs: the tokens in whole blocks, and the state.
+        """Return the space for the KV cache and the state of a request, as a number of tokens.
 
-        On wafers, layers with a sliding window also store all tokens.
+        The cache consists of whole blocks. Layers with a sliding window also store all tokens.
+
+        Args:
+            tokens: Number of tokens in the request.
         """
         return round_up(tokens, self.kv_block_tokens) + self.state_tokens
 
@@ -146,9 +149,9 @@ class StagedCosts:
     def drain_s(self, part: PromptPart) -> float:
         """Return the time in seconds from the end of a prompt's last round to the first token.
 
-        A round is the time of one decode pass of each user, in which parts of prompts may be read.
-        After the round, the last chunk passes through all pipeline stages except the busiest one.
-        If a whole chunk precedes it, this takes at least as long as for that chunk.
+        In a round, each user gets one decode pass, and parts of prompts are read. At its end, the
+        busiest pipeline stage has processed the last chunk. The result is the time that this chunk
+        spends in all other stages, or the same time of the whole chunk before it if that is longer.
 
         Args:
             part: The part of the prompt that is read in its last round.

@@ -124,8 +124,8 @@ def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, en
     Args:
         record: Recorder of the simulation.
         times: Pass times.
-        context: Mean number of tokens in the users' caches before the first pass, divided by the
-            tokens that a pass yields.
+        context: Mean prompt length of the batch in units of passes: the number of tokens divided by
+            the mean number of tokens that a pass yields.
         decoded: Number of passes recorded so far.
         end_pass: Number of recorded passes after the call.
         users: Number of users that still get tokens.

@@ -97,10 +97,12 @@ class Workload:
         return replace(self.part(np.arange(requests) % len(self)), arrival_s=np.zeros(requests))
 
     def part(self, requests: I64) -> Workload:
-        """Return the requests with the given indices and their arrival times.
+        """Return a workload of the requests with the given indices, with unchanged arrival times.
 
-        They all arrive at these times, even if this workload has a constant number of requests in
-        flight.
+        The result is not a closed loop, even if this workload is one.
+
+        Args:
+            requests: Indices of the requests, int64 [n].
         """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
         return Workload(**columns, prefix_tree=self.prefix_tree)
@@ -180,10 +182,11 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 def _prompts(options: WorkloadOptions) -> tuple[I64, I64]:
     """Draw the lengths of prompts and of their prefixes in tokens, both int64 [requests].
 
-    Prompts have the specified mean and spread, except that the context limits them. If prefixes
-    have equal lengths, only the tokens after them vary. Otherwise a prefix is a fraction of its
-    prompt, rounded to one of about `PREFIX_STEPS` lengths per mean prefix, because a simulation of
-    few long texts with many different prefixes would take long.
+    Prompts have the specified mean and coefficient of variation, except that the context limits
+    them. If prefixes have equal lengths, only the rest of a prompt varies. Otherwise, a prefix is a
+    fixed fraction of its prompt, rounded to a multiple of the mean prefix length divided by
+    `PREFIX_STEPS`. The rounding limits the number of different prefixes, and hence the time that a
+    simulation takes.
     """
     count, prefix, mean = options.requests, options.prefix_tokens, options.prompt_tokens
     common_tokens = 0 if options.scales_prefixes else prefix

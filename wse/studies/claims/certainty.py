@@ -110,10 +110,11 @@ def certainty_of(verdicts: Verdicts, names: Collection[str]) -> Certainty:
 
 
 def certainty_at_ends(verdicts: Verdicts) -> Certainty:
-    """Return the certainty of a verdict that is not decided for samples of the constants.
+    """Return the certainty of a verdict that is decided at the range ends, not for samples.
 
-    A verdict that rests on counts of a compiled model, such as words between wafers, is decided
-    three times instead. Equal verdicts at both ends do not exclude another one in between.
+    A verdict that depends on counts from a compiled model, such as words between wafers, is decided
+    only for three sets of constants. Even if all three verdicts are equal, the verdict may differ
+    for values between the ends.
 
     Args:
         verdicts: The verdict with the stated constants, with all constants at the low ends of their

@@ -124,7 +124,7 @@ class Laboratory:
         return np.append(sourced_number.value, samples)
 
     def _times(self, estimate: SampledEstimate, name: str) -> Cases:
-        """Return how much one duration in an estimate varies with the sampled constants, as ratios.
+        """Return the ratios of one duration in each sample to the duration in the estimate.
 
         Args:
             estimate: Estimate of a model, with its times in all samples.

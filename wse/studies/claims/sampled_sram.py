@@ -28,9 +28,9 @@ _SOFTWARE_BYTES: Final = (
 def parameters_that_fit(lab: Laboratory, model: str, wafers: int, dtype: str) -> Cases:
     """Return how many parameters fit on wafers for the stated constants, then for each sample.
 
-    The number for the stated constants is that of the largest model that can be compiled. In a
-    sample, the software of each PE uses more or fewer bytes, which are no longer available for
-    weights, or are used for weights.
+    For the stated constants, this is the parameter count of the largest model that compiles. In a
+    sample, the software on each PE needs more or fewer bytes, which leaves fewer or more bytes for
+    weights.
 
     Args:
         lab: Computations shared by the claims.

@@ -105,10 +105,9 @@ def reduces_result(
     """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
 
     Each reduce is compared with a published lower bound, unless its line has more than ``MAX_PES``
-    PEs, and with the cheapest pattern for its line. To save time, the
-    search for cheapest patterns stops when the lines searched so far have ``MAX_PES`` PEs in total. Sums over selected
-    experts are reported for the busiest PE column, assuming that tokens select experts as evenly as
-    possible.
+    PEs, and with the cheapest pattern for its line. To save time, the cheapest pattern is searched
+    only for lines with at most ``MAX_PES`` PEs in total. Sums over selected experts are reported
+    for the busiest PE column, assuming that tokens select experts as evenly as possible.
 
     Args:
         program: The compiled Program.

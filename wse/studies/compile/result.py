@@ -76,8 +76,8 @@ class CompileFabric(FabricResult):
 class CompileResult(Result):
     """The result of ``wse compile``: the placement, and the cycles for prompts and tokens.
 
-    ``decode`` and ``crossing`` are None if only one token is generated, because the first token
-    follows from the prompt and nothing is decoded.
+    ``decode`` and ``crossing`` are None if only one token is generated. Prefill already yields this
+    token, so nothing is decoded.
     """
 
     note: Annotated[str | None, Doc("an assumption about the element type, if no file states the type")] = None

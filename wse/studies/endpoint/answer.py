@@ -6,16 +6,17 @@ import asyncio
 
 
 class PacedAnswer:
-    """An answer that grows over time, and whose tokens one reader waits for.
+    """Answer to one request, whose tokens become available to a reader at their simulated times.
 
-    A reader that is slower than the machine gets several tokens at a time, and delays nobody else.
+    A reader that is slower than the simulation gets several tokens at a time. It does not delay
+    other requests. All times are seconds since the start of the simulation.
 
     Attributes:
         request: Index of the request.
-        arrival_s: Time of the request's arrival in the simulation.
-        start_s: Time of its admission; known once the answer is complete.
-        new_tokens: Number of tokens of the whole answer.
-        token_times_s: Time of each released token in the simulation.
+        arrival_s: Time at which the request arrived.
+        start_s: Time at which the request was admitted. It is valid once the answer is complete.
+        new_tokens: Number of tokens in the complete answer.
+        token_times_s: Times of the tokens that have been released so far.
     """
 
     def __init__(self, request: int, arrival_s: float, new_tokens: int) -> None:
@@ -37,13 +38,13 @@ class PacedAnswer:
 
         Args:
             tokens: Number of tokens, including those that were released before.
-            at_s: Time at which the new tokens were due, in the simulation.
+            at_s: Simulated time in seconds at which the new tokens were generated.
         """
         self.token_times_s += [at_s] * (tokens - len(self.token_times_s))
         self._changed.set()
 
     def close(self) -> None:
-        """Stop the reader, because the client has gone away."""
+        """Make `next_tokens` return None, because the client has disconnected."""
         self._is_closed = True
         self._changed.set()
 

@@ -14,14 +14,14 @@ STREAM_END: Final = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFormat:
-    """Writer of one answer.
+    """Converter of one answer to the JSON format of the OpenAI API.
 
     Attributes:
         model: Name of the model.
-        is_chat: Whether the answer is a message of a conversation instead of a continued text.
-        includes_usage: Whether a stream ends with the number of tokens.
+        is_chat: True for an answer to a chat request, False for a text completion.
+        includes_usage: Whether the last event of a streamed answer states the token counts.
         answer_id: Identifier of the answer.
-        created: Unix time of the answer.
+        created: Unix time at which the answer was created, in seconds.
     """
 
     model: str
@@ -31,7 +31,13 @@ class AnswerFormat:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, text: str, finish_reason: str, usage: Mapping[str, int]) -> dict[str, Any]:
-        """Return the body of an answer that is sent at once."""
+        """Return the JSON body of an answer that is not streamed.
+
+        Args:
+            text: The whole text.
+            finish_reason: Why the answer ends: ``length`` or ``stop``.
+            usage: Token counts, from `usage_of`.
+        """
         content = {"message": {"role": "assistant", "content": text}} if self.is_chat else {"text": text}
         return self._body(
             "chat.completion" if self.is_chat else "text_completion",
@@ -40,12 +46,13 @@ class AnswerFormat:
         )
 
     def chunk(self, text: str, finish_reason: str | None, *, is_first: bool) -> bytes:
-        """Return an event of a stream with the text of new tokens.
+        """Return the server-sent event with the next tokens of a streamed answer.
 
         Args:
             text: Text of the tokens.
-            finish_reason: Why the answer ends with these tokens; None if it goes on.
-            is_first: Whether these are the first tokens. The first message chunk has the role.
+            finish_reason: Why the answer ends after these tokens; None if more tokens follow.
+            is_first: Whether these are the first tokens. In a chat, the first event also states the
+                role ``assistant``.
         """
         role = {"role": "assistant"} if is_first else {}
         content = {"delta": {**role, "content": text}} if self.is_chat else {"text": text}
@@ -53,7 +60,7 @@ class AnswerFormat:
         return self._event([choice], {"usage": None} if self.includes_usage else {})
 
     def usage_chunk(self, usage: Mapping[str, int]) -> bytes:
-        """Return the event of a stream that has the number of tokens, after all other chunks."""
+        """Return the last event of a streamed answer, which states the token counts of `usage_of`."""
         return self._event([], {"usage": usage})
 
     def _event(self, choices: list[dict[str, Any]], fields: Mapping[str, Any]) -> bytes:
@@ -73,7 +80,7 @@ class AnswerFormat:
 
 
 def usage_of(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
-    """Return the number of tokens of a request, as the API reports it."""
+    """Return a request's token counts as the ``usage`` object of the OpenAI API."""
     return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,

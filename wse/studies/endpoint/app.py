@@ -26,7 +26,7 @@ CLIENT_CLOSED: Final = 499
 
 
 class EventStream:
-    """A response whose events are sent as soon as they are known."""
+    """HTTP response that sends server-sent events one by one, as soon as each is available."""
 
     def __init__(self, events: Callable[[Request], AsyncGenerator[bytes]]) -> None:
         """Create a response.
@@ -46,7 +46,7 @@ class EventStream:
 
 
 def endpoint_app(service: Service) -> Starlette:
-    """Return the ASGI application of a service."""
+    """Return the ASGI application that answers HTTP requests with a service."""
     created = 0
 
     async def complete(request: Request) -> Response | EventStream:
@@ -144,10 +144,10 @@ async def _events(
 
 @asynccontextmanager
 async def _answer_of(request: Request, service: Service, answered: AnsweredRequest) -> AsyncIterator[None]:
-    """End an answer when this context is left. It is closed earlier if its client goes away."""
+    """End an answer when this context is left. Close it early if the client disconnects."""
 
     async def watch() -> None:
-        """Close the answer when the client goes away."""
+        """Close the answer when the client disconnects."""
         while (await request.receive())["type"] != "http.disconnect":
             pass
         answered.answer.close()
@@ -173,5 +173,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _server_error(_: Request, error: Exception) -> Response:
-    """Return an error object for a fault of wse."""
+    """Return an error object for an unexpected exception, which is a bug in wse."""
     return JSONResponse(ApiError(500, f"a fault in wse: {error!r}").body(), status_code=500)

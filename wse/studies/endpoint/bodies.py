@@ -32,15 +32,15 @@ class StreamOptions(BaseModel):
 
 
 class AnswerBody(BaseModel):
-    """Fields that both kinds of requests have in common.
+    """Fields that completion requests and chat requests to the OpenAI API have in common.
 
     Attributes:
         model: Name of the model.
-        stream: Whether the answer is sent token by token.
-        stream_options: Whether a stream ends with the number of tokens.
-        stop: Strings before which the answer ends, or a single string.
-        ignore_eos: Whether the answer continues after the end of its text.
-        n: Number of answers, always 1.
+        stream: Whether the tokens are sent as they are generated.
+        stream_options: Whether a streamed answer ends with the token counts.
+        stop: Strings that end the answer where they occur. A single string is also accepted.
+        ignore_eos: Whether to repeat the text until the answer has the maximum number of tokens.
+        n: Number of answers. Only 1 is supported.
     """
 
     model: str
@@ -57,18 +57,20 @@ class AnswerBody(BaseModel):
 
     @property
     def includes_usage(self) -> bool:
-        """True if a stream ends with the number of tokens."""
+        """Whether a streamed answer ends with the token counts."""
         return self.stream_options is not None and self.stream_options.include_usage
 
 
 class CompletionBody(AnswerBody):
-    """A request to ``/v1/completions``. By default an answer has 16 tokens, as in the API."""
+    """A request to ``/v1/completions``. As in the OpenAI API, 16 tokens are the default limit."""
 
     prompt: str | TokenIds | list[str] | list[TokenIds]
     max_tokens: Count | None = 16
 
     def prompt_and_limit(self) -> tuple[str | list[int], int | None]:
         """Return the prompt, as a string or token ids, and the maximum number of new tokens.
+
+        The maximum is None if the request does not limit the answer.
 
         Raises:
             ApiError: There are several prompts.
@@ -82,7 +84,7 @@ class CompletionBody(AnswerBody):
 
 
 class TextPart(BaseModel):
-    """A part of a message. Only text is accepted; images, for example, are refused."""
+    """A part of a chat message. Parts that are not text, such as images, are rejected."""
 
     type: Literal["text"]
     text: str
@@ -110,5 +112,8 @@ class ChatBody(AnswerBody):
     max_completion_tokens: Count | None = None
 
     def prompt_and_limit(self) -> tuple[str | list[int], int | None]:
-        """Return the concatenated contents of all messages, and the maximum of new tokens."""
+        """Return the concatenated text of all messages, and the maximum number of new tokens.
+
+        The maximum is None if the request does not limit the answer.
+        """
         return "".join(message.text for message in self.messages), self.max_completion_tokens or self.max_tokens

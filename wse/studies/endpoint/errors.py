@@ -10,13 +10,13 @@ TOO_MANY_REQUESTS: Final = 429
 
 
 class ApiError(Exception):
-    """A request that cannot be answered.
+    """Error that an HTTP request gets instead of an answer, with the fields of the OpenAI API.
 
     Attributes:
-        status: HTTP status.
+        status: HTTP status code.
         message: What is wrong, and what to do.
-        param: Field of the request that is wrong; None if no single field is.
-        code: Name of the error for programs; None if it has none.
+        param: Name of the invalid request field; None if the error is not about a single field.
+        code: Name of the error, such as ``model_not_found``; None if it has none.
     """
 
     def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
@@ -32,7 +32,7 @@ class ApiError(Exception):
 
 
 def invalid_body(error: ValidationError) -> ApiError:
-    """Return the API's error for a request body that is not JSON or has an invalid field."""
+    """Convert a validation error (no JSON, or an invalid field) to an error with HTTP status 400."""
     first = error.errors(include_url=False)[0]
     param = ".".join(str(part) for part in first["loc"][:1]) or None
     return ApiError(400, f"{param or 'body'}: {first['msg']}", param=param)

@@ -21,14 +21,15 @@ LABEL: Final = "model_name"
 
 
 class Metrics:
-    """Counters, gauges and histograms of one endpoint."""
+    """Prometheus metrics of an endpoint: its request and token counts, state and latencies."""
 
     def __init__(self, model: str, live: LiveMachine) -> None:
         """Create the metrics.
 
         Args:
-            model: Name of the model, a label of all metrics.
-            live: The simulation, whose state the gauges show.
+            model: Name of the model, with which all metrics are labelled.
+            live: The running simulation. Gauges show its current numbers of running and waiting
+                requests, and its KV-cache use.
         """
         registry = self._registry = CollectorRegistry()
         for name, text, function in (
@@ -62,12 +63,12 @@ class Metrics:
         )
 
     def add(self, answer: PacedAnswer, prompt_tokens: int, finish_reason: str) -> None:
-        """Count a request that has ended.
+        """Add a request that has ended to the counters and histograms.
 
         Args:
-            answer: The answer, complete or not.
+            answer: The answer, which is incomplete if the request was aborted.
             prompt_tokens: Length of the prompt.
-            finish_reason: ``length``, ``stop`` or ``abort``.
+            finish_reason: Why the answer ended: ``length``, ``stop`` or ``abort``.
         """
         times_s = answer.token_times_s
         self._ends.labels(self._model, finish_reason).inc()

@@ -16,36 +16,36 @@ from wse.studies.endpoint.answer import PacedAnswer
 
 
 class Timer(Protocol):
-    """A scheduled call, as returned by `Clock.call_at`."""
+    """A call that `Clock.call_at` has scheduled and that can be cancelled, as in asyncio."""
 
     def cancel(self) -> None:
         """Cancel the call."""
 
 
 class Clock(Protocol):
-    """The methods of an event loop that measure time and schedule calls."""
+    """Methods of an asyncio event loop: reading a monotonic clock and scheduling calls."""
 
     def time(self) -> float:
         """Return the monotonic time in seconds."""
 
     def call_at(self, when: float, callback: object) -> Timer:
-        """Call a function without arguments at a time."""
+        """Schedule a function without arguments to be called when the clock shows ``when``."""
 
 
 class PacedMachine:
-    """A simulated machine that runs at the pace of a clock.
+    """A simulated machine whose simulated time advances in proportion to a real clock.
 
     Attributes:
         live: The simulation.
     """
 
     def __init__(self, live: LiveMachine, speed: float, clock: Clock | None = None) -> None:
-        """Start the machine now.
+        """Start the simulation. Its time 0 is the current time of the clock.
 
         Args:
             live: Simulation at time 0.
-            speed: Seconds of the simulation per second of real time.
-            clock: Clock of the machine; None for the running event loop.
+            speed: Simulated seconds per second of real time.
+            clock: Clock that measures real time; None for the running event loop.
         """
         self.live, self._speed = live, speed
         self._clock: Clock = asyncio.get_running_loop() if clock is None else clock  # type: ignore[assignment]
@@ -58,7 +58,7 @@ class PacedMachine:
         return (self._clock.time() - self._start_s) * self._speed
 
     def submit(self, prompt_tokens: int, new_tokens: int) -> PacedAnswer:
-        """Add a request that arrives now, and return its answer, which grows over time."""
+        """Add a request that arrives now, and return its answer, which has no tokens yet."""
         arrival_s = self.now_s()
         request = self.live.add(arrival_s, prompt_tokens, new_tokens)
         answer = self._answers[request] = PacedAnswer(request, arrival_s, new_tokens)

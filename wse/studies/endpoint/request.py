@@ -29,7 +29,7 @@ _SIMULATED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRequest:
-    """All options of an endpoint: the machine as in ``wse serve-sim``, and how it answers."""
+    """Options of ``wse serve``: the machine as in ``wse serve-sim``, its address and its answers."""
 
     service: Annotated[ServeRequest, OptionsOf(without=_SIMULATED)] = field(default_factory=ServeRequest)
     host: Annotated[

@@ -25,12 +25,12 @@ JSON_BYTES: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredRequest:
-    """A request that has been accepted.
+    """A request that a service has accepted, with its answer.
 
     Attributes:
-        prompt_tokens: Length of its prompt.
-        text: The text of its answer.
-        answer: The tokens that have been released so far.
+        prompt_tokens: Length of the prompt.
+        text: Complete text of the answer, which is known from the start.
+        answer: Simulated times of the tokens that have been released so far.
     """
 
     prompt_tokens: int
@@ -39,11 +39,13 @@ class AnsweredRequest:
 
 
 class Service:
-    """The predicted machine with the text and the metrics of an endpoint.
+    """Server of requests that releases tokens at the times of a simulated machine.
+
+    The service also determines the texts of answers and updates the metrics.
 
     Attributes:
         model: Name of the model.
-        context: Maximum number of tokens of a prompt and its answer.
+        context: Maximum total number of tokens of a prompt and its answer.
     """
 
     def __init__(
@@ -55,14 +57,15 @@ class Service:
         speed: float,
         texts: Sequence[Sequence[str]] | None,
     ) -> None:
-        """Prepare a service, whose machine starts with the first request.
+        """Create a service. Its simulated machine starts when the first request arrives.
 
         Args:
             live: Simulation at time 0.
             model: Name of the model.
-            context: Maximum number of tokens of a prompt and its answer.
-            speed: Seconds of the simulation per second of real time.
-            texts: Tokens of each text. Answers use the texts round-robin. None to repeat the prompt.
+            context: Maximum total number of tokens of a prompt and its answer.
+            speed: Simulated seconds per second of real time.
+            texts: Texts of answers, used round-robin, each as a list of tokens. None to answer with
+                the text of the prompt.
         """
         self.model, self.context = model, context
         self._live, self._speed = live, speed
@@ -80,12 +83,12 @@ class Service:
 
         Args:
             body: The request.
-            clock: Clock of the machine, which matters for the first request; None for the running
-                event loop.
+            clock: Clock of the simulated machine, which the first request starts. Ignored for all
+                later requests. None for the running event loop.
 
         Raises:
-            ApiError: The model is a different one, the request is too long, or too many requests
-                wait.
+            ApiError: The request is for another model, its prompt is empty, it is too long, or too
+                many requests are waiting.
         """
         if body.model != self.model:
             message = f"model {body.model!r} is not served here; use {self.model!r}"
@@ -113,7 +116,7 @@ class Service:
         )
 
     def end(self, request: AnsweredRequest) -> None:
-        """Count a request that has ended; free its batch slot if its answer is not complete."""
+        """Record a finished or aborted request in the metrics. Free the batch slot if it was aborted."""
         assert self._machine is not None
         reason = request.text.finish_reason if request.answer.is_complete else ABORT
         self._machine.cancel(request.answer)

@@ -23,8 +23,8 @@ OPENINGS: Final = (
 def written_stories() -> list[str]:
     """Run the bundled model on an emulated wafer, and return a story for each of `OPENINGS`.
 
-    All stories are written together, which takes a few seconds. A story ends where the model ends
-    it, or after 256 tokens.
+    All stories are generated in one batch, which takes a few seconds. Each ends when the model
+    generates an end token, or after the default number of tokens of ``wse run``.
     """
     result = run(make_request(RunRequest, model=MODEL, prompt=OPENINGS, trace=None))
     return [answer.text or "" for answer in result.users]  # the model has a tokenizer, so a text is there

@@ -30,13 +30,13 @@ GRACE_S: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedEndpoint:
-    """A compiled machine, ready to serve.
+    """A machine whose model is compiled, with its simulation.
 
     Attributes:
-        live: Its simulation, at time 0.
+        live: Simulation of the machine, at time 0.
         model: Name of the model.
-        context: Maximum number of tokens of a prompt and its answer.
-        systems: Number and name of its wafers or GPUs.
+        context: Maximum total number of tokens of a prompt and its answer.
+        systems: Number and name of the machine's wafers or GPUs, as text.
         round_s: Seconds between two tokens of a single user.
     """
 
@@ -48,10 +48,10 @@ class PreparedEndpoint:
 
 
 def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
-    """Compile the machine of an endpoint, as `wse.studies.serve_sim.study.serve` does for a simulation.
+    """Compile the model of an endpoint for its machine, and create the simulation of the machine.
 
-    Requests of all lengths are expected, so by default the number of batch slots is only limited by
-    the machine, and the room for KV caches decides how many requests are served at a time.
+    The default number of batch slots is the maximum for the shortest requests. With longer
+    requests, the KV-cache capacity limits how many of them are served concurrently.
 
     Raises:
         BadInput: An option is invalid, or an item that it names is missing or unusable.
@@ -84,8 +84,8 @@ def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoin
     """Answer HTTP requests until the process is interrupted.
 
     Args:
-        request: Options of the command: the machine to imitate, and the port.
-        on_ready: Called with the machine and the base address of the API before requests are
+        request: Options of the command, such as the machine to simulate and the port.
+        on_ready: Called with the machine and the base URL of the API before the first request is
             answered.
 
     Raises:

@@ -23,11 +23,12 @@ LENGTH, STOP = "length", "stop"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerText:
-    """The text of an answer.
+    """The text of an answer, divided into tokens.
 
     Attributes:
         pieces: Text of each token.
-        finish_reason: ``length`` or ``stop``.
+        finish_reason: Why the answer ends: ``length`` at the requested number of tokens, or
+            ``stop`` at a stop string or at the end of the text.
     """
 
     pieces: Sequence[str]
@@ -42,9 +43,14 @@ def token_texts(prompt: str | Sequence[int]) -> list[str]:
 
 
 def read_texts(name: str) -> list[list[str]] | None:
-    """Return the tokens of all texts that ``--text`` names, or None for an echo of the prompt.
+    """Return the texts of the option ``--text``, each as a list of tokens.
 
-    A file is a single text. The bundled model writes several stories.
+    Args:
+        name: ``echo``, ``story`` for several stories by the bundled model, or the path of a text
+            file.
+
+    Returns:
+        The texts; None for ``echo``, with which answers repeat the prompt.
 
     Raises:
         BadInput: The file cannot be read as UTF-8, or is empty.
@@ -77,9 +83,9 @@ def answer_text(
         max_tokens: Maximum number of tokens; None for the whole text.
         ignore_end: True to repeat a text with fewer than ``max_tokens`` tokens until the answer has
             this number of tokens. False to end the answer at the end of the text.
-        stop_texts: Strings before which the answer ends. Its last token is then the one that
-            completes such a text. If there are several, the one that is complete first counts, and
-            of those that end together the longest.
+        stop_texts: Stop strings. The answer ends with the token that completes a stop string, and
+            its text ends before the string. Of several strings in the text, the one that ends first
+            is used, or the longest of those that end at the same position.
     """
     count = len(tokens) if max_tokens is None else max_tokens if ignore_end else min(max_tokens, len(tokens))
     pieces = list(islice(cycle(tokens), count))

@@ -129,7 +129,10 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
 
 
 def _most_room_text(serving: ServingResult) -> str:
-    """Return a phrase with the users that fit in the roomiest layout, or with the option to find it."""
+    """Return a phrase with the maximum number of users that fit in any layout.
+
+    If this number was not computed, the phrase names the option that computes it.
+    """
     max_users = serving.max_users_of_any_layout
     if max_users is None:
         return "--most-users finds the most that fit in any layout"
@@ -141,12 +144,13 @@ def _most_room_text(serving: ServingResult) -> str:
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
     """Return the row with the time to first token that a remote user observes.
 
-    This time includes a new connection, the network and the service in front of the wafers. Its
-    range goes from the lower ends of these times and of TTFT to their upper ends.
+    This time includes the delays of a new connection, of the network and of the service that
+    receives requests. The low end of its range is the sum of the low ends of these delays and of
+    the TTFT on the machine, and the high end is the sum of the high ends.
 
     Args:
-        result: The estimate. Its latencies are for one batch of users alone on the machine.
-        waited_s: Seconds that the user also waits because of other users.
+        result: The estimate. Its latencies are for a single batch of users on the machine.
+        waited_s: Seconds that the user waits in addition because of other users.
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)

@@ -19,8 +19,9 @@ def cached_estimate(request: EstimateRequest, *, on_progress: OnProgress = ignor
     An estimate that writes a trace is always computed.
 
     Args:
-        request: The request, for which `wse.studies.estimate.study.estimate` raises errors.
-        on_progress: Called as by the study, unless the answer is in the cache.
+        request: The request. Errors are those of `wse.studies.estimate.study.estimate`.
+        on_progress: Called with (number of parts done, number of parts, name of the next part) if
+            the estimate is not in the cache.
     """
 
     def compute() -> EstimateResult:

@@ -72,8 +72,8 @@ class ChangeResult(Result):
 class EstimateResult(Result):
     """The result of ``wse estimate`` on wafers: cycles, traffic, SRAM and cost of a request.
 
-    Fields about decoded tokens are None if nothing is decoded because the only new token follows
-    from the prompt.
+    Fields about decoded tokens are None if each user gets only one new token. Prefill already
+    yields this token, so nothing is decoded.
     """
 
     inputs: Annotated[

@@ -24,7 +24,7 @@ class TokenResults:
     """Cycles, serving speed, energy and cost of generated tokens: a part of an estimate.
 
     Only ``decode`` is set if the experts were selected in an actual run. Only ``serving`` and
-    ``cost`` are set if each request has one new token, which follows from the prompt.
+    ``cost`` are set if each request has one new token, which prefill already yields.
     """
 
     decode: DecodeResult | None = None

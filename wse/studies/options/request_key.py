@@ -22,14 +22,14 @@ FILES_LIMIT: Final = 1000
 def request_key(kind: str, request: Any) -> str | None:
     """Return the key of a request's result, or None if the result must not be cached.
 
-    It must not be cached if the cache is disabled, if an option names code that users have written,
-    or if a model is a repository of a hub, whose files are not known before they are downloaded.
+    The key depends on the options and on the content of all files and folders that they name. The
+    result must not be cached if the cache is disabled, if an option names code that users have
+    written, or if a model is a repository of a hub, whose files are not known in advance.
 
     Args:
         kind: Kind of the result, such as ``estimate``.
-        request: The options: dataclasses, or tuples of them. Every string that is the path of a
-            file or folder counts as such. If it is a name instead, the key only covers more than
-            necessary.
+        request: The options: a dataclass, or a tuple of dataclasses. Every string that is the path
+            of an existing file or folder is treated as a path.
     """
     if cache_folder() is None:
         return None
@@ -41,7 +41,7 @@ def request_key(kind: str, request: Any) -> str | None:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return all strings and paths in an option group and its parts."""
+    """Return all strings and paths in a request, including those in nested values."""
     if isinstance(value, str | Path):
         return [str(value)]
     if is_dataclass(value):

@@ -134,7 +134,8 @@ def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeRes
     """Return a sentence that names a published speed outside the interval of the estimate.
 
     Only speeds without speculative decoding are considered, because the interval is for an estimate
-    without it. The sentence is empty if they are all within the interval, or if there is none.
+    without it. The sentence is empty if all these speeds are within the interval, or if the
+    interval is unknown.
 
     Args:
         speeds: The published speeds.
@@ -220,8 +221,9 @@ def power_text(joules: float, low: float, high: float, tokens_per_s: float) -> s
     """Return a remark that states the power behind an energy per token.
 
     Args:
-        joules, low, high: Energy per token in J, and the ends of its range for the possible powers.
-            The energy is at peak power if only its low end differs from it.
+        joules: Energy per token in J.
+        low, high: Ends of its range in J. If ``low`` is below ``joules`` and ``high`` is equal to
+            it, the energy was computed from the peak power.
         tokens_per_s: Output tokens per second of all users.
     """
     is_peak = low < joules == high

@@ -21,7 +21,10 @@ from wse.studies.results.mean_token import mean_token_cycles
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertLoadsResult(Result):
-    """Loads of experts in a decode pass. Loads are means over the layers with experts."""
+    """How evenly the tokens of a decode pass are distributed over experts, columns of PEs and links.
+
+    All loads are means over the layers with experts, except for the load of the busiest link.
+    """
 
     routing: Annotated[str, Doc("how tokens select experts: `even`, `zipf:S` or a file")]
     placement: Annotated[str, Doc("order of the experts: `by index`, or `by file` with `--place-experts`")]
@@ -38,9 +41,12 @@ def expert_loads_result(
     """Return the loads of experts in the decode passes of a request.
 
     Returns:
-        The loads for even routing, then for the assumed routing with experts in the order of their
-        indices and, if a different order was requested, in this order. None if even routing is
-        assumed and no order was requested.
+        One record for each of the following variants. The result is None if the first variant is
+        the request itself.
+
+        1. Even routing, with experts placed in the order of their indices.
+        2. The assumed routing with the same placement, if the assumed routing is not even.
+        3. The assumed routing with the requested placement, if a placement was requested.
     """
     if program.routing.is_even and not program.expert_order.size:
         return None
@@ -71,7 +77,7 @@ def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoa
 
 
 def expert_loads_table(loads: Sequence[ExpertLoadsResult], batch: int) -> Table:
-    """Return a table of the loads of experts, with one row for each routing and order of experts."""
+    """Return a table of the loads of experts, with a row for each routing and placement of experts."""
     placement = Column(key="placement", title="experts placed")
     columns = (
         Column(key="routing", title="routing"),

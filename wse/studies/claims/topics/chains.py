@@ -125,12 +125,14 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
 def bubbles(lab: Laboratory) -> Finding:
     """Decide whether pipeline stages are mostly idle unless there are many requests (claim 12).
 
-    With one stream (a batch in the pipeline), a stage works for at most the time of the slowest
-    stage per token, and is idle for the rest of the token's time. The idle time is also simulated
-    with the number of streams whose KV caches fit, and compared with the closed form (S - 1)/(M + S
-    - 1), the fraction of time that S identical stages are idle when M streams enter an empty
-      pipeline
-    and run until it is empty again.
+    With one stream (a batch in the pipeline), a stage works on a token for at most as long as the
+    slowest stage does, and is idle for the rest of the token's time. The idle time is also simulated
+    with the number of streams whose KV caches fit. It is compared with the closed form
+
+        (S - 1)/(M + S - 1),
+
+    the fraction of time that S identical stages are idle when M streams enter an empty pipeline and
+    run until it is empty again.
     """
     result = lab.estimate(SERVED)
     assert result.schedule is not None

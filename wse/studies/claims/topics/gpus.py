@@ -190,8 +190,8 @@ def aggregate(lab: Laboratory) -> Finding:
     """Decide whether the total throughput of wafers over all users is low (claim 13).
 
     1. For a short and a long context, determine how many users saturate the wafers and the GPUs.
-    2. Record the throughput and the cost per token at these numbers of users. The cost is recorded at the
-       central price of the machine and at both ends of its price range.
+    2. Record the throughput and the cost per token at these numbers of users. The cost is recorded
+       at the central price of the machine and at both ends of its price range.
     3. Compare the costs on wafers and GPUs, at central prices and at the extremes.
     """
     numbers, lines = {}, {}

@@ -46,9 +46,9 @@ def many_small_chips(lab: Laboratory) -> Finding:
     end of the range, the time is proportional to the number of chips per layer. The number of chips
     is the model's parameter count divided by the number of parameters that fit on one chip.
 
-    The claim is true if no more chips are needed and users get at least the speed of a fast mode
-    (`FAST_TIMES` times the plain speed), and false if they get less. For comparison, the much
-    higher speed that the SRAM bandwidth would allow is also computed.
+    The claim is true if the model fits on 576 chips and users get at least the speed of a fast mode
+    (`FAST_TIMES` times the plain speed). It is false if users get less. For comparison, the speed
+    that the SRAM bandwidth would allow is also computed.
     """
     spec = bundled_spec(TRILLION)
     parameters = parameter_count(spec)

@@ -30,9 +30,10 @@ only where GPUs are too slow. All other cases are ``other``.
 
 @dataclass(frozen=True, kw_only=True)
 class CurveCertainty(Result):
-    """Fractions of the samples in which the statements of the verdict hold.
+    """Certainty of a verdict on wafers and GPUs, from random samples of the uncertain constants.
 
-    The compared machines are the same in all samples.
+    A fraction is the number of samples in which a statement of the verdict is true, divided by the
+    number of all samples. The same machines are compared in all samples.
     """
 
     faster: Annotated[float, Doc("fraction of the samples in which the faster machine for one user is faster")]
@@ -48,15 +49,15 @@ class CurveCertainty(Result):
 
 
 def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> CurveCertainty:
-    """Return the fractions of the samples in which the statements of the verdict hold.
+    """Return the fraction of samples in which each statement of the verdict is true.
 
-    1. The fastest wafers and GPUs for one user are compared.
-    2. The wafers and GPUs with the lowest cost per token are compared, each with the users that
-       saturate them.
-    3. The speeds at which tokens are cheaper on wafers are determined in each sample.
+    1. Compare the fastest wafers with the fastest GPUs, for one user.
+    2. Compare the wafers and the GPUs with the lowest cost per token, each with its maximum useful
+       number of users.
+    3. In each sample, determine the speeds at which tokens are cheaper on wafers.
 
     Args:
-        samples: The machines in each sample.
+        samples: For each machine, a copy for each random sample of the uncertain constants.
         best_machines: Machines with the lowest cost per token at some speed, at least one of wafers
             and of GPUs. Only these are compared in step 3.
     """
@@ -115,7 +116,7 @@ def fastest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Mach
 
 
 def cheapest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
-    """Return the wafers, or the GPUs, with the lowest cost per token at maximum useful users."""
+    """Return the wafers, or the GPUs, whose cost per token with many users (`full_cost`) is lowest."""
     return min((machine for machine in machines if machine.kind == kind), key=full_cost)
 
 

@@ -24,7 +24,8 @@ def curve_rows(machine: Machine, samples: Sequence[Machine], plain_tokens_per_s:
 
     Args:
         machine: The machine, which must have room for at least one user.
-        samples: The machine in each sample.
+        samples: Copies of the machine, one for each random sample of the uncertain constants. The
+            90 % intervals of the rows are computed from them.
         plain_tokens_per_s: Plain speed in tokens/s per user.
     """
     users = machine.useful_users
@@ -40,7 +41,8 @@ def curve_row(machine: Machine, samples: Sequence[Machine], users: int, tier: st
 
     Args:
         machine: The machine. Its price and power must be known.
-        samples: The machine in each sample.
+        samples: Copies of the machine, one for each random sample of the uncertain constants. The
+            90 % intervals of the row are computed from them.
         users: Number of concurrent users.
         tier: ``plain``, ``fast`` or both if a service tier has this number of users; otherwise
             None.

@@ -35,14 +35,14 @@ _AMOUNTS: Final = ("usd_per_million_tokens", "joules_per_token")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowedDeployment:
-    """A deployment whose times are all multiplied by the same ratio.
+    """A deployment derived from another one by multiplying all its times by the same factor.
 
     It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        deployment: The deployment with the stated times.
-        stated_state: The `steady_state` method of ``deployment``, with a cache.
-        time_ratio: Ratio of the times to the stated ones.
+        deployment: The original deployment.
+        stated_state: The method `steady_state` of ``deployment``, with cached results.
+        time_ratio: Factor of all times.
         economics: Power and price of a chip.
     """
 
@@ -82,7 +82,7 @@ class SlowedDeployment:
 
 
 def sampled_machines(machine: Machine) -> tuple[Machine, ...]:
-    """Return a machine with the times, the price and the power of each sample.
+    """Return copies of a machine, each with the times, price and power of one random sample.
 
     Args:
         machine: The machine, which contains samples of its times.
@@ -102,10 +102,10 @@ def _sampled(
     """Return a deployment with the times of a sample.
 
     Args:
-        deployment: The deployment with the stated times.
-        stated_state: The `steady_state` method of ``deployment``, with a cache.
-        ratios: float64, ``[4]`` on wafers (`retiming.TIMES`) and ``[]`` on GPUs: sampled times,
-            divided by the stated ones.
+        deployment: The deployment with the stated constants.
+        stated_state: The method `steady_state` of ``deployment``, with cached results.
+        ratios: Times of the sample divided by the times with the stated constants: float64 ``[4]``
+            on wafers (in the order of `retiming.TIMES`), a single number on GPUs.
         economics: Power and price in the sample.
     """
     if isinstance(deployment, WaferDeployment):

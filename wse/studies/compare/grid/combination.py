@@ -166,7 +166,8 @@ def _machine(
         timed_layout: The estimate.
         row: Row of the estimate, which contains the name of the mapping.
         link: Description of the inter-wafer link; empty if only one link is compared.
-        uncertainty: What makes its times uncertain; None if there is no room for a user.
+        uncertainty: Uncertain constants and model errors of the estimate; None if not even one user
+            fits.
     """
     deployment = timed_layout.deployment
     if uncertainty is None:

@@ -49,8 +49,8 @@ def samples_of(uncertainty: Uncertainty | None, deployment: WaferDeployment, row
     use the same samples of constants, price, power and model error.
 
     Args:
-        uncertainty: What makes the times uncertain. None if the row has no users; the result is
-            then empty.
+        uncertainty: Uncertain constants and model errors. None if the row has no users; the result
+            is then empty.
         deployment: The model on its wafers, from which speed and cost are computed.
         row: The row, which states the number of users.
     """

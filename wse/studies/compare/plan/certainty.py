@@ -58,7 +58,7 @@ def _usd(row: PlannedRow) -> float:
 
 
 def share_within_limits(figures: Mapping[str, F64], goal: Goal) -> float | None:
-    """Return how likely a machine is to meet the latency limits: its fraction of samples.
+    """Return the fraction of samples in which a machine meets the latency limits.
 
     Args:
         figures: float64 ``[samples]``, latencies for random samples of the uncertain constants,

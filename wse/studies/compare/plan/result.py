@@ -217,7 +217,11 @@ class PlanResult(Result):
 
 
 def _keeps_text(row: PlannedRow) -> str:
-    """Return yes or no for whether a machine meets the goal; yes with the share of samples, if known."""
+    """Return "yes" or "no" for whether a machine meets the goal, such as "yes, 90 %".
+
+    The percentage is the fraction of samples in which the machine meets the latency limits. It is
+    left out after "no" and if it is unknown.
+    """
     if not row.keeps or row.within_limits is None:
         return "yes" if row.keeps else "no"
     return f"yes, {percent_text(row.within_limits)}"

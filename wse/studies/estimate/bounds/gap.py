@@ -113,10 +113,10 @@ def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict
 
 
 def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Return how many of an op kind's cycles with one cause exceed the lower bound.
+    """Return the cycles of an op kind with a certain cause, minus their lower bound.
 
-    The bound is the kind of bound, such as hops, that is largest for the whole token. It explains
-    cycles due to one cause only; for other causes, all cycles are returned.
+    A token has several kinds of lower bounds, such as hops, of which the largest is used. Each kind
+    is a bound on the cycles with one cause (`BOUNDED`). For all other causes, the bound is 0.
 
     Args:
         token: Row for the whole token.

@@ -39,9 +39,8 @@ class Drafter(Protocol):
         """Return the deployment of the model on these machines with speculative decoding.
 
         Args:
-            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
-                with these drafts, given the machine's drafting and verification times. See
-                `in_a_row` and `as_tree`.
+            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
+                tokens, and computes the time of a pass with these drafts from the machine's times.
         """
 
 
@@ -73,9 +72,8 @@ class UsersOfDrafts:
         """Return the speed and cost per token with a given number or tree of draft tokens.
 
         Args:
-            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
-                with these drafts, given the machine's drafting and verification times. See
-                `in_a_row` and `as_tree`.
+            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
+                tokens, and computes the time of a pass with these drafts from the machine's times.
         """
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
@@ -86,9 +84,8 @@ class UsersOfDrafts:
         token. The speed-up is then at most the gain in throughput.
 
         Args:
-            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
-                with these drafts, given the machine's drafting and verification times. See
-                `in_a_row` and `as_tree`.
+            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
+                tokens, and computes the time of a pass with these drafts from the machine's times.
         """
         plain, drafted = self.plain, self.point(choose)
         assert plain.tpot_s is not None  # tokens are decoded
@@ -119,11 +116,11 @@ class UsersOfDrafts:
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a function that computes how fast a machine is with a certain number of draft tokens.
+    """Return a function that computes pass times with a certain number of draft tokens.
 
     The draft tokens are proposed sequentially and then verified in one pass of the model. The
-    returned function maps the pass times of a machine to the times of a verification pass and its
-    draft passes.
+    returned function maps the timing functions of a machine to the duration of a verification pass
+    and its draft passes.
 
     Args:
         curve: Mean number of tokens that a verification pass yields, for each number of draft
@@ -134,10 +131,10 @@ def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that computes how fast a machine is with a certain draft tree.
+    """Return a function that computes pass times with a certain draft tree.
 
     A draft tree proposes alternative tokens at each position, and the model verifies all of them in
-    one pass. The returned function maps the pass times of a machine to the times of a verification
-    pass and its draft passes.
+    one pass. The returned function maps the timing functions of a machine to the duration of a
+    verification pass and its draft passes.
     """
     return partial(DraftMachine.tree, tree=tree)

@@ -81,8 +81,8 @@ class WaferDrafter:
         The number of wafers includes those that only the draft model uses.
 
         Args:
-            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
-                with these drafts, given the times of drafting and of verification passes.
+            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
+                tokens, and computes the time of a pass with these drafts from the machine's times.
         """
         steps = choose(self.times)
         return replace(

@@ -121,9 +121,9 @@ class GpuDrafter:
         """Return the deployment of the model on its GPUs with speculative decoding.
 
         Args:
-            choose: Choice of drafts, such as 4 tokens in a row, as a function: it returns the times
-                with these drafts, given the times of drafting and of verification passes. It is
-                called for each number of users.
+            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
+                tokens, and computes the time of a pass with these drafts from the machine's times.
+                It is called for each number of users.
         """
         plain = self.plain
         return DraftedGpus(

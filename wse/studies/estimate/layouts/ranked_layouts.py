@@ -59,12 +59,13 @@ class LayoutRanking:
     def plan(self, layout: CompiledLayout, goal: Goal) -> Plan | None:
         """Return the operating point of a layout that best fits a goal, or None if no user fits.
 
-        Users whose KV caches do not fit in this layout wait, if another layout has room for them.
+        If the goal lets users wait, the layout serves up to `max_users` users per replica. Users
+        whose KV caches do not fit wait until others end. Otherwise, all caches must fit.
         """
         return plan(layout.deployment, goal, self._max_users_for(goal))
 
     def _max_users_for(self, goal: Goal) -> int | None:
-        """Return `max_users` if users may wait for room, and otherwise None."""
+        """Return `max_users` if the goal lets users wait for KV-cache space, and otherwise None."""
         return self.max_users if goal.users_may_wait else None
 
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
@@ -75,9 +76,9 @@ class LayoutRanking:
 
         1. If the goal states the number of replicas, and the best layout has no room for the KV
            caches of a replica's users, search for layouts with that room.
-        2. If the goal states only the number of users, also find the best layouts for the number of
-           replicas of the best known layout, and for one replica fewer, as long as this gives
-           a better layout. Otherwise, changes that make room for more users per replica would never
+        2. If the goal states only the number of users, let r be the number of replicas with the
+           best known layout. Also rank layouts for r and for r - 1 replicas, and repeat this while
+           r changes. With r open, a change that makes room for more users per replica would never
            be accepted, because each such change makes requests slower.
         """
         layouts = self._layouts_for(goal)
@@ -156,8 +157,8 @@ class LayoutRanking:
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as they improve.
 
-        If the goal states the number of replicas, any number of users may wait for room here: a
-        faster layout with room for fewer users can serve all of them sooner.
+        If the goal states the number of replicas and lets users wait, any number of them may wait
+        for KV-cache space, because a faster layout with less space can serve all users sooner.
         """
         max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
 

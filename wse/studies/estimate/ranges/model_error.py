@@ -63,9 +63,9 @@ class ModelError:
     The error is the logarithm of the ratio of actual to predicted time.
 
     Attributes:
-        sizes: float64 ``[n]``, absolute errors in ascending order, beginning with 0.
-        probabilities: float64 ``[n]``, for each of the ``sizes``, the probability that an error is
-            at most this large.
+        sizes: float64 ``[n]``, absolute values of errors in ascending order, beginning with 0.
+        probabilities: float64 ``[n]``, for each of the ``sizes``, the probability that the absolute
+            value of an error is at most this size.
     """
 
     sizes: F64
@@ -81,21 +81,25 @@ class ModelError:
         return np.asarray(np.sign(signed) * np.interp(np.abs(signed), self.probabilities, self.sizes))
 
     def probability(self, errors: F64) -> F64:
-        """Return the probabilities that the error is at most this large.
+        """Return the cumulative probabilities of errors: how likely a smaller error is.
 
         Args:
-            errors: Logarithms of ratios of actual to predicted times.
+            errors: Logarithms of ratios of actual to predicted times, of any shape.
         """
         size_probabilities = np.interp(np.abs(errors), self.sizes, self.probabilities, right=1.0)
         return np.asarray(0.5 + np.sign(errors) * size_probabilities / 2)
 
     def interval(self, confidence: float, alternatives: Alternatives = AS_PREDICTED) -> tuple[float, float]:
-        """Return the ends of the central interval of an actual value, divided by its prediction.
+        """Return the central interval of the ratio of an actual value to its prediction.
 
         Args:
-            confidence: Confidence of the interval, such as 0.9.
-            alternatives: Settings that are possible. The interval is that of the mixture of their
-                distributions.
+            confidence: Probability of the interval, such as 0.9.
+            alternatives: (probability, ratio) of each possible setting of the measurement. A ratio
+                is the predicted value with the setting divided by the prediction. The result is the
+                interval of the mixture of the distributions with all settings.
+
+        Returns:
+            The low end and the high end of the interval.
         """
         logs = np.linspace(-LARGEST_LOG, LARGEST_LOG, 20_001)
         parts = [weight * self.probability(logs - np.log(ratio)) for weight, ratio in alternatives]
@@ -134,10 +138,10 @@ def model_error(kind: ErrorKind, software: str, *, without_source: str = "", wit
 
 
 def are_enough(sources: Sequence[str]) -> bool:
-    """Return whether errors are known from enough publications for a distribution.
+    """Return whether errors come from at least `FEWEST_SOURCES` different publications.
 
     Args:
-        sources: Publication from which each error is known.
+        sources: Publication of each error.
     """
     return len({*sources}) >= FEWEST_SOURCES
 

@@ -80,11 +80,10 @@ class Retiming:
         return np.array(cycles) / costs.wafer.clock_hz
 
     def _delay_cycles(self, reader: RouteReader, last_route: PassRoute, costs: Costs) -> float:
-        """Return how many cycles of the time to first token the busiest server is idle.
+        """Return the cycles before the first token in which the busiest server does not work.
 
-        A server is a PE region, a link or a host connection. The busiest server is idle while the
-        last prompt chunk is on other servers, and during the round trip to the host. Half of the
-        round trip is before the first chunk, and half after the last one.
+        A server is a PE region, a link or a host connection. The busiest server does not work while
+        the last prompt chunk is on other servers, nor during the round trip to the host.
 
         Args:
             reader: List of the servers.

@@ -128,8 +128,8 @@ class RouteReader:
     def with_costs(self, fabric: Fabric) -> RouteReader:
         """Return a reader for the same Program with other costs, from ``Fabric.with_costs``.
 
-        Both readers share the list of servers. They also share the cached cycles for which links
-        are busy, if the rates of links and the clock are the same.
+        Both readers share the list of servers. If the link rates and the clock are the same, they
+        also share a cache with the cycles for which transfers keep links busy.
         """
         reader, old, new = copy(self), self._fabric.wafer, fabric.wafer
         reader._fabric, reader._routes = fabric, WeakKeyDictionary()

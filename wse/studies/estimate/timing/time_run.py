@@ -23,7 +23,7 @@ class Routing:
 def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
     """Count the cycles needed to process the prompts and decode all new tokens of a request.
 
-    The first new token of each user is not decoded, because it follows from the prompt.
+    The first new token of each user is not decoded, because prefill already yields it.
 
     Args:
         prepared_estimate: The request.
