@@ -50,7 +50,7 @@ from wse.studies.results.operating_points import point_result
 
 @dataclass(slots=True)
 class Laboratory:
-    """Computations from which claims about fast inference are decided, such as model estimates.
+    """Computations, such as estimates, that decide whether claims about inference are true.
 
     Slow computations are cached, because several claims need the same ones.
 

@@ -30,7 +30,7 @@ NOT_STORED: Final = ("cache", "routing", "placed_selections")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSearch:
-    """The result of a search as plain values: everything except its Programs.
+    """Result of a search for layouts as stored in the cache, without the compiled Programs.
 
     Attributes:
         layouts: Options and choices of the fully compiled layouts, chosen layout first.

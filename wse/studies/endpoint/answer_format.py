@@ -60,7 +60,7 @@ class AnswerFormat:
         return self._event([choice], {"usage": None} if self.includes_usage else {})
 
     def usage_chunk(self, usage: Mapping[str, int]) -> bytes:
-        """Return the last event of a streamed answer, which states the token counts of `usage_of`."""
+        """Return the last event of a streamed answer, which states the token counts (``usage``)."""
         return self._event([], {"usage": usage})
 
     def _event(self, choices: list[dict[str, Any]], fields: Mapping[str, Any]) -> bytes:

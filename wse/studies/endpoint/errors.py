@@ -32,7 +32,7 @@ class ApiError(Exception):
 
 
 def invalid_body(error: ValidationError) -> ApiError:
-    """Convert a validation error (no JSON, or an invalid field) to an error with HTTP status 400."""
+    """Convert a validation error, such as an invalid field, to an error with HTTP status 400."""
     first = error.errors(include_url=False)[0]
     param = ".".join(str(part) for part in first["loc"][:1]) or None
     return ApiError(400, f"{param or 'body'}: {first['msg']}", param=param)

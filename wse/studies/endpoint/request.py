@@ -29,7 +29,7 @@ _SIMULATED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRequest:
-    """Options of ``wse serve``: the machine as in ``wse serve-sim``, its address and its answers."""
+    """Options of ``wse serve``: the simulated machine, the address, and the text of answers."""
 
     service: Annotated[ServeRequest, OptionsOf(without=_SIMULATED)] = field(default_factory=ServeRequest)
     host: Annotated[

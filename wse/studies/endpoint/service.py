@@ -116,7 +116,10 @@ class Service:
         )
 
     def end(self, request: AnsweredRequest) -> None:
-        """Record a finished or aborted request in the metrics. Free the batch slot if it was aborted."""
+        """Add a request that has ended to the metrics. If it was aborted, free its batch slot.
+
+        A request was aborted if its answer is not complete.
+        """
         assert self._machine is not None
         reason = request.text.finish_reason if request.answer.is_complete else ABORT
         self._machine.cancel(request.answer)

@@ -109,7 +109,7 @@ def _exponent(text: str) -> float:
 
 
 def _is_hdf5(path: str) -> bool:
-    """Return whether a path names a regular file that begins like HDF5."""
+    """Return whether a path is a regular file that starts with the HDF5 signature."""
     try:
         if not Path(path).is_file():
             return False

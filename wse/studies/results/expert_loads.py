@@ -21,7 +21,7 @@ from wse.studies.results.mean_token import mean_token_cycles
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertLoadsResult(Result):
-    """How evenly the tokens of a decode pass are distributed over experts, columns of PEs and links.
+    """Distribution of the tokens of a decode pass over experts, PE columns and links.
 
     All loads are means over the layers with experts, except for the load of the busiest link.
     """
@@ -77,7 +77,7 @@ def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoa
 
 
 def expert_loads_table(loads: Sequence[ExpertLoadsResult], batch: int) -> Table:
-    """Return a table of the loads of experts, with a row for each routing and placement of experts."""
+    """Return a table of expert loads, with a row for each routing and placement of experts."""
     placement = Column(key="placement", title="experts placed")
     columns = (
         Column(key="routing", title="routing"),

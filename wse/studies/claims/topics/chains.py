@@ -126,8 +126,8 @@ def bubbles(lab: Laboratory) -> Finding:
     """Decide whether pipeline stages are mostly idle unless there are many requests (claim 12).
 
     With one stream (a batch in the pipeline), a stage works on a token for at most as long as the
-    slowest stage does, and is idle for the rest of the token's time. The idle time is also simulated
-    with the number of streams whose KV caches fit. It is compared with the closed form
+    slowest stage does, and is idle for the rest of the token's time. The idle time is also
+    simulated with the number of streams whose KV caches fit. It is compared with the closed form
 
         (S - 1)/(M + S - 1),
 

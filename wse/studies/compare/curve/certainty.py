@@ -116,7 +116,7 @@ def fastest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Mach
 
 
 def cheapest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
-    """Return the wafers, or the GPUs, whose cost per token with many users (`full_cost`) is lowest."""
+    """Return the wafers, or the GPUs, with the lowest cost per token, which is `full_cost`."""
     return min((machine for machine in machines if machine.kind == kind), key=full_cost)
 
 

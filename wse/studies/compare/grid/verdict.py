@@ -113,7 +113,7 @@ def _counts_text(counts: Sequence[int]) -> str:
 
 
 def is_or_are(row: ComparisonRow) -> str:
-    """Return the verb that follows the wafers of a row."""
+    """Return "is" if a row has a single wafer, and otherwise "are"."""
     return "is" if row.wafers == 1 else "are"
 
 

@@ -34,7 +34,7 @@ class CombinationPlan:
     """Rows of a ranking for one mapping on a certain number of wafers.
 
     Attributes:
-        samples: For each row, its figures (such as speed and cost) for random samples of the
+        samples: The rows, each with its figures (such as speed and cost) for random samples of the
             uncertain constants. For each link between wafers, there is a row for the best layout
             and, if it is a different layout, for the layout with the lowest price per hour.
         reason: Why the mapping is impossible on these wafers; empty if it is possible.
