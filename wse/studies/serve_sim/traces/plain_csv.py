@@ -37,7 +37,10 @@ class PlainCsv:
         return f"{self.arrival},{self.prompt},{self.answer}"
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many columns of the format the first line of a file names."""
+        """Return how many columns of this format occur in a file's first line.
+
+        The format of a file is recognised by this number.
+        """
         return count_columns(first_line, (self.arrival, self.prompt, self.answer))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
