@@ -233,7 +233,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 
 
 def _has_session_prefixes(request: ServeRequest) -> bool:
-    """Return whether the workload is one in which a prompt's prefix is its session's history."""
+    """Return whether each prompt of the workload begins with the history of its session."""
     named_workload = request.base.workload.named_workload
     return named_workload is not None and named_workload.prefix_scope == "session"
 

@@ -36,7 +36,7 @@ _FILE: Final = Path(__file__).parents[3] / "data" / "kv_tiers.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class KvTierResult(Result):
-    """A memory that stores KV caches of prompt prefixes for reuse, and the link for loading them.
+    """Memory that stores KV caches of prompt prefixes for reuse, and the link for loading them.
 
     All fields describe one replica.
     """

@@ -45,7 +45,7 @@ class Mooncake:
         return len(set(FIELDS) & set(value)) if isinstance(value, dict) else 0
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Read the requests of a trace (see `TraceFormat`)."""
+        """Yield the request in each line of a Mooncake trace (see `TraceFormat.requests`)."""
         for line in lines:
             values = _json_object(line)
             prompt_tokens = token_count(line, PROMPT, values[PROMPT])

@@ -44,7 +44,7 @@ class PlainCsv:
         return count_columns(first_line, (self.arrival, self.prompt, self.answer))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Read the requests of a trace (see `TraceFormat`)."""
+        """Yield the request in each row of a CSV trace (see `TraceFormat.requests`)."""
         first_s = 0.0
         for index, (line, values) in enumerate(read_rows(lines, (self.arrival, self.prompt, self.answer))):
             arrival_s = self.read_arrival(line, self.arrival, values[self.arrival])

@@ -41,7 +41,9 @@ class WseCsv:
         return count_columns(first_line, (*NEEDED, *OPTIONAL))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Read the requests of a trace (see `TraceFormat`).
+        """Yield the request in each row of a trace, with its tier and prefix.
+
+        See `TraceFormat.requests`.
 
         Raises:
             UnknownName: A column or a tier is unknown.
