@@ -183,8 +183,8 @@ def _point(combination: CombinationResult, point: Mapping[str, Any], speed: floa
         combination: The combination.
         point: Its figures for one number of users, keyed by field names of
             `wse.studies.results.operating_points.OperatingPointResult`.
-        speed: Speed that becomes 1 on the horizontal axis, in tokens/s per user.
-        cost: Cost that becomes 1 on the vertical axis, in USD per million tokens.
+        speed: Speed by which the horizontal coordinate is divided, in tokens/s per user.
+        cost: Cost by which the vertical coordinate is divided, in USD per million tokens.
     """
     low, value, high = (point[f"usd_per_million_tokens{end}"] for end in ("_low", "", "_high"))
     lines = (

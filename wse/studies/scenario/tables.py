@@ -185,9 +185,9 @@ def _combinations_table(
 ) -> Table:
     """Build the table of settings with their predicted speed and cost.
 
-    In a scenario with a plain and a fast service tier, the first rows are the ones in which a token
-    of the fast tier costs least, relative to a token of the plain tier. In all other scenarios, the
-    rows are sorted by speed, fastest first.
+    In a scenario with a plain and a fast service tier, the rows are sorted by cost ratio: cost per
+    token of the fast tier divided by that of the plain tier, lowest first. In all other scenarios,
+    they are sorted by speed, fastest first.
 
     Args:
         combinations: The combinations of settings.

@@ -152,7 +152,8 @@ def _check_tiers(request: ServeRequest) -> None:
     """Check that the tiers of ``--kv-tiers`` exist on the machine and are named once.
 
     Raises:
-        BadInput: A tier is unknown, named twice, or only wafers have it and GPUs are requested.
+        BadInput: A tier is unknown or named twice, or the machine consists of GPUs, which have only
+            the tier ``host``.
     """
     names, text = request.parking.tier_names, request.parking.kv_tiers
     for name in names:

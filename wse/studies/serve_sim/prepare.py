@@ -101,11 +101,14 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
 
 
 def _check_states(request: ServeRequest, decode: Placement) -> None:
-    """Check that no option stores or moves KV caches if the model also has states.
+    """Refuse options that store or send KV caches if the model has linear attention.
+
+    Layers with linear attention have a state instead of a KV cache. The simulation neither saves
+    states at the end of a prefix nor sends them to another machine.
 
     Raises:
         BadInput: ``--prefix-cache``, ``--kv-tiers`` or ``--prefill own`` is specified for such a
-            model. Its prompts can be continued only where a state was saved.
+            model.
     """
     spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
     unsaved = "a prompt can continue only from a state that was saved at the end of its prefix, and wse saves none"
@@ -230,7 +233,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
 
 
 def _has_session_prefixes(request: ServeRequest) -> bool:
-    """Return whether the shared tokens are the history of a session, as the workload states."""
+    """Return whether each prompt of the workload begins with the history of its session."""
     named_workload = request.base.workload.named_workload
     return named_workload is not None and named_workload.prefix_scope == "session"
 

@@ -105,7 +105,7 @@ def ranges_of_service(
 def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:
     """Sample how far latencies and throughput on wafers may deviate from their predictions.
 
-    A sample has other values of the uncertain constants, and another error of the timing model.
+    Each sample draws random values of the uncertain constants and of the timing model's error.
 
     Args:
         uncertainty: Constants and model errors that make the times uncertain.

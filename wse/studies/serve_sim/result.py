@@ -135,7 +135,7 @@ class LittleResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TierUseResult(Result):
-    """Use of a tier, which is a memory outside the KV cache in which prefixes are parked."""
+    """Use of a memory tier, which stores prompt prefixes that had to leave the KV cache."""
 
     name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
     loaded_tokens: Annotated[int, Doc("prompt tokens that were loaded from the tier")]

@@ -183,11 +183,13 @@ def _trace_fields(prepared_serve: PreparedServe) -> dict[str, Any]:
 def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
     """Return the number of replicas (identical machines that share the requests).
 
-    If it is not requested, it is the number for which the layout was chosen, or the minimum number
-    whose KV caches can hold the requested users.
-    If these pause between requests, fewer can be enough to serve the requests that they send in
-    their pauses. If no number of users is requested either, it is the minimum number at which the
-    queue stays short.
+    The first applicable rule determines the number:
+
+    1. If ``--replicas`` is a number, it is this number.
+    2. With ``--users``, it is the number for which the layout was chosen, or else the minimum
+       number whose KV caches can hold all users. If users pause between requests and fewer
+       replicas suffice for their request rate, it is this smaller number.
+    3. Otherwise, it is the minimum number at which the queue stays short.
 
     Args:
         prepared_serve: The serving request.

@@ -16,7 +16,10 @@ TIERS: Final = (SRAM, WAFER, HOST)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierOptions:
-    """Options for parking KV caches of prefixes outside the KV cache."""
+    """Options for memory tiers that store KV caches of prompt prefixes for reuse.
+
+    A prefix that must leave the KV cache is stored in a tier, from which later prompts can load it.
+    """
 
     kv_tiers: Annotated[
         str | None,
@@ -49,7 +52,7 @@ class TierOptions:
 
     @property
     def tier_names(self) -> tuple[str, ...]:
-        """Names in ``kv_tiers``, in the order of the text."""
+        """Names of the requested tiers, in the order in which the user lists them."""
         return () if self.kv_tiers is None else tuple(name.strip() for name in self.kv_tiers.split(","))
 
     @property

@@ -66,7 +66,7 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
 
 
 def as_png(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> bytes:
-    """Render the plot that `figure_of` draws for the same arguments as a PNG image."""
+    """Draw the plot of a sweep and return it as a PNG image. Arguments are those of `figure_of`."""
     from wse.reports.figure import png_of
 
     return png_of(figure_of(grid, entries, axis))

@@ -49,11 +49,12 @@ _ERROR_KINDS: Final[dict[str, ErrorKind]] = {
 
 
 def error_kind_of(kind: str, metric: str) -> ErrorKind | None:
-    """Return the kind of model error that a measurement shows, such as ``prefill``.
+    """Return the kind of model error that applies to a measurement's prediction.
 
     Args:
         kind: Name of a kind of measurement, such as ``decode steps``.
-        metric: Measured quantity. It separates prefill from decode in measurements of services.
+        metric: Measured quantity. For services, ``ttft_s`` selects ``prefill`` and all others
+            select ``decode``.
 
     Returns:
         The kind of error; None if the measurement is not about a whole model.
@@ -109,12 +110,14 @@ def covered_fractions(kind: MeasurementKind, rows: Sequence[ComparedRow]) -> tup
 def prediction_intervals(
     kind: MeasurementKind, rows: Sequence[ComparedRow], confidence: float
 ) -> list[tuple[float, float] | None]:
-    """Return the interval of each prediction, from the errors of rows from other sources.
+    """Return the uncertainty interval of each prediction.
+
+    An interval is computed from the prediction errors of measurements by other sources.
 
     Args:
         kind: Kind of all rows.
         rows: Rows that no constant was fitted on, with their predictions.
-        confidence: Confidence of the intervals.
+        confidence: Fraction of measured values that the intervals should contain, such as 0.9.
 
     Returns:
         For each row, the low and the high end, in the metric of the row; None if there are too few
@@ -127,7 +130,14 @@ def prediction_intervals(
 def _interval(
     kind: MeasurementKind, row: ComparedRow, usable_rows: Sequence[ComparedRow], confidence: float
 ) -> tuple[float, float] | None:
-    """Return the interval of a prediction, or None if it has none."""
+    """Return the uncertainty interval of one prediction, or None if there is too little data.
+
+    Args:
+        kind: Kind of all rows.
+        row: The measurement and its prediction.
+        usable_rows: Rows with predicted and measured values, whose errors may be used.
+        confidence: Probability that the measured value is in the interval.
+    """
     predicted = row.prediction.value
     error = _model_error(kind, row, usable_rows)
     if not predicted or not row.measurement.measured or error is None:

@@ -102,7 +102,7 @@ def is_fitted(m: Measurement, method: str) -> bool:
 
     Args:
         m: The measurement. A copy of a bundled row in another file counts like the bundled row.
-        method: Prediction method.
+        method: Name of the method that predicts the measurement.
     """
     if method == GPU_METHOD:
         return _is_fitted_run(m)

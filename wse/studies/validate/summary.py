@@ -206,9 +206,10 @@ def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None =
 def groups_of(row: ServingRow, m: Measurement) -> list[str]:
     """Return the names of the measurement groups to which a GPU measurement belongs.
 
-    Measurements that are part of a curve over the number of users belong to several groups: by
-    model type, by size, and by serving stack and GPU. All other measurements, and metrics that
-    depend on more than decode passes, share one group.
+    A measurement from a benchmark with varying numbers of users belongs to several groups: by model
+    type, by model size, and by serving stack and GPU. One further group contains measurements from
+    other benchmarks and, if users do not start together, metrics that depend on more than decode
+    passes, such as rates.
 
     Args:
         row: Conditions of the measurement.

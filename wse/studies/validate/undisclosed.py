@@ -27,7 +27,9 @@ _COLUMNS: Final = {"wafers": "chips", "precision": "precision"}
 
 
 class Alternative(NamedTuple):
-    """A combination of settings that a service may have.
+    """One possible combination of the settings that a service does not publish.
+
+    Such settings are the number of wafers, the precision, and the use of speculative decoding.
 
     Attributes:
         weight: Assumed probability of the combination.
@@ -43,14 +45,15 @@ AS_PREDICTED: Final = (Alternative(weight=1.0, rate_ratio=1.0),)
 
 
 def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative, ...]:
-    """Return the combinations of settings that are possible for a measurement.
+    """Return all combinations of the settings that a measurement leaves open.
 
-    Only speeds of services can have undisclosed settings.
+    Settings are left open only by measured speeds of services. For other measurements, and if all
+    settings are stated, the result has a single combination, the predicted one.
 
     Args:
         m: The measurement.
-        prediction: Its prediction. If the service may draft tokens, it contains the speed without
-            drafts too.
+        prediction: Prediction of the measurement. If it assumes speculative decoding, it also
+            contains the speed without.
     """
     if prediction.method not in METHODS.values() or m.text("metric").strip() not in RATES:
         return AS_PREDICTED
@@ -71,13 +74,14 @@ def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative
 
 
 def _alternatives(rows: Sequence[Mapping[str, Any]], *, is_drafted: bool) -> list[Alternative]:
-    """Return the alternatives of a setting, with one entry for each of their speed ratios.
+    """Return the possible values of one setting, such as the precision, as alternatives.
 
-    The weight of an alternative is divided evenly over its ratios.
+    A value with several speed ratios, for different models, becomes one alternative per ratio.
+    They have equal weights, which add up to the weight of the value.
 
     Args:
-        rows: The alternatives in the file.
-        is_drafted: Whether the service drafts tokens.
+        rows: Possible values of the setting, from `undisclosed_settings`.
+        is_drafted: Whether the service uses speculative decoding, which determines the ratios.
     """
     alternatives = []
     for row in rows:
@@ -88,5 +92,9 @@ def _alternatives(rows: Sequence[Mapping[str, Any]], *, is_drafted: bool) -> lis
 
 @cache
 def undisclosed_settings() -> dict[str, list[dict[str, Any]]]:
-    """Return the alternatives of each setting: choice, weight, ratios of speeds and reason."""
+    """Return the possible values of each setting that services do not publish, keyed by setting.
+
+    Each value is a dict with ``choice``, ``weight`` (assumed probability), ``reason`` and, if known
+    in advance, ``rate_ratios`` (speeds relative to the first value of the setting).
+    """
     return tomllib.loads(FILE.read_text(encoding="utf-8"))

@@ -132,7 +132,7 @@ def write_pngs(
 
 
 def _plane_of(kind: str) -> str:
-    """Return the path in a trace of the dataset from which a kind of map is drawn."""
+    """Return the path of the dataset that a kind of heat map shows, within the trace file."""
     return _PLANES.get(kind, _LINKS)
 
 

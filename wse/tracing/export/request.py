@@ -117,7 +117,12 @@ def export_request(
 
 
 def _out(text: str, to: str) -> Path:
-    """Return the output path. Raise BadInput if ``text`` is empty."""
+    """Return the path of the output file or folder. Raise BadInput if the path is empty.
+
+    Args:
+        text: Value of the option ``-o``.
+        to: Format of the export, for the error message.
+    """
     if text == "":
         message = f"-o '': the path is empty; give the name of a {'folder' if to in FOLDERS else 'file'}"
         raise BadInput(message)

@@ -258,7 +258,7 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 
 
 def _roots(parent: Array) -> Array:
-    """Return the index, counted from 1, of the tree of a forest to which each item belongs.
+    """Number the trees of a forest from 1, and return the number of each item's tree.
 
     The items are departures of wavelets from routers. All departures of one wavelet form a tree.
 
@@ -266,7 +266,7 @@ def _roots(parent: Array) -> Array:
         parent: int64 ``[n]``: index of the parent of each item, negative for roots.
 
     Returns:
-        int64 ``[n]``.
+        int64 ``[n]``: number of the tree that contains the item.
     """
     root = np.where(parent >= 0, parent, np.arange(len(parent)))
     # Each iteration doubles the number of generations that `root` skips.

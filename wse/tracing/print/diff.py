@@ -87,9 +87,9 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Convert a function from a change to text into a function from a table row to text.
+    """Return a function that formats a table cell, given a function that formats a change.
 
-    The new function returns "" for the heading of a group of changes.
+    The cell is empty in the heading of a group of changes.
     """
     return lambda line: "" if line.change is None else text(line.change)
 

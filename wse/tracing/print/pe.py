@@ -169,10 +169,10 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Return a (label, text) row saying that words on links are unknown because PEs are dead.
+    """Return a (label, text) row, as a list, if dead PEs make the words on links unknown.
 
-    The list is empty if they are known. Words on links and busy cycles are recorded together, so
-    dead PEs are the only possible reason why only the words on links are missing.
+    The list is empty if the words are known, or if busy cycles are unknown too. In the latter case,
+    the run is incomplete, which another row states.
     """
     if pe.links is not None or pe.busy_cycles is None:
         return []

@@ -88,7 +88,10 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
-    """Return a (label, text) row with prefill's wait for the host, as a list; empty if none."""
+    """Return a (label, text) row, as a list, that states how long prefill waits for the host.
+
+    The wait is for the transfer of the prompt. The list is empty if there is no wait.
+    """
     prefill = view.prefill
     if prefill is None:
         return []

@@ -122,7 +122,11 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 
 
 def _traced_bytes(uses: dict[str, int]) -> list[int]:
-    """Return the bytes of SRAM of each use that traces record, in their order."""
+    """Sum the SRAM bytes of a PE by the uses that traces record, in the order of `USES`.
+
+    Args:
+        uses: Bytes of each use in the Program, some of which a trace combines.
+    """
     return [sum(size for use, size in uses.items() if TRACED_USES.get(use, use) == traced_use) for traced_use in USES]
 
 

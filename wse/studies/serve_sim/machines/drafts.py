@@ -53,7 +53,7 @@ def drafts_result(
 
 
 def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
-    """Return a simulation's drafts, whose tokens are accepted at random.
+    """Return drafts for a simulation, which accepts each draft token with a known probability.
 
     Draft tokens beyond the last position with a known probability are never accepted.
 

@@ -32,10 +32,9 @@ def gpu_machine(
         context: Maximum number of tokens per request.
         mean_tokens: Mean number of tokens per request, prompt plus answer.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
-        parking: Tiers in which KV caches of prefixes are parked.
+        parking: Memory tiers that store KV caches of prompt prefixes for reuse.
 
     Raises:
-        BadInput: GPUs do not have a tier, or it has no room.
         DoesNotFit: The weights do not fit.
     """
     server, drafts = prepared_estimate.server, None
@@ -89,7 +88,7 @@ def gpu_machine(
 
 
 def _inputs(prepared_estimate: PreparedGpuEstimate, context: int) -> dict[str, Any]:
-    """Return the options of a GPU machine, by name, for the inputs of a result.
+    """Return the options of a GPU machine that a result lists as its inputs, keyed by name.
 
     Args:
         prepared_estimate: The validated request for GPUs.

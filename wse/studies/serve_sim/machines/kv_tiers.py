@@ -36,7 +36,10 @@ _FILE: Final = Path(__file__).parents[3] / "data" / "kv_tiers.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class KvTierResult(Result):
-    """Memory that stores parked KV caches of one replica, and the link from it to the KV cache."""
+    """Memory that stores KV caches of prompt prefixes for reuse, and the link for loading them.
+
+    All fields describe one replica.
+    """
 
     name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
     capacity_bytes: Annotated[float, Doc("memory for KV caches", "B")]
@@ -51,7 +54,7 @@ class KvTierResult(Result):
 
     @property
     def simulated_tier(self) -> KvTier:
-        """The tier as the simulator sees it."""
+        """This tier as a parameter of the serving simulation."""
         return KvTier(
             name=self.name,
             capacity_tokens=self.capacity_tokens,
@@ -133,13 +136,13 @@ def wafer_tiers(
 
 
 def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ...]:
-    """Return the tier of GPUs, ``host``, or no tier if it is not requested.
+    """Return the only memory tier of GPUs, ``host``; empty if no tiers are requested.
 
-    Each GPU loads its part of a cache over a link of its own. A part that several GPUs need is
-    stored once and loaded several times.
+    The tier is the memory of the GPUs' hosts. Each GPU loads its part of a KV cache over its own
+    link. A part that several GPUs need is stored once and loaded by each of them.
 
     Args:
-        options: The requested tiers, among which there is none that only wafers have.
+        options: The requested tiers. The caller has already rejected tiers that GPUs lack.
         server: The model on its GPUs.
     """
     if not options.tier_names:
@@ -158,10 +161,10 @@ def _host_memory(options: TierOptions, name: str, machines: int, bytes_per_token
     """Return the fields of `KvTierResult` that describe the capacity of host memory.
 
     Args:
-        options: The requested size, if there is one.
-        name: Name of the default size of one wafer or GPU.
+        options: Options, in which ``kv_host_memory`` overrides the default size.
+        name: Key of the default size per wafer or GPU in the file ``kv_tiers.toml``.
         machines: Number of wafers or GPUs.
-        bytes_per_token: Bytes that are stored for a token.
+        bytes_per_token: Bytes that each cached token needs.
     """
     default = _number(name)
     size = machines * default.value if options.kv_host_memory is None else options.kv_host_memory * GIGA
@@ -173,9 +176,9 @@ def _link(number: SourcedNumber, factor: float, bytes_per_token: float) -> dict[
     """Return the fields of `KvTierResult` that describe the bandwidth of a link.
 
     Args:
-        number: Bandwidth or rate with its source.
-        factor: Bytes per second of the link, divided by ``number``.
-        bytes_per_token: Bytes that are loaded for a token.
+        number: Bandwidth in bytes/s or rate in words per cycle, with its source.
+        factor: Factor that converts ``number`` to the total bandwidth in bytes/s.
+        bytes_per_token: Bytes that are loaded for each cached token.
     """
     bounds = None if number.range is None else (factor * number.range[0], factor * number.range[1])
     return {
@@ -189,11 +192,11 @@ def _link(number: SourcedNumber, factor: float, bytes_per_token: float) -> dict[
 
 @cache
 def _number(name: str, generation: str = "") -> SourcedNumber:
-    """Return a number of the bundled file, with its source.
+    """Read a number, such as a bandwidth, and its source from the bundled file ``kv_tiers.toml``.
 
     Args:
-        name: Key in the file.
-        generation: Generation of GPUs, if the file states a number for each.
+        name: Key of the number, such as ``gpu_host_latency_s``.
+        generation: GPU generation, for a key with one number per generation. Otherwise empty.
     """
     value = read_toml(_FILE, BadWafer)[name]
     return read_number(_FILE, name, value[generation] if generation else value, float, "")

@@ -12,14 +12,14 @@ from wse_mappings.mesh.placement import Rect
 
 
 def spare_kv_tokens(program: Program, draft: DraftRegionResult | None, kv_bytes_per_token: float) -> int:
-    """Return how many tokens of KV caches fit on the PEs of all wafers that have no layers.
+    """Return how many tokens of KV caches fit on unused PEs, which store no part of a model.
 
-    The cache of a layer is parked on a wafer that computes this layer. The wafer with the least
-    room for its layers therefore limits the number of tokens.
+    The KV cache of a layer can be stored only on a wafer that computes this layer. The number of
+    tokens is therefore the minimum over all wafers with KV caches. It is 0 if there are none.
 
     Args:
         program: The compiled model.
-        draft: PEs of a draft model on the same wafers, or None.
+        draft: PEs that store a draft model on the same wafers, or None.
         kv_bytes_per_token: Bytes that a token adds to the KV caches of all layers.
     """
     is_used = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), bool)

@@ -34,10 +34,10 @@ def wafer_machine(
         prepared_estimate: The validated request for wafers.
         mean_tokens: Mean number of tokens per request, prompt plus answer.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
-        parking: Tiers in which KV caches of prefixes are parked.
+        parking: Memory tiers that store KV caches of prompt prefixes for reuse.
 
     Raises:
-        BadInput: A tier has no room.
+        BadInput: A tier has no room for even one token.
         DoesNotFit: The model or its draft does not fit on the wafers.
     """
     layout = choose_layout(prepared_estimate)

@@ -16,7 +16,16 @@ from wse.studies.serve_sim.traces.plain_csv import PlainCsv
 
 
 def _date_s(line: TraceLine, name: str, value: Any) -> float:
-    """Return a date and time in seconds since 1970. A time without a time zone is in UTC."""
+    """Convert a date and time to seconds since 1970. UTC is assumed if no time zone is stated.
+
+    Args:
+        line: Line of the value, for the error message.
+        name: Name of the column, for the error message.
+        value: Date and time in ISO 8601 format, such as "2023-11-16 18:15:46.68".
+
+    Raises:
+        BadInput: The value is not a date and time.
+    """
     try:
         time = datetime.fromisoformat(value)
         return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()

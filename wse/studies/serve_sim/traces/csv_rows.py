@@ -10,7 +10,12 @@ from wse.studies.serve_sim.traces.lines import TraceLine
 
 
 def count_columns(first_line: str, names: Collection[str]) -> int:
-    """Return how many of some columns the first line of a file names; 0 if it is not CSV."""
+    """Return how many of the given column names occur in a CSV header; 0 if it is not CSV.
+
+    Args:
+        first_line: First line of a file.
+        names: Column names to look for.
+    """
     try:
         return len({cell.strip() for row in csv.reader([first_line]) for cell in row} & set(names))
     except csv.Error:

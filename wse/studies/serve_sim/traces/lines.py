@@ -68,7 +68,14 @@ def read_lines(path: Path) -> Iterator[TraceLine]:
 
 
 def _check_sizes(path: Path, number: int, line_bytes: int, total_bytes: int) -> None:
-    """Raise BadInput if a line, or the part of the file up to its end, is too large."""
+    """Raise BadInput if a line is too long, or if too much of the file has been read.
+
+    Args:
+        path: Path of the file, for the message.
+        number: Line number, for the message.
+        line_bytes: Size of the line.
+        total_bytes: Size of all lines read so far, including this one.
+    """
     if line_bytes > MAX_LINE_BYTES:
         message = f"{path}, line {number}: is over {MAX_LINE_BYTES:,} bytes; is it a trace with one request per line?"
         raise BadInput(message)

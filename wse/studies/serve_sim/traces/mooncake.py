@@ -25,13 +25,19 @@ NEEDED: Final = (ARRIVAL, PROMPT, ANSWER)
 
 
 class Mooncake:
-    """Mooncake's format of JSON Lines. Files without ``hash_ids`` are read as well."""
+    """Format of Mooncake traces: JSON Lines with the arrival and lengths of one request per line.
+
+    The field ``hash_ids``, which identifies reusable blocks of the prompt, is optional.
+    """
 
     title: Final = "Mooncake JSONL"
     first_line: Final = '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, ...]}'
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many fields of the format the object in the first line has."""
+        """Return how many fields of this format the JSON object in a file's first line has.
+
+        The format of a file is recognised by this number. It is 0 for any other text.
+        """
         try:
             value = json.loads(first_line)
         except (ValueError, RecursionError):
@@ -39,7 +45,7 @@ class Mooncake:
         return len(set(FIELDS) & set(value)) if isinstance(value, dict) else 0
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Read the requests of a trace (see `TraceFormat`)."""
+        """Yield the request in each line of a Mooncake trace (see `TraceFormat.requests`)."""
         for line in lines:
             values = _json_object(line)
             prompt_tokens = token_count(line, PROMPT, values[PROMPT])
@@ -54,10 +60,10 @@ class Mooncake:
 
 
 def _json_object(line: TraceLine) -> dict[str, Any]:
-    """Return the JSON object of a line, which has all needed fields.
+    """Parse a line as a JSON object with all required fields (`NEEDED`).
 
     Raises:
-        BadInput: The line is not such an object.
+        BadInput: The line is not a JSON object, or a field is missing.
     """
     try:
         value = json.loads(line.text)
@@ -77,9 +83,11 @@ def _json_object(line: TraceLine) -> dict[str, Any]:
 def _reusable_blocks(line: TraceLine, hashes: Any, prompt_tokens: int) -> tuple[int, ...]:
     """Return the hashes of the blocks of a prompt that other prompts can reuse.
 
+    These are all blocks of `BLOCK_TOKENS` tokens that end before the last token of the prompt.
+
     Args:
-        line: Line of the request, for messages.
-        hashes: Value of ``hash_ids``; None if there is none.
+        line: Line of the request, for error messages.
+        hashes: Value of the field ``hash_ids``; None if the line has no such field.
         prompt_tokens: Length of the prompt.
 
     Raises:

@@ -37,11 +37,14 @@ class PlainCsv:
         return f"{self.arrival},{self.prompt},{self.answer}"
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many columns of the format the first line of a file names."""
+        """Return how many columns of this format occur in a file's first line.
+
+        The format of a file is recognised by this number.
+        """
         return count_columns(first_line, (self.arrival, self.prompt, self.answer))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Read the requests of a trace (see `TraceFormat`)."""
+        """Yield the request in each row of a CSV trace (see `TraceFormat.requests`)."""
         first_s = 0.0
         for index, (line, values) in enumerate(read_rows(lines, (self.arrival, self.prompt, self.answer))):
             arrival_s = self.read_arrival(line, self.arrival, values[self.arrival])

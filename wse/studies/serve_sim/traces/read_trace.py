@@ -36,7 +36,7 @@ class TraceSelection:
     Attributes:
         context: Maximum number of tokens per request, prompt plus answer.
         limit_source: Source of this maximum, for error messages, such as "--context 4096".
-        skips_too_long: Whether longer requests are left out. Otherwise they are refused.
+        skips_too_long: True to leave out longer requests. False to raise an error.
         max_requests: Number of requests after which reading stops; None for all.
     """
 
@@ -110,7 +110,7 @@ def _format_of(first_line: TraceLine) -> TraceFormat:
 
 
 class _Collector:
-    """The requests of a trace so far, checked against the selection."""
+    """Collector of the requests of a trace, which checks each request and counts those left out."""
 
     def __init__(self, selection: TraceSelection) -> None:
         """Create a collector without requests."""
@@ -127,10 +127,12 @@ class _Collector:
         return len(self._arrival_s)
 
     def add(self, request: TraceRequest) -> None:
-        """Check a request of the trace, and add it to those that are served or left out.
+        """Check the next request of the trace. Either add it or count it as left out.
+
+        A request is left out if it has no answer or exceeds the context.
 
         Raises:
-            BadInput: The arrival time is invalid, or there are too many requests or blocks.
+            BadInput: The arrival time is invalid, or there are too many requests or prompt blocks.
         """
         self._check_arrival(request)
         if not request.new_tokens:
@@ -151,12 +153,17 @@ class _Collector:
             self._refuse_more(request, f"{MAX_BLOCKS:,} different blocks of prompts")
 
     def _refuse_more(self, request: TraceRequest, limit: str) -> NoReturn:
-        """Raise BadInput at a request with which the trace exceeds a limit."""
+        """Raise BadInput because the trace has too many requests or prompt blocks.
+
+        Args:
+            request: First request beyond the limit.
+            limit: The limit, such as "1,000,000 requests", for the message.
+        """
         message = f"{request.line.place}: more than {limit}; read fewer requests, with --requests"
         raise BadInput(message)
 
     def _check_arrival(self, request: TraceRequest) -> None:
-        """Raise BadInput if a request arrives too late, or before the request above it."""
+        """Raise BadInput if a request's arrival time is out of range or before the previous one."""
         time, last_s = request.arrival_s, self._last_s
         if not 0 <= time <= LATEST_S:
             message = f"{request.line.place}: arrival after {time:g} s: give times from 0 s to {LATEST_S:.0e} s"
@@ -170,7 +177,7 @@ class _Collector:
         self._last_s = time
 
     def _check_lengths(self) -> None:
-        """Raise BadInput if there are requests that are too long and may not be left out."""
+        """Raise BadInput if requests exceed the context and the selection does not skip them."""
         request, selection = self._first_too_long, self._selection
         if request is None or selection.skips_too_long:
             return
@@ -183,14 +190,14 @@ class _Collector:
         raise BadInput(message)
 
     def trace(self, path: Path, title: str) -> Trace:
-        """Return the requests that are served.
+        """Return the collected requests as a workload, with the numbers of requests left out.
 
         Args:
-            path: The file, for messages.
+            path: The file, for error messages.
             title: Name of the format.
 
         Raises:
-            BadInput: There are no requests, or requests that are too long and may not be left out.
+            BadInput: No requests remain, or some exceed the context and must not be skipped.
         """
         self._check_lengths()
         if not len(self):

@@ -47,7 +47,10 @@ class TraceFormat(Protocol):
     def first_line(self) -> str: ...
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many field names of the format the first line of a file contains."""
+        """Return how many field names of this format occur in a file's first line.
+
+        A file is read in the format with the highest number.
+        """
         ...
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:

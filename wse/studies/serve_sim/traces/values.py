@@ -14,11 +14,11 @@ MAX_TOKENS: Final = 2**31
 
 
 def token_count(line: TraceLine, name: str, value: Any, minimum: int = 1) -> int:
-    """Return a number of tokens in a trace.
+    """Convert a value of a trace to a number of tokens.
 
     Args:
-        line: Line of the value, for the message.
-        name: Name of the field, for the message.
+        line: Line of the value, for the error message.
+        name: Name of the field, for the error message.
         value: A string or a number.
         minimum: Smallest allowed number.
 
@@ -37,13 +37,13 @@ def token_count(line: TraceLine, name: str, value: Any, minimum: int = 1) -> int
 
 
 def seconds_of(line: TraceLine, name: str, value: Any, unit_s: float = 1.0) -> float:
-    """Return a time of a trace in seconds.
+    """Convert a time in a trace to seconds.
 
     Args:
-        line: Line of the value, for the message.
-        name: Name of the field, for the message.
+        line: Line of the value, for the error message.
+        name: Name of the field, for the error message.
         value: A string or a number.
-        unit_s: Unit of the value in seconds.
+        unit_s: Duration of the unit of ``value`` in seconds, such as 1e-3 for milliseconds.
 
     Raises:
         BadInput: The value is not a finite number.

@@ -25,17 +25,25 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL, "": NORMAL}
 
 
 class WseCsv:
-    """The CSV format of wse. Unlike in other formats, unknown columns are refused."""
+    """The CSV format of wse, with optional columns for service tiers and shared prefixes.
+
+    In contrast to other formats, unknown columns are an error.
+    """
 
     title: Final = "wse CSV"
     first_line: Final = ",".join(NEEDED)
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many columns of the format the first line of a file names."""
+        """Return how many columns of this format occur in a file's first line.
+
+        The format of a file is recognised by this number.
+        """
         return count_columns(first_line, (*NEEDED, *OPTIONAL))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Read the requests of a trace (see `TraceFormat`).
+        """Yield the request in each row of a trace, with its tier and prefix.
+
+        See `TraceFormat.requests`.
 
         Raises:
             UnknownName: A column or a tier is unknown.
@@ -68,13 +76,14 @@ def _prefix(
     """Return the name and the length of a prompt's prefix, or "" and 0 without a prefix.
 
     Args:
-        line: Line of the request, for messages.
-        values: The values of the row by column.
+        line: Line of the request, for error messages.
+        values: Values of the row, keyed by column.
         prompt_tokens: Length of the prompt.
-        known_tokens: Length of each prefix in the rows above, by name; a new prefix is added.
+        known_tokens: Length of each prefix in earlier rows, keyed by name. A new prefix is added.
 
     Raises:
-        BadInput: The prefix is incomplete, not shorter than the prompt, or had another length.
+        BadInput: Only the name or only the length is given, the prefix is not shorter than the
+            prompt, or an earlier row states a different length.
     """
     name, text = values.get("prefix", ""), values.get("prefix_tokens", "")
     if not name and not text:

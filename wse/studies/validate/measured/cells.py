@@ -268,9 +268,10 @@ class CsvRecords:
         self.resume_at(1)
 
     def resume_at(self, line: int) -> None:
-        """Continue with the record that begins on a given line.
+        """Set the line at which the next record begins.
 
-        Callers thus read again the lines that a record with an unclosed quote has swallowed.
+        After a record with an unclosed quote, which extends over later lines by mistake, callers
+        can thus continue with the line after its first line.
 
         Args:
             line: Number of the line, counted from 1.

@@ -199,7 +199,7 @@ class _Load:
     Attributes:
         server: The model on its GPUs.
         row: The conditions of the benchmark.
-        users: Number of users in flight: the benchmark's users, or as many as fit.
+        users: Number of users in flight: the benchmark's users, or fewer if not all fit.
         decoding: Roofline of a pass that only decodes.
         mixed: Roofline of a pass that also reads a prompt, or several prompts if there is more than
             one per pass on average.

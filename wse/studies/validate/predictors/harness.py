@@ -110,7 +110,7 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
         K: Length of the vector.
         N: Number of matrix columns.
         groups: Number of groups of PEs in the all-reduce that adds the partial sums. 0 selects
-            equal groups, about as many as there are PEs in a group.
+            about the square root of the number of PEs on a line.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """

@@ -223,8 +223,8 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     """Compute the estimate for a service.
 
     If the stated wafers cannot hold a KV cache for the service's longest context, the cache is
-    reduced to the prompt and the answer. A model that still does not fit is timed as if it did, and
-    so is a draft head that does not fit.
+    reduced to the prompt and the answer. If the model or its draft head still does not fit, it is
+    timed as if it did.
     """
     estimate, compilation = _compile(service.request)
     result = estimate_of(estimate, compilation.program)

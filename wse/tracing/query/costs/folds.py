@@ -58,11 +58,10 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbers for the ops of a model, equal for ops of different layers that correspond.
+    """Numbers that identify the ops of a model, with the same number for the same op of each layer.
 
-    Ops correspond if their kinds and their names within the layer are equal. For example,
-    ``layers.0.qkv`` and ``layers.1.qkv`` have the same number. ``number`` and ``layer`` have an
-    extra entry at the end, for steps that belong to no op.
+    For example, ``layers.0.qkv`` and ``layers.1.qkv`` have the same number if they are of the same
+    kind. ``number`` and ``layer`` have an extra entry at the end, for steps that belong to no op.
 
     Attributes:
         number: int64 ``[op + 1]``: number of each op.
@@ -101,11 +100,11 @@ class OpNumbers:
 def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
     """Combine equivalent steps into one row, usually the same step in several layers.
 
-    Steps are equal if they have the same phase, op within the layer, kernel and number of
+    Steps are equivalent if they have the same phase, op within the layer, kernel and number of
     executions, and the same cycles for each cause, such as hops. The function proceeds as follows:
 
     1. Group the equivalent steps, and find the step of each group that starts first.
-    2. Order the groups by their costliest step, as the steps of ``sums`` are ordered.
+    2. Sort the groups by the cycles of their costliest step, in descending order.
     3. Sum executions, cycles, words and hops over each group. All other columns are taken from the
        group's first step.
 

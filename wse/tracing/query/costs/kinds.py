@@ -54,8 +54,8 @@ class KernelCycles(PartCycles):
 class EqualOps(PartCycles):
     """Ops of several layers that are reported in one row, because their names and cycles are equal.
 
-    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if the cycle count of
-    each cause are equal in both layers. The cycles in the row are the sum over all of these ops.
+    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if each cause accounts
+    for the same number of cycles in both. The cycles in the row are the sum over all of these ops.
     """
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]

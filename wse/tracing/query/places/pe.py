@@ -95,13 +95,14 @@ def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Return the stages of which a trace has the buffers of a given PE.
+    """Return the indices of the stages whose recorded buffers apply to a PE.
 
-    If a stage spans several wafers, the trace has its buffers only once, for the first wafer. For a
-    PE on another wafer, the function returns the stage with the same layers and rectangle there.
+    If a stage spans several wafers, its buffers are recorded only for the first wafer. For a PE on
+    another wafer, the result is the stage with the same layers and the same rectangle of PEs on the
+    first wafer.
 
     Args:
-        buffer_stage: Stage of each buffer in the trace.
+        buffer_stage: int ``[buffer]``: stage of each recorded buffer.
         stages: Columns of all stages.
         holding: Indices of the stages that the PE belongs to.
     """

@@ -185,8 +185,8 @@ def _first_chunk(metric: str, prompt: int, chunk: int) -> int:
     """Return how many chunks of a prompt are reused from a cache.
 
     The metric of a row states the first chunk that was computed, the percentage of the prompt that
-    was reused, or the number of reused tokens. A
-    chunk of which only a part is reused does not count.
+    was reused, or the number of reused tokens. Partially reused chunks do not count. If the metric
+    states none of these numbers, the result is 0.
 
     Args:
         metric: Metric of the measurement.

@@ -124,7 +124,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
         last_step: Step to which an all-reduce belongs, if no step is named before it.
 
     Raises:
-        Declined: A term of the sum is no step of a layer.
+        Declined: A term of the sum is not a known step or part of a step.
     """
     parts: set[Part] = set()
     words = text.strip()
@@ -153,9 +153,14 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
 
 
 def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
-    """Return the total cycle count of some steps and parts of steps.
+    """Return the total cycle count of some steps of a layer, or of parts of steps.
 
-    A part of a step is ignored if the whole step is in the set as well.
+    Args:
+        parts: (step, purpose) pairs. The purpose "" selects the whole step, ``all-reduce`` selects
+            its all-reduces, and any other purpose, such as ``RoPE``, selects its operations with
+            this purpose. If a whole step is in the set, its parts are not counted again.
+        layer: Timing model of the steps.
+        shard: Sizes of the tensors on a PE.
     """
     whole_steps = {step for step, purpose in parts if not purpose}
     cycles = layer.cycles([_STEPS[name] for name in sorted(whole_steps)], shard)

@@ -152,10 +152,10 @@ def stated_dimensions(m: Measurement) -> Dimensions:
 
 
 def stated_number(text: str | None) -> int:
-    """Return the whole number in a part of a metric.
+    """Convert a number in the text of a metric to an integer.
 
     Raises:
-        Declined: The text is not a whole number, or the number is too large.
+        Declined: The text is None or not an integer, or the number is too large.
     """
     number = read_whole(text)
     if number is None:

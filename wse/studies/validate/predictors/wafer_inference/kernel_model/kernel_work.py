@@ -120,16 +120,16 @@ def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: i
 
 
 def product_work(model: Dimensions, hidden: int, ffn: int, side: int) -> tuple[int, int]:
-    """Count the vector operations and multiply-accumulates of one step of a layer's four products.
+    """Count the operations of a PE in one step of a layer's matrix products, for one token.
 
-    The products are queries, keys and values; output projection; up and gate; down. In a step, a PE
-    multiplies one tile of each matrix by the vector of one token. It executes one vector operation
-    for each input value.
+    A layer has four matrix products: queries, keys and values; output projection; up and gate;
+    down. In a step, a PE multiplies one tile of each matrix by the token's vector. It executes one
+    vector operation for each element of the input vector.
 
     Args:
         model: Sizes of the model.
-        hidden: Values of the hidden vector on a PE.
-        ffn: Values of the feed-forward vector on a PE.
+        hidden: Number of elements of the hidden vector on a PE.
+        ffn: Number of elements of the feed-forward vector on a PE.
         side: Number of PEs over which the queries, keys and values are distributed.
 
     Returns:
