@@ -134,8 +134,9 @@ this project. This page uses the following terms:
 15. **Lives of buffers.** `lives` contains the steps between which a buffer is needed, for one
     schedule of each phase. A buffer without a row there is always needed if its `live_from` is -1.
 
-The labels of some axes are fixed, in this order: {{axes}}. The axes `row` and `col` have the
-lengths of the mesh, and `dim` has length 4.
+An axis with one of these names has one element per label, in this order:
+{{axes}}.
+The axes `row` and `col` are as long as the mesh, and `dim` has length 4.
 
 ## A reader in 20 lines
 
