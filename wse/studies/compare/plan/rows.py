@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -117,6 +118,9 @@ def _planned_wafers(
     """
     linked = with_link(prepared_estimate, link)
     ranking = LayoutRanking(linked, searches_for(linked, compile_fastest, goal))
+    if goal.users is not None and goal.replicas is not None:
+        ranking.layouts_for(goal)
+        ranking.find_room(math.ceil(goal.users / goal.replicas))
     goals = [*_with_replicas(goal, linked.options.wafers, max_wafers)]
     pairs = [(ranking.layouts_for(replicas_goal)[0], replicas_goal) for replicas_goal in goals]
     if compares_hours(goal):  # for latency, the fewest replicas come first

@@ -25,7 +25,7 @@ from wse.compiler.search.search import Candidate, Compilation
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank, compiled_layout
-from wse.studies.estimate.layouts.searches import search_for_room
+from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room
 from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
@@ -55,6 +55,19 @@ class LayoutRanking:
     def max_users(self) -> int:
         """Maximum number of users per replica whose KV caches fit on one of the compiled layouts."""
         return max((layout.deployment.max_concurrency for layout in self._layouts.values() if layout), default=0)
+
+    def find_room(self, users: int) -> None:
+        """Search for layouts with room for the KV caches of as many users as possible.
+
+        The layouts are ranked from the next call of `layouts_for` on. This takes several searches.
+
+        Args:
+            users: Number of users of one replica. Layouts with room for all of them have been
+                searched for before.
+        """
+        if self.max_users < users:
+            max_users = max_users_with_room(self._prepared, self.max_users, users)
+            self._searches += search_for_room(self._prepared, max_users) if max_users > self.max_users else []
 
     def plan(self, layout: CompiledLayout, goal: Goal) -> Plan | None:
         """Return the operating point of a layout that best fits a goal, or None if no user fits.
