@@ -119,8 +119,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
         wafers = result.cuts.wafers_for_whole_layers
-        remedy = f"; none with --wafers {wafers}" if wafers else ""
-        text = f"{result.cuts.between_wafers or 'none'} of them between wafers{remedy}"
+        remedy = f"; --wafers {wafers} splits none" if wafers else ""
+        text = f"layers on two or more stages, {result.cuts.between_wafers or 'none'} of them on several wafers{remedy}"
         yield AnswerRow("split layers", f"{result.cuts.layers}", text)
     if result.verify is not None:
         verify = result.verify

@@ -24,6 +24,7 @@ DEFINITIONS: Final = (
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, including prefill"),
     ("price range", "USD/Mtok at the lowest and highest machine price, with this tok/s"),
+    ("J/token", "power of all machines divided by tok/s: of wafers at their peak, of GPUs as measured or inferred"),
 )
 """Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
 

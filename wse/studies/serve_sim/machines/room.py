@@ -46,9 +46,9 @@ def max_users_of(max_users: int | None, workload: Workload, costs: PassCosts, *,
     min_slots, room = costs.room_tokens(own_tokens), costs.kv_capacity_tokens
     limit = users_that_fit(costs, own_tokens)
     if max_users is not None and max_users > limit:
-        message = (
-            f"--max-users {max_users}: caches have room for {room:,} tokens, a request needs at least {min_slots:,}, "
-            f"and at most {costs.max_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
-        )
+        reason = f"caches have room for {room:,} tokens, and a request needs at least {min_slots:,}"
+        if limit == costs.max_users:
+            reason = "a machine serves no more at a time"
+        message = f"--max-users {max_users}: {reason}; give at most {limit}, or more wafers or GPUs"
         raise BadInput(message)
     return max_users or limit
