@@ -187,9 +187,10 @@ def section(found: Sequence[Pair]) -> Iterator[str]:
     """Yield the lines of the section about BookSim2 in docs/performance.md."""
     yield from ("## Wavelet reference compared with BookSim2", "")
     yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
-    yield "and with BookSim2, a network-on-chip simulator. Rates are hops of words over links per second on one"
-    yield "core. The ratio compares tools rather than algorithms: BookSim2 allocates virtual channels during the"
-    yield "simulation, while the reference solves an easier problem, with fixed colours."
+    yield "and with BookSim2, a network-on-chip simulator. The table shows how many word hops (one word over one"
+    yield "link) each of them simulates per second on one core. The ratio compares tools rather than algorithms:"
+    yield "BookSim2 allocates virtual channels during the simulation, while the colours of the wavelet reference"
+    yield "are fixed in advance, which is an easier problem."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

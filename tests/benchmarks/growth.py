@@ -153,8 +153,7 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield from ("", base + ".", "")
     yield f"Each row shows the time per generated token: the median of {len(series[0].s)} repetitions, their"
     yield "interquartile range, and the median relative to the first row of the group. In four of the groups, one"
-    yield "row has exactly the values above. These four rows measure the same run, so the differences between them"
-    yield "show the measurement noise."
+    yield "row is the run with the values above. The differences between these four rows show the measurement noise."
     yield ""
     yield "| parameter | value | ms per token | interquartile range | relative |"
     yield "|---|---:|---:|---:|---:|"

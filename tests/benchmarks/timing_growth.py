@@ -96,9 +96,9 @@ def section(found: Sequence[Rates]) -> Iterator[str]:
     yield "table shows the median and the interquartile range of the rate over several repetitions. The rates are:"
     yield from ("", "- wavelet reference: hops of words over links per second")
     yield "- fabric model: links and ramps whose words are counted, per second"
-    yield from ("", "The exponent in the last column shows how the rate scales with the number of PEs. With an")
-    yield "exponent of 0, a link takes the same time on every mesh; with a negative one, it takes more time on larger"
-    yield "meshes."
+    yield from ("", "The exponent in the last column shows how the rate grows with the number of PEs. With an exponent")
+    yield "of 0, the rate is the same on all meshes. With 0.5, it doubles on a mesh with four times as many PEs."
+    yield "With a negative exponent, it decreases on larger meshes."
     yield from ("", "| model | mesh | rate | interquartile range | exponent |", "|---|---|---:|---:|---:|")
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))
