@@ -150,7 +150,11 @@ def _read_list(path: Path, wafer: WaferSpec) -> I64:
 
 
 def _check_header(path: Path, header: list[str]) -> None:
-    """Raise BadDefects unless the header has row and col and no unknown or repeated column."""
+    """Check the header of a defect file: the line that names its columns.
+
+    Raises:
+        BadDefects: ``row`` or ``col`` is missing, or a column is unknown or repeated.
+    """
     missing_names = [name for name in _COLUMNS[:2] if name not in header]
     unknown_names = [name for name in header if name not in _COLUMNS]
     if missing_names or unknown_names or len(set(header)) < len(header):
@@ -162,14 +166,14 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
-    """Return the checked values of a line in a defect file.
+    """Check one line of a defect file, a CSV file of dead PEs and links, and return its values.
 
     Args:
         line_name: File and line number, for messages.
-        line: Text of each column.
+        line: Text of each column, keyed by column name.
 
     Raises:
-        BadDefects: The number of values is wrong, or a value is invalid.
+        BadDefects: The line has more or fewer values than the header, or a value is invalid.
     """
     if None in line or None in line.values():
         message = (
@@ -191,7 +195,11 @@ def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
 
 
 def _place(line_name: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
-    """Return the defect in a line as (wafer, row, column, type), as in ``Defects.listed_defects``.
+    """Return which PE or link is dead according to one line of a defect file.
+
+    Returns:
+        (wafer, row, column, type) with the meaning of the columns of ``Defects.listed_defects``.
+        For example, the link to the west of a PE is the link to the east of its western neighbour.
 
     Raises:
         BadDefects: The PE or the link is outside the wafer.

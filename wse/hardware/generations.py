@@ -22,10 +22,10 @@ class Generation:
         fabric: Size of the physical grid of PEs, as COLUMNSxROWS. The Cerebras SDK needs it to
             compile a program for a real system.
         read_bytes_per_cycle: Bytes per cycle that vector operations of a PE read from SRAM.
-        adds_two_from_fabric: Whether an addition may receive both operands from the fabric;
-            otherwise only one.
-        multicast_cycles: Measured cycle count of a multicast to a line of PEs in addition to its
-            hops and words. None if there is no measurement.
+        adds_two_from_fabric: Whether an addition may receive both operands from other PEs. If not,
+            it receives at most one.
+        multicast_cycles: Measured overhead in cycles of a multicast to a line of PEs, in addition
+            to the cycles for its hops and words. None if there is no measurement.
     """
 
     digit: str

@@ -22,14 +22,18 @@ Meshes = tuple[LogicalMesh, ...]
 
 
 def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
-    """Return the largest logical meshes, all of the same size, that live PEs form on each wafer.
+    """Find the largest mesh of live PEs that every wafer can provide.
 
-    A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs.
+    Programs do not see dead PEs. They see a smaller mesh that consists of live PEs only, the
+    logical mesh. It has the same size on all wafers.
 
     Args:
         defects: Dead PEs and links.
-        wafer: Wafer whose mesh size applies to all wafers.
+        wafer: Wafer type. The logical meshes use only PEs within its mesh size.
         wafers: Number of wafers.
+
+    Returns:
+        The logical mesh of each wafer.
 
     Raises:
         BadDefects: A wafer has no live PE.
@@ -46,20 +50,21 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
 
 
 def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
-    """Return logical meshes of a given size in the smallest corner of the wafers with enough PEs.
+    """Find a mesh of live PEs of a given size in the smallest possible corner of each wafer.
 
-    A logical mesh is the mesh of live PEs that programs see on a wafer with dead PEs. A corner is
-    the first rows and columns of the wafer. It starts at the size of the logical mesh and grows by
-    one row and one column at a time. All wafers use a corner of the same size.
+    Programs do not see dead PEs. They see a mesh that consists of live PEs only, the logical mesh.
+    Here, it is formed from PEs in the first rows and columns (the corner) of the wafer. The corner
+    starts at the size of the logical mesh, and grows by one row and one column at a time until it
+    has enough live PEs. It has the same size on all wafers.
 
     Args:
         defects: Dead PEs and links.
         full_wafer: The full wafer, which limits the corner.
-        mesh: Wafer with the size of the logical mesh.
+        mesh: Wafer with the requested size of the logical mesh.
         wafers: Number of wafers.
 
     Returns:
-        A logical mesh for each wafer, or None if even the full wafer is too small.
+        The logical mesh of each wafer, or None if even the full wafer has too few live PEs.
     """
     fabrics, rows, cols = [defects.on(index) for index in range(wafers)], mesh.mesh_rows, mesh.mesh_cols
     for growth in range(max(full_wafer.mesh_rows - rows, full_wafer.mesh_cols - cols) + 1):
@@ -75,21 +80,20 @@ def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafe
 def logical_wafer(
     wafer: WaferSpec, defects: Defects | None, wafers: int, *, grow_to: WaferSpec | None
 ) -> tuple[WaferSpec, Meshes]:
-    """Return a wafer as programs see it, and the mesh of live PEs on each wafer.
+    """Return the wafer that programs see if PEs are dead, and the live PEs that it consists of.
 
-    If PEs are dead, programs see only a mesh of live PEs, the logical mesh.
+    Programs do not see dead PEs. They see a mesh that consists of live PEs only, the logical mesh.
 
     Args:
-        wafer: Wafer with the mesh size that programs should see.
+        wafer: Wafer with the requested mesh size.
         defects: Dead PEs and links; None if there are none.
         wafers: Number of wafers.
-        grow_to: Larger wafer on which to find live PEs for the requested mesh. If it has too few,
-            programs see the largest mesh of live PEs on it. With None, programs see the largest
-            mesh of live PEs on ``wafer``.
+        grow_to: Larger wafer whose additional PEs may replace dead ones. None if there are none.
 
     Returns:
-        The wafer with the size of the logical mesh, and the meshes. There are no meshes if no PE or
-        link of any logical mesh is dead.
+        A copy of ``wafer`` with the size of the logical mesh, and the logical mesh of each wafer.
+        The size is the requested one if there are enough live PEs, otherwise the largest possible.
+        The logical meshes are () if all PEs and links that they may use work.
     """
     if defects is None:
         return wafer, ()
@@ -104,13 +108,14 @@ def fewest_wafers_with_defects(
 ) -> int:
     """Return the minimum number of wafers that a model needs when PEs are dead.
 
-    The search is iterative, because the number of live PEs depends on the result: the more wafers,
-    the fewer live PEs the worst wafer has.
+    The search is iterative: with more wafers, the wafer with the most defects has fewer live PEs,
+    so the model may need even more wafers.
 
     Args:
         wafer: The wafer without defects.
         defects: Dead PEs and links; None if there are none.
-        min_wafers: Function that returns the minimum number of wafers with a given mesh.
+        min_wafers: Function that returns how many wafers the model needs, given the wafer with the
+            size of the mesh of live PEs.
     """
     count = min_wafers(wafer)
     while (
@@ -122,16 +127,20 @@ def fewest_wafers_with_defects(
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """Return a copy of a wafer with the mesh size of the given meshes of live PEs."""
+    """Return a copy of a wafer whose mesh has the size of ``meshes``, which consist of live PEs."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
 
 def _has_live_mesh(fabric: FabricFaults, rows: int, cols: int) -> bool:
-    """Return whether live PEs on a part of a wafer can form a mesh of the given size."""
+    """Return whether the live PEs of a part of a wafer suffice for a mesh of the given size."""
 
     def has_rows(unusable: npt.NDArray[np.bool_]) -> bool:
-        """Return whether enough rows have enough usable PEs for the mesh."""
+        """Return whether at least ``rows`` rows have at least ``cols`` usable PEs each.
+
+        Args:
+            unusable: Whether each PE is unusable, bool [rows, columns] of the part of the wafer.
+        """
         return int(((~unusable).sum(axis=1) >= cols).sum()) >= rows
 
     return has_rows(fabric.dead) and has_rows(fabric.unreachable)  # the quick test first

@@ -162,7 +162,7 @@ def load_software(name_or_path: str | Path, generation: str, values: Values = ()
 
 
 def check_value(spec: type[WaferSpec | SoftwareProfile], origin: str, key: str, value: float) -> None:
-    """Raise BadWafer if a value is outside the bounds of a field of wafers or software profiles.
+    """Raise BadWafer if a value of a wafer or of a software profile is out of bounds.
 
     Args:
         spec: `WaferSpec` or `SoftwareProfile`.
@@ -198,7 +198,7 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 
 
 def _kind_of(name_or_path: str) -> PresetKind:
-    """Return the kind of preset that a name or file belongs to: wafer or software profile.
+    """Return whether a name or file describes a wafer or a software profile.
 
     An unknown name is treated as a wafer.
     """
@@ -214,7 +214,9 @@ def _kind_of(name_or_path: str) -> PresetKind:
 
 
 def _with_values(kind: PresetKind, source_name: str, numbers: Numbers, values: Values) -> Numbers:
-    """Return the numbers of a preset with some of them replaced, for all generations.
+    """Return a copy of the numbers of a preset, in which some numbers are replaced.
+
+    A replacement applies to all generations, even if the preset has a number for each generation.
 
     Args:
         kind: Kind of the preset, wafer or software profile.

@@ -27,7 +27,7 @@ class _Entry(pydantic.BaseModel):
 
 
 def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_value: Any) -> dict[str, Any]:
-    """Convert a setting that may differ between owners to one entry per owner.
+    """Split a setting with separate values for several owners into one entry per owner.
 
     An owner is a generation of wafers or GPUs, or a machine. For example, the value ``{"wse2": 14,
     "wse3": 5}`` of ``relay_cycles`` becomes ``{"relay_cycles.wse2": 14, "relay_cycles.wse3": 5}``.
@@ -44,7 +44,7 @@ def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_val
         entry with the key ``KEY``.
 
     Raises:
-        UnknownName: The table contains a name that is not an owner, next to an owner.
+        UnknownName: The table has values for owners, but also contains a name that is not an owner.
     """
     if not isinstance(raw_value, dict) or raw_value.keys().isdisjoint(owners):
         return {key: raw_value}

@@ -83,7 +83,11 @@ class PresetKind:
         return tuple(_bundled_files(self))
 
     def bundled_name(self, text: str) -> str | None:
-        """Return the name of the bundled preset that a string names, ignoring case, or None."""
+        """Find a bundled preset by its name, ignoring case.
+
+        Returns:
+            The exact name of the preset, or None if no bundled preset has this name.
+        """
         return known_name(text, _bundled_files(self))
 
     def read(self, name_or_path: str) -> PresetContent:
@@ -122,14 +126,15 @@ class PresetKind:
 
         Args:
             numbers: Numbers of a preset.
-            generation: Generation whose values are returned, where numbers differ by generation.
+            generation: Wafer generation, for numbers that have a separate value for each
+                generation.
         """
         return {key: (numbers.get(f"{key}.{generation}") or numbers[key]).value for key in numeric_fields(self.spec)}
 
 
 @cache
 def _bundled_files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the bundled files of a kind of preset, keyed by preset name.
+    """Return the files of one kind of preset that are bundled with wse, keyed by preset name.
 
     The result is cached, so the files must not change.
     """

@@ -38,7 +38,11 @@ _SCALES: Final[dict[str, dict[str, int]]] = {
 
 
 def units_for(unit: str) -> tuple[str, ...]:
-    """Return the units in which users may give a number stored in ``unit``, or () for a count."""
+    """Return the units that users may write after a number that is stored in ``unit``.
+
+    For example, a time may be given in seconds or milliseconds. The result is () if the number is
+    written without a unit, such as a count.
+    """
     return tuple(
         input_unit for input_unit in _SCALES.get(_unit_without_pe(unit), ()) if input_unit not in ("byte", "byte/s")
     )
@@ -50,11 +54,11 @@ def is_time(unit: str) -> bool:
 
 
 def read_quantity(text: str, unit: str) -> int | float | None:
-    """Parse a number, converting it to a unit. Return None if the string is not such a quantity.
+    """Parse a number with an optional unit, and convert it to ``unit``.
 
     A number without a unit is assumed to be in ``unit``. Counts accept the prefixes k, M and G,
     which are multiples of 1,000, or of 1,024 for tokens. Ki, Mi and Gi are always multiples of
-    1,024. A whole number is returned as an integer.
+    1,024. A whole number is returned as an integer. The result is None if the string is invalid.
 
     Args:
         text: A string such as "96 KiB".
@@ -122,7 +126,7 @@ def _unit_without_pe(unit: str) -> str:
 
 
 def _number(number: Fraction) -> int | float:
-    """Return an integer if the number is whole and exact as a float, else the nearest float."""
+    """Convert a fraction to an int if it is a whole number below 2**53, otherwise to a float."""
     if number.denominator == 1 and abs(number) < 2**53:
         return int(number)
     try:

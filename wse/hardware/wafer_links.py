@@ -24,7 +24,8 @@ from wse.plugins import LINKS
 class WaferLinkSpec:
     """Bandwidth and latency of the link between two neighbouring wafers.
 
-    The fields have the same names as in `WaferSpec`, because a link replaces a wafer's numbers.
+    The fields have the same names as in `WaferSpec`: they replace the numbers of a wafer if another
+    link is chosen.
     """
 
     wafer_link_bytes_per_s: float

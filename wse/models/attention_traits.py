@@ -25,15 +25,15 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A query factor that grows with position.
+    """Factor by which attention queries are multiplied, which grows with the token's position.
 
     The factor is 1 + coefficient * ln(1 + floor((position + first) / floor_tokens)), where the
     first token has position 0.
 
     Attributes:
         coefficient, floor_tokens, first: Numbers in this formula.
-        rotary: True to scale queries in layers with rotary position embeddings, False to scale
-            them in the other layers.
+        rotary: True to scale queries in layers with rotary position embeddings, False to scale them
+            in the other layers.
     """
 
     coefficient: float
@@ -102,9 +102,10 @@ class LinearAttention:
         return self.value_heads * self.key_size * self.value_size
 
     def user_bytes(self, element_bytes: int) -> int:
-        """Return the size of a user's state in one layer, in bytes.
+        """Return how many bytes linear attention stores for a user in one layer.
 
-        State matrices are float32. The last inputs of the convolution have the type of activations.
+        It stores the float32 state matrices, and the last inputs of the convolution in the element
+        type of activations.
 
         Args:
             element_bytes: Bytes per activation.

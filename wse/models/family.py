@@ -17,11 +17,13 @@ from wse.models.tensors.tensor_entry import Array, Index, TensorEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileSlice:
-    """Rows of a model tensor, and where a checkpoint file stores them.
+    """Some rows of a model tensor, and where a checkpoint file stores them.
 
-    Three steps turn the file's tensor into the rows: select ``file_tensor[index]``, transpose the
-    selection if ``transposed``, and reorder it so that row r of the result is row ``rows[r]`` of
-    the selection.
+    The rows are read from a tensor of the file in three steps:
+
+    1. Select ``file_tensor[index]``.
+    2. Transpose the selection if ``transposed``.
+    3. Reorder its rows: row r of the result is row ``rows[r]`` of the selection.
 
     Attributes:
         file_name: Name of the tensor in the file.
@@ -44,13 +46,19 @@ class FileSlice:
 
     @property
     def is_sliced_by_rows(self) -> bool:
-        """True if each row of the slice is one row of the file's tensor and can be read alone."""
+        """True if each row of the slice is one row of the file's tensor.
+
+        Such rows can be read one by one.
+        """
         if self.transposed or (self.rows is not None and self.index):
             return False
         return not self.index or isinstance(self.index[0], slice)
 
     def read_values(self, count: int) -> int:
-        """Return the number of values that must be decoded to read ``count`` rows of this slice."""
+        """Return how many values of the file must be decoded to read ``count`` rows of this slice.
+
+        If rows cannot be read one by one, the whole selection is decoded.
+        """
         lead = self.index[0] if self.index else slice(None)
         all_rows = len(range(self.file_shape[0])[lead]) if isinstance(lead, slice) else 1
         return (count if self.is_sliced_by_rows else all_rows) * math.prod(self.file_shape[1:])
@@ -75,7 +83,7 @@ class FileSlice:
         return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
-        """Return an array from the file, transposed and reordered for wse where necessary."""
+        """Return an array from the file in the row order of wse, transposed if necessary."""
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 
@@ -94,10 +102,10 @@ class CanonicalTensor:
 
 
 def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
-    """Return a function that maps a model to a pattern for tensor names that may be ignored.
+    """Return a function that tells which tensors of a checkpoint a model does not need.
 
-    The pattern matches tensors that the model does not need: rotary-frequency tables, which contain
-    no trained values, and the names that ``patterns`` match.
+    The function maps a model to a pattern for tensor names. The pattern matches rotary-frequency
+    tables, which contain no trained values, and the names that ``patterns`` match.
 
     Args:
         patterns: Additional regular expressions, each matching a full tensor name in the file.
@@ -107,7 +115,7 @@ def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
 
 
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """Return a pattern for tensor names to ignore, including the names of one additional layer.
+    """Return a pattern for the names of tensors to ignore, such as those of an additional layer.
 
     Some checkpoints contain an extra layer for multi-token prediction after the last layer. Its
     tensors are ignored in addition to the tensors that match `harmless_names`.

@@ -19,19 +19,20 @@ PartsOfLayers = tuple[tuple[Parts, ...], ...]
 
 @lru_cache(maxsize=16)
 def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers = ()) -> nx.DiGraph[str]:
-    """Return the frozen op graph of a decoder-only transformer.
+    """Build the graph of the operations (ops) of a decoder-only transformer.
 
-    Edges lead from each op to the ops that read its result, including residual connections.
+    Edges lead from each op to the ops that read its result, including residual connections. The
+    graph cannot be changed.
 
     Args:
         spec: Specification of the model.
         scope: ``model`` for the whole model; ``layers`` for the layers without embedding, final
             norm and head; ``product`` for a single op with weights [hidden, feed-forward].
-        placed_parts: For each layer, the groups of parts into which it is split across regions of
-            PEs. Each group has its own ops. By default, no layer is split.
+        placed_parts: How each layer is divided, if parts of it are placed on different regions of
+            PEs. Each group of parts has its own ops. By default, no layer is divided.
 
     Raises:
-        BadInput: A feed-forward block is split although its output is normalised as a whole.
+        BadInput: A feed-forward block is divided although its output is normalised as a whole.
     """
     builder = _GraphBuilder(spec)
     if scope == "product":
@@ -60,10 +61,10 @@ class _GraphBuilder:
     Attributes:
         graph: The graph so far.
         layer: Index of the current layer; -1 outside the layers.
-        stream: Names of the ops that last wrote the residual stream. A block reads their result and
-            adds to it.
+        stream: Names of the ops whose results add up to the current residual stream. The next block
+            reads them.
         parts: Parts of the layer whose ops are being added.
-        before_block: Names of the ops whose result the current layer's feed-forward block reads.
+        before_block: Names of the ops whose results the feed-forward block of the layer reads.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -219,9 +220,10 @@ class _GraphBuilder:
             self._add_back("shared_down", "shared_down", ("shared.down",), block, "", biased=biased)
 
     def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
-        """Add a block's final projection, which adds its output to the residual stream.
+        """Add the last op of a block, which adds the output of the block to the residual stream.
 
-        If the model normalises block outputs, a norm follows the projection.
+        The op multiplies by the last weights of the block, such as the output projection of
+        attention. If the model normalises block outputs, a norm follows.
 
         Args:
             name: Name of the op within the layer.
@@ -229,11 +231,11 @@ class _GraphBuilder:
             weights: Names of its weights within the layer; the last one is the projection.
             source: Full name of the op whose result is projected.
             post_norm: Name of the norm after the projection.
-            biased: Whether the projection adds a trained vector. Only the first part of a split
-                block adds it.
+            biased: Whether the projection has a bias. Only the first part of a divided block adds
+                it.
 
         Raises:
-            BadInput: The block is split although its output is normalised as a whole.
+            BadInput: The block is divided although its output is normalised as a whole.
             WseBug: The model normalises block outputs, and also scales them or runs attention and
                 feed-forward block in parallel.
         """
@@ -252,7 +254,9 @@ class _GraphBuilder:
 
 
 def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
-    """Return the bias names of projections as one group of vectors, or () if they have no biases.
+    """Return the names of the biases of several projections, as one group of vectors.
+
+    The result is () if the projections have no biases.
 
     Args:
         names: Names of the projections.

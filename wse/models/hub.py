@@ -124,7 +124,7 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
 
 
 def _remedy(reference: HubReference, *, with_weights: bool) -> str:
-    """Return what to do instead of a download, as the end of a message.
+    """Return the end of an error message: what the user can do if a model cannot be downloaded.
 
     The text names the bundled configuration of the model, if any, and the files to fetch by hand.
     """

@@ -68,9 +68,9 @@ def name_in_layer(name: str, layer: int) -> str:
 
 
 def parts_suffix(parts: Parts) -> str:
-    """Return the op-name suffix for the parts that the op computes.
+    """Return the suffix for the name of an op that computes only some parts of a block.
 
-    The suffix is "" for attention and for a feed-forward block that is not split.
+    The suffix is "" for attention and for a feed-forward block that is not divided.
 
     >>> parts_suffix(ATTENTION), parts_suffix(Parts(1, 3))
     ('', ':1-2')

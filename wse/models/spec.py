@@ -87,9 +87,9 @@ class Packing:
             or "" if no matrix is packed.
         block: Size (outputs, inputs) of the blocks of a matrix that share one fp8 scale in the
             checkpoint.
-        runs: Exceptions to ``block[0]``, as pairs (tensor name in wse without the layer, number of
-            adjacent outputs that share an fp8 scale). They occur where wse selects or reorders the
-            outputs of the checkpoint.
+        runs: Matrices in which another number of adjacent outputs than ``block[0]`` share an fp8
+            scale, because wse reorders the outputs of the checkpoint. Pairs of the matrix name in
+            wse, without the layer, and this number.
         unpacked: Names of linear layers, without the layer index, that the checkpoint stores
             unpacked, in ``ModelSpec.dtype``.
     """
@@ -224,7 +224,7 @@ class ModelSpec:
 
     @property
     def weight_type(self) -> str:
-        """Published element type of linear layers: the packed type if any, or else ``dtype``.
+        """Element type of linear layers in the checkpoint: packed type if any, else ``dtype``.
 
         All machines use this type unless ``--dtype`` names another one.
         """
@@ -253,9 +253,10 @@ class ModelSpec:
 
     @property
     def has_unit_rope(self) -> bool:
-        """True if a rotation by an angle of 0 leaves features unchanged (RoPE multiplier 1).
+        """True if RoPE rotates features without scaling them.
 
-        Kernels can then process features without rotary positions as pairs with the angle 0.
+        Kernels can then process features without rotary positions as pairs with the angle 0,
+        because such a rotation does not change them.
         """
         return all(rope is None or rope.multiplier == 1.0 for rope in (self.rope, self.window_rope))
 

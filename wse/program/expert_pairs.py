@@ -12,11 +12,12 @@ from wse.program.program import Program
 def assumed_pairs(program: Program, stage: int, layer: int, tokens: int) -> I64:
     """Return how many tokens each expert of a layer is assumed to process in a pass.
 
-    The assumption is the routing of the Program: even, or a distribution of selected experts.
+    The Program assumes either that all experts process the same number of tokens, or a
+    distribution.
 
     Args:
         program: The compiled Program.
-        stage: Index of a stage that stores experts of the layer.
+        stage: Index of a stage (region of PEs) that stores experts of the layer.
         layer: Index of the layer.
         tokens: Number of tokens in the pass.
 
@@ -32,16 +33,16 @@ def assumed_pairs(program: Program, stage: int, layer: int, tokens: int) -> I64:
 
 
 def pairs_of_columns(program: Program, stage: int, layer: int, pairs: I64) -> I64:
-    """Return how many (token, expert) pairs each column of a stage processes in a layer.
+    """Return how many (token, expert) pairs each column of PEs processes in a layer.
 
     Args:
         program: The compiled Program.
-        stage: Index of a stage that stores experts of the layer.
+        stage: Index of a stage (region of PEs) that stores experts of the layer.
         layer: Index of the layer.
         pairs: int64 ``[experts]``, number of tokens routed to each expert.
 
     Returns:
-        int64 ``[cols]``.
+        int64 ``[cols]``, for the columns of the stage.
     """
     mixture = _mixture(program, stage)
     return mixture.pairs_by_column(pairs[experts_at_positions(program, layer, mixture.count)])
@@ -62,7 +63,7 @@ def experts_at_positions(program: Program, layer: int, count: int) -> I32:
 
 
 def _mixture(program: Program, stage: int) -> Mixture:
-    """Return the assignment of experts to the columns of a stage that stores experts."""
+    """Return which experts each column of PEs stores, for a stage (region of PEs) with experts."""
     mixture = program.mixtures[stage]
     assert mixture is not None
     return mixture

@@ -62,7 +62,7 @@ def patterns() -> Mapping[str, Pattern]:
 
 @cache
 def line_reduces() -> Mapping[str, LineReduce]:
-    """Return all algorithms that add up the words of a line of PEs on the PE at its end.
+    """Return all algorithms that add up the words of the PEs of a line on the PE at its end.
 
     The keys are the names of the communication patterns that use the algorithms.
 
@@ -157,11 +157,13 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
 
 
 def _into_middle(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern in which both halves of a line of PEs add up their words on its middle PE.
+    """Return the pattern that adds up the words of all PEs of a line on its middle PE.
+
+    Each half of the line adds up its words with the same algorithm.
 
     Args:
         length: Number of PEs.
-        reduce: Reduce of a line into its end, which is used for both halves.
+        reduce: Algorithm that adds up the words of a line on the PE at its end.
     """
     return both_sides(length, 1, Arrival.ADD, reduce)
 
@@ -176,14 +178,13 @@ _FINISHES: dict[str, Finish] = {
 
 
 def _reduces() -> dict[str, tuple[str, Finish]]:
-    """Return the patterns that are based on adding up the words of a line of PEs at its end.
+    """Return the patterns that are based on a reduce, keyed by name.
 
-    This summation is called a reduce. A pattern may extend it, for example with a multicast that
-    sends the sum to all PEs.
+    A reduce adds up the words of all PEs of a line on the PE at its end. A pattern may extend it,
+    for example with a multicast that sends the sum to all PEs.
 
     Returns:
-        Keys are names of patterns. A value is the name of the reduce, and a function that makes the
-        pattern from it.
+        For each pattern, the name of the reduce, and a function that makes the pattern from it.
     """
     return {base + end: (base, finish) for base in line_reduces() for end, finish in _FINISHES.items()}
 

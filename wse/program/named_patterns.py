@@ -23,16 +23,16 @@ NUMBER: Final = "@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPattern:
-    """A communication pattern of one line of PEs that was requested by name, or as a function.
+    """A communication pattern of a line of PEs that a user requested by its name.
 
     Attributes:
         name: The requested name.
-        make: Function that makes the pattern for a number of PEs, a number of words per PE, and the
-            cycles that one PE needs to receive, add and forward a word (level_cycles).
-        form: (collective, algorithm) names with which `wse.backends.fabric.line.closed_forms` finds
-            a formula for the cycle count of the pattern; None if there is no formula.
-        reduce: For a pattern from a user's file, the reduce on which it is based, which may come
-            with formulas of its own. None for all other patterns.
+        make: Function that makes the pattern. Its arguments are the number of PEs, the number of
+            words per PE, and the cycles that a PE needs to receive, add and forward a word.
+        form: Key of a formula for the cycle count of the pattern in
+            `wse.backends.fabric.line.closed_forms`: (collective, algorithm). None if there is none.
+        reduce: For a pattern from a user's file, the reduce on which it is based: an algorithm that
+            adds up words on one PE, and may have formulas. None for all other patterns.
     """
 
     name: str
@@ -41,7 +41,7 @@ class NamedPattern:
     reduce: LineReduce | None = None
 
     def for_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
-        """Return a function that makes the pattern for a number of PEs, its only argument.
+        """Return a function that makes the pattern, given only the number of PEs.
 
         Calls with the same arguments return the same cached object.
 
@@ -57,10 +57,10 @@ class NamedPattern:
 def _for_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
-    """Return a function that calls ``make`` with a number of PEs and the given other arguments.
+    """Return a function that makes a pattern, given only the number of PEs.
 
     Args:
-        make: Function that makes a pattern for a number of PEs, words per PE and ``level_cycles``.
+        make: Function that makes the pattern for a number of PEs, and for the other arguments.
         words: 32-bit words of each PE.
         level_cycles: Cycles that a PE needs to receive, add and forward a word.
     """
@@ -72,11 +72,11 @@ Finish = Callable[[int, Reduce], LineSchedule]
 
 
 def into_end(length: int, reduce: Reduce) -> LineSchedule:
-    """Return the pattern in which the words of a line of PEs are added up on its first PE.
+    """Return the pattern that adds up the words of all PEs of a line on its first PE.
 
     Args:
         length: Number of PEs on the line.
-        reduce: Reduce, which determines the PEs that exchange words.
+        reduce: Algorithm, which determines the PEs that exchange words.
     """
     return reduce(length, 1, Arrival.ADD)
 
@@ -84,19 +84,19 @@ def into_end(length: int, reduce: Reduce) -> LineSchedule:
 def maker_of_reduce(
     pattern_name: str, reduce: LineReduce, number: int | None, finish: Finish
 ) -> Callable[[int, int, int], LineSchedule]:
-    """Return a function that makes a communication pattern from a reduce.
+    """Return a function that makes a communication pattern based on a reduce.
 
-    A reduce adds up the words of a line of PEs on one PE.
+    A reduce adds up the words of all PEs of a line on one PE.
 
     Args:
         pattern_name: Requested name, for error messages.
         reduce: The reduce.
-        number: Requested number, such as the number of groups of a K-tree. None for the number that
-            the authors of the pattern choose.
+        number: Requested parameter of the reduce, such as the number of groups of a K-tree. None to
+            use the number that the authors of the reduce choose.
         finish: Function that completes the reduce to a pattern, for example with a multicast.
 
     Raises:
-        BadInput: A number is requested, but the reduce does not depend on a number.
+        BadInput: A number is requested, but the reduce has no parameter.
     """
     if number is not None and reduce.authors_number is None:
         raise number_error(pattern_name)

@@ -40,11 +40,10 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True for the first chunk of the first prompt, which waits for token ids from the host.
+        """True for the first chunk of the first prompt, which waits until the host sends its tokens.
 
         The token ids of later chunks arrive while earlier chunks are processed. The value is also
-        True for decode phases and for the verification pass of the first user, because their
-        ``cached`` is always 0.
+        True for decode, and for the verification pass of the first user.
         """
         return self.cached == 0 and self.user <= 0
 
@@ -71,13 +70,13 @@ class Phase:
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def with_pairs(self, step: int, pairs: int) -> Phase:
-        """Return a phase with one step, whose operands are for a number of (token, expert) pairs.
+        """Return a copy of the phase with a single step, for a number of (token, expert) pairs.
 
         In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
-        The operands of the original step are for the maximum number of pairs.
+        The original step is for the maximum number of pairs.
 
         Args:
-            step: Index of the step.
-            pairs: Number of (token, expert) pairs for which the operands of the copy are valid.
+            step: Index of the step to keep.
+            pairs: Number of pairs that the step of the copy processes.
         """
         return replace(self, steps=self.steps.with_pairs(step, pairs))

@@ -222,10 +222,10 @@ class Program:
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Return the indices at which the host stores the token ids and logits of a phase.
+        """Return where the host stores the token ids and logits of a phase.
 
-        The host's arrays have one element per user, followed by one element per token of a
-        verification pass.
+        The result consists of indices into arrays of the host, which have one element per user,
+        followed by one element per token of a verification pass.
         """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)
@@ -237,10 +237,10 @@ class Program:
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:
-        """Return the cache slots in use in each stage if a user's cache contains ``tokens`` tokens.
+        """Return how many cache slots each stage uses if a user's cache contains ``tokens`` tokens.
 
-        A cache slot stores the keys and values of one token on a row of PEs. The result is for the
-        fullest row of each stage.
+        A cache slot stores the keys and values of one token on a row of PEs. The number is for the
+        row with the most slots in use. A stage is a region of PEs with the layers that it stores.
         """
         slots_by_rows = {
             rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}
@@ -284,7 +284,7 @@ class Program:
         )
 
     def user_bytes(self) -> list[UserBytes]:
-        """Return the bytes on a PE of each stage that depend on the number of users.
+        """Return how many bytes on a PE depend on the number of users, for each stage.
 
         A stage is a region of PEs with the layers that it stores.
         """

@@ -72,14 +72,14 @@ class RoutingDistribution:
     def choices_of(self, layer: int) -> I32:
         """Return the experts that each token selects in a layer, int32 ``[tokens, active]``.
 
-        Layers without selections, which occur when a reduced model is compiled, use the selections
-        of the next layer.
+        If there are no selections for the layer, those for the next layer are used. This occurs
+        when a reduced model is compiled.
         """
         row = min(int(np.searchsorted(self.layers, layer)), len(self.layers) - 1)
         return np.asarray(self.choices[row])
 
     def unused_fractions(self, tokens: float) -> F64:
-        """Return the probability that none of the tokens of a pass selects an expert.
+        """Return, for each expert, the probability that no token of a pass selects it.
 
         Tokens select independently of each other, so the probability is (1 - p) ** tokens.
 

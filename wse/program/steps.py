@@ -168,15 +168,14 @@ class Steps:
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:
-        """Return one of the steps with its operands changed to a number of (token, expert) pairs.
+        """Return a single step, with its operands changed to a number of (token, expert) pairs.
 
         In a mixture of experts, the work of a column of PEs depends on how many pairs it processes.
-        The original operands are for the maximum number of pairs. The result is a sequence with
-        this step alone.
+        The original operands are for the maximum number of pairs.
 
         Args:
             step: Index of the step.
-            pairs: Number of (token, expert) pairs for which the returned operands are valid.
+            pairs: Number of pairs for which the returned operands are valid.
         """
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.max_pairs[step] - pairs)

@@ -47,7 +47,7 @@ class TilePart:
 
     @property
     def width(self) -> int:
-        """Number of elements per row that this tensor contributes to the weight block of a PE."""
+        """Number of elements that this tensor contributes to each row of a PE's weight block."""
         index_count = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
         return ceil_div(index_count, self.sharers)
 

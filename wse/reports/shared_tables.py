@@ -124,7 +124,7 @@ def prompt_transfer_text(host_cycles: float, clock_hz: float) -> str:
     """Return a phrase that states how long prefill waits for the prompt to arrive from the host.
 
     Args:
-        host_cycles: Number of these cycles. If it is 0, the result is empty.
+        host_cycles: Number of cycles for which prefill waits. The result is empty if it is 0.
         clock_hz: Clock frequency of the wafer.
     """
     if not host_cycles:

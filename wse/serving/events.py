@@ -41,7 +41,7 @@ class _Progress:
     """The state of a job during a simulation.
 
     Attributes:
-        visit: Index of its next or current visit.
+        visit: Index of the job's current visit to a server, or of the next one.
         over: Whether the job has ended.
         waits: Whether the job waits so that it does not overtake another job.
         followers: Jobs that start when this job ends.
@@ -136,11 +136,11 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Retry the jobs that have been waiting because they must not overtake a given job.
+        """Retry the jobs that have been waiting because they must not overtake another job.
 
         Args:
             time: Current time of the simulation.
-            progress: State of the given job.
+            progress: State of this other job, which has advanced.
         """
         for job in progress.behind_it:
             if self._progress[job].waits:

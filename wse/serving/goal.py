@@ -43,9 +43,9 @@ class Goal:
         ttft_s: Upper limit on the time to first token in seconds; None if unlimited.
         tpot_s: Upper limit on the time per output token in seconds; None if unlimited.
         objective: One of `OBJECTIVES`, by which deployments that meet the limits are ranked.
-        users_may_wait: Whether to consider layouts of wafers with space for the KV caches of only
-            some of the users, provided that another layout has space for all of them. The other
-            users wait for space.
+        users_may_wait: Whether a layout of wafers may have too little space for the KV caches of
+            all users, so that some users wait. Such layouts are considered only if another layout
+            has space for all users.
     """
 
     users: int | None = None

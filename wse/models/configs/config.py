@@ -160,9 +160,9 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _nearest_family_text(config: ConfigReader, unstated_dtype: str) -> str:
-    """Return a phrase that names the supported model family most similar to an unknown one.
+    """Return a phrase for error messages that names the family nearest to an unsupported model.
 
-    Error messages contain this phrase. It is "" if the family of the config is supported.
+    The result is "" if the family of the config is supported.
 
     Args:
         config: Reader of the keys.

@@ -37,7 +37,7 @@ class ConfigReader:
     def with_defaults(self, defaults: Mapping[str, Any]) -> ConfigReader:
         """Return a reader of the same object with default values for absent keys.
 
-        Both readers share the marks of the keys that have been read.
+        A key that one of the two readers has read counts as read in both.
 
         Args:
             defaults: Default values by key.
@@ -200,10 +200,12 @@ class ConfigReader:
             )
 
     def unread_keys(self, harmless: Collection[str]) -> list[str]:
-        """Return the keys with values that were never read, sorted.
+        """Return the keys that no method has read so far, in alphabetical order.
+
+        Keys with the value null are omitted, because null means that a feature is not used.
 
         Args:
-            harmless: Keys to leave out.
+            harmless: Other keys to omit.
         """
         unread_keys = sorted(self._values.keys() - self._read - set(harmless))
         return [key for key in unread_keys if self._values[key] is not None]

@@ -212,11 +212,14 @@ def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
 
 
 def finish(config: ConfigReader, harmless: frozenset[str]) -> None:
-    """Raise an error for settings that no supported decoder has, and for keys that were never read.
+    """Raise BadModel if a config contains a setting that wse does not support.
+
+    These are settings of other kinds of models, such as encoder-decoders, and keys that were never
+    read.
 
     Args:
         config: The config, after all supported keys have been read.
-        harmless: Additional keys that may remain unread, because the family ignores them.
+        harmless: Additional keys that may remain unread, because they do not affect the results.
     """
     for key in ("is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"):
         config.require(key, (False,), "only decoders are supported; supported: false")

@@ -84,8 +84,8 @@ def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -
 def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: int, scale: float) -> Experts:
     """Return a mixture of experts with DeepSeek-V3 routing.
 
-    The score of an expert is the sigmoid of its router output. A trained correction is added to the
-    scores only to select experts (arXiv 2412.19437, section 2.1.2).
+    The score of an expert is the sigmoid of its router output. Experts are selected by their score
+    plus a trained correction, but weighted by their score alone (arXiv 2412.19437, section 2.1.2).
 
     Args:
         config: Reader of the model's config.

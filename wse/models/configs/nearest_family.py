@@ -20,15 +20,14 @@ MIN_SIMILARITY: Final = 0.6
 
 
 class _Candidate(NamedTuple):
-    """Result of reading the config of an unknown model family as that of a supported family.
+    """How well a supported model family matches the config of an unsupported model.
 
     Attributes:
         refusal: Reason why the supported family rejects the config; "" if it accepts the config.
-        settings: Keys of the config, with their values, that the supported family does not read.
+        settings: Settings in the config that the supported family ignores, as ``key = value``.
         dissimilarity: Difference in spelling between the names of the two families, from 0 (equal)
             to 1. It is 1 for all names that are not similar.
-        traits: Number of fields in which the resulting `ModelSpec` differs from the defaults, which
-            are those of Llama.
+        traits: Number of fields in which the resulting `ModelSpec` differs from a Llama model.
         name: Name of the supported family.
     """
 
@@ -40,16 +39,19 @@ class _Candidate(NamedTuple):
 
 
 def nearest_family(config: ConfigReader, families: Iterable[Family], unstated_dtype: str) -> str:
-    """Return a phrase that names the nearest family, and the settings that it does not support.
+    """Find the supported family that is most similar to an unsupported model, for an error message.
 
-    The nearest family is the one that accepts the config and leaves the fewest keys unread. Ties
-    are resolved by the most similar name, and then by the fewest differences from Llama.
+    This is the family that accepts the config and ignores the fewest of its settings. Of several,
+    it is the one with the most similar name, and then the one that differs least from Llama.
 
     Args:
-        config: Reader of a config whose family is unknown. If it describes a multimodal model, only
-            its text model is compared.
+        config: Reader of the model's config. If the model is multimodal, only its text model is
+            compared.
         families: The supported families.
         unstated_dtype: Element type to use if the config does not specify one.
+
+    Returns:
+        A phrase with the name of the family, and the reason why it cannot be used as it is.
     """
     model_type, text = str(config.value("model_type")), config.table("text_config") or config
     candidates = [_candidate(text, family, model_type, unstated_dtype) for family in families]
@@ -76,15 +78,18 @@ def nearest_family(config: ConfigReader, families: Iterable[Family], unstated_dt
 
 
 def _order(name: str) -> tuple[bool, str]:
-    """Return a sort key for families that are equally near: Llama first, then by name."""
+    """Return a sort key that prefers Llama to other families, and orders these by name.
+
+    It decides between families that match an unsupported model equally well.
+    """
     return name != "llama", name
 
 
 def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_dtype: str) -> _Candidate:
-    """Try to read a config of an unknown family as that of a supported family.
+    """Read the config of an unsupported model as if it belonged to a supported family.
 
-    Keys that the family does not read are listed in ``settings``. Keys with a value such as false,
-    0 or null are ignored, because they only disable a feature.
+    Settings with a value such as false, 0 or null are not reported as ignored, because they only
+    disable a feature.
 
     Args:
         config: Reader of the config.
@@ -93,7 +98,7 @@ def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_d
         unstated_dtype: Element type to use if the config does not specify one.
 
     Returns:
-        The family with the parts of the config that it does not support.
+        How well the family matches the config.
     """
     copy, name = config.unread_copy(NAMES_OF_FAMILY), family.model_types[0]
     ratio = SequenceMatcher(None, model_type, name).ratio()

@@ -69,8 +69,9 @@ def read_rope(
             if the config does not specify it. None if the family only supports rotating whole
             heads.
         kinds: Supported scaling methods: names in the config mapped to names in `KINDS`.
-        unstated_table: Rotary settings to use if the config has no such table.
-        other_keys: Keys of the table that the caller reads.
+        unstated_table: Rotary settings to use if the config has no table of rotary settings.
+        other_keys: Keys in the table that the caller reads itself. All other keys that this
+            function does not know are errors.
 
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.

@@ -46,7 +46,7 @@ def read_yarn(table: ConfigReader, size: int, base: float, context: int, origina
 
 
 def _weight(table: ConfigReader, key: str) -> float:
-    """Return ``mscale`` or ``mscale_all_dim``, a weight in the formula for YaRN's cosine factor.
+    """Read ``mscale`` or ``mscale_all_dim``, a weight in YaRN's factor for cosine and sine.
 
     The result is 0 (no weight) if the key is absent, null or 0.
     """

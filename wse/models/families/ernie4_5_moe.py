@@ -92,10 +92,11 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        The correction that is added to router scores is a vector in wse, and a matrix with one row
-        in the checkpoint. The result is () for tensors that are stored unchanged.
+        The result is () for a tensor that the checkpoint stores as it is. For example, the
+        correction of router scores is not: it is a vector in wse, but a matrix with one row in the
+        checkpoint.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q``.

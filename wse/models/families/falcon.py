@@ -81,7 +81,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _kv_heads(config: ConfigReader, heads: int, *, is_new: bool) -> int:
-    """Return the number of KV heads, and check the number of norms per layer, which depends on it.
+    """Return the number of KV heads of a Falcon model.
+
+    Also check that the config specifies a supported number of norms per layer.
 
     Args:
         config: Reader of the model's config.
@@ -127,9 +129,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     names = {**FILE_NAMES, "attention_norm": f"{norms[0]}.weight", "mlp_norm": f"{norms[1]}.weight"}
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        The result is () for tensors that are stored unchanged.
+        The checkpoint stores queries, keys and values in one matrix. The result is () for all other
+        tensors, which it stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q``.

@@ -37,9 +37,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def read_glm(config: ConfigReader, name: str, unstated_dtype: str, *, family: str) -> ModelSpec:
-    """Return the specification of a GLM model, or of a GLM-4-0414 model without its post-norms.
+    """Return the specification of a GLM or GLM-4-0414 model.
 
-    ``attention_bias`` applies to queries, keys and values, but not to the output.
+    The norms after the blocks of a GLM-4-0414 model are not included. ``attention_bias`` applies to
+    queries, keys and values, but not to the output.
 
     Args:
         config: Reader of the keys in config.json.
@@ -87,9 +88,10 @@ def glm_tensors(spec: ModelSpec, names: Mapping[str, str]) -> Iterator[Canonical
     heights = {"gate": spec.ffn_size, "up": spec.ffn_size}
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        The result is () for tensors that are stored unchanged.
+        The checkpoint stores queries and keys in another row order, and the gate and up projections
+        in one matrix. The result is () for all other tensors, which it stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q``.

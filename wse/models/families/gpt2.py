@@ -94,10 +94,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     hidden = spec.hidden_size
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        Projections are stored transposed, and queries, keys and values share one matrix. The result
-        is () for all other tensors, which are stored unchanged.
+        The checkpoint stores all projections transposed, and queries, keys and values in one
+        matrix. The result is () for all other tensors, which it stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q`` or

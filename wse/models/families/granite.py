@@ -35,9 +35,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def read_granite(
     config: ConfigReader, name: str, unstated_dtype: str, *, family: str, layers: tuple[Layer, ...]
 ) -> ModelSpec:
-    """Return the specification of a Granite model with the given layers, with or without experts.
+    """Return the specification of a Granite model with the given layers.
 
-    The sizes of experts are not read.
+    It is used for models with and without experts. The sizes of experts are not read.
 
     Args:
         config: Reader of the keys in config.json.

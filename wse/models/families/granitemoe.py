@@ -50,10 +50,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        The experts of a layer share two tensors. The result is () for tensors that are stored
-        unchanged.
+        The checkpoint stores all experts of a layer in two tensors. The result is () for all other
+        tensors, which it stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q``.

@@ -84,8 +84,9 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return the layers of a Llama 4 model.
 
-    Unless ``layer_types`` specifies otherwise, layers that rotate queries and keys attend within
-    chunks of the sequence, and the other layers attend to all earlier tokens.
+    Layers with rotary position embeddings attend only to tokens in the same chunk of the sequence.
+    The other layers attend to all earlier tokens. ``layer_types`` in the config may specify other
+    attention types.
     """
     count = layer_count(config)
     rotary = read_rotary(config, count, UNSTATED_INTERVAL)
@@ -103,7 +104,10 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
 
 
 def _position_scale(config: ConfigReader) -> PositionScale | None:
-    """Return the query scale that grows with position, or None if the config disables it."""
+    """Return the factor by which queries are multiplied, depending on their position.
+
+    The result is None if the config disables the factor.
+    """
     tokens = config.integer("floor_scale", 1, LONGEST_CONTEXT, default=8192)
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
     key = "attn_temperature_tuning"
@@ -138,10 +142,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        Rotated queries and keys are stored in a different row order, and expert tensors in
-        different shapes. The result is () for all other tensors, which are stored unchanged.
+        The checkpoint stores rotated queries and keys in another row order, and expert tensors in
+        other shapes. The result is () for all other tensors, which it stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q`` or

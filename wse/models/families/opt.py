@@ -97,9 +97,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     tables = {"embedding": f"{start}embed_tokens.weight", "final_norm": f"{start}final_layer_norm.weight"}
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        The result is () for all tensors except the position table.
+        The first rows of the position table in the checkpoint are not used. The result is () for
+        all other tensors, which the checkpoint stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q``.

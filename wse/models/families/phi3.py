@@ -62,10 +62,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     }
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        Queries, keys and values are rows of one matrix in the file; gate and up are rows of
-        another. The result is () for all other tensors, which are stored unchanged.
+        The checkpoint stores queries, keys and values in one matrix, and the gate and up
+        projections in another. The result is () for all other tensors, which it stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q`` or

@@ -65,9 +65,10 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
-    """Return the rotary position embedding, valid up to the original context length.
+    """Return the rotary position embeddings, which are valid up to the original context length.
 
-    With LongRoPE, cosines and sines are multiplied by ``short_mscale`` up to this context length.
+    If the config has ``short_mscale``, a setting of LongRoPE, cosines and sines are multiplied by
+    it.
     """
     rope = read_rope(config, head_size, base=UNSTATED_BASE, kinds=SCALINGS, other_keys=MAGNITUDES)
     table = rope_table(config)

@@ -45,9 +45,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of checkpoint tensors that make up one tensor of the model.
+        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
 
-        The result is () for tensors that are stored unchanged.
+        The result is () for a tensor that the checkpoint stores as it is. For example, the queries,
+        keys and values of linear attention are not: the checkpoint stores them in one matrix.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix.

@@ -86,7 +86,14 @@ def _bits(values: U8, shifts: U8, mask: int) -> U8:
 
 
 def _halves(qs: U8) -> U8:
-    """Return the low 4 bits of 16 bytes [n, 16], then their high 4 bits, as uint8 [n, 32]."""
+    """Unpack 4-bit numbers: the low halves of all 16 bytes of a block, then the high halves.
+
+    Args:
+        qs: uint8 [n, 16], the bytes of n blocks.
+
+    Returns:
+        uint8 [n, 32].
+    """
     eight = np.ascontiguousarray(qs).view(np.uint64)
     halves = np.empty((len(qs), 2), SIXTEEN_BYTES)
     halves[:, 0] = (eight & LOW_HALVES).view(SIXTEEN_BYTES)[:, 0]
@@ -95,9 +102,13 @@ def _halves(qs: U8) -> U8:
 
 
 def _fifth_bits(qh: U8) -> U8:
-    """Return the value of the fifth bit of 5-bit numbers: 16 for each set bit of ``qh``, else 0.
+    """Unpack the highest bit of 5-bit numbers: 16 for each set bit, else 0.
 
-    ``qh`` is uint8 [n, 4], lowest bit first, and the result is uint8 [n, 32].
+    Args:
+        qh: uint8 [n, 4], one bit per number, lowest bit first.
+
+    Returns:
+        uint8 [n, 32].
     """
     return np.unpackbits(qh, axis=1, bitorder="little") << np.uint8(4)
 
@@ -143,10 +154,11 @@ def _q5_1(records: Records) -> F32:
 
 
 def _six_bits(packed_numbers: U8) -> tuple[F32, F32]:
-    """Return the scales and offsets of Q4_K and Q5_K blocks, each float32 [n, 8, 1].
+    """Unpack the scales and the offsets of Q4_K and Q5_K blocks, each float32 [n, 8, 1].
 
     Args:
-        packed_numbers: uint8 [n, 12], which contains sixteen 6-bit numbers per block.
+        packed_numbers: uint8 [n, 12], which contains eight 6-bit scales and eight 6-bit offsets per
+            block.
     """
     first, second, third = packed_numbers[:, :4], packed_numbers[:, 4:8], packed_numbers[:, 8:]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)
@@ -167,7 +179,14 @@ def _decode_k(records: Records, numbers: U8) -> F32:
 
 
 def _k_halves(qs: U8) -> U8:
-    """Return the low 4 bits, then the high 4 bits, of every 32 bytes, as uint8 [n, 8, 32]."""
+    """Unpack 4-bit numbers: of every 32 bytes, first the low halves, then the high halves.
+
+    Args:
+        qs: uint8 [n, 128], the bytes of n blocks.
+
+    Returns:
+        uint8 [n, 8, 32].
+    """
     return _bits(qs.reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
 
 

@@ -12,7 +12,10 @@ DEFAULT_ROPE_BASE: Final = 10000.0
 
 
 def common_keys(header: Header) -> Config:
-    """Return the Hugging Face config keys that most models with RoPE and RMSNorm share."""
+    """Convert metadata of a GGUF file to the Hugging Face config keys that most models have.
+
+    These are the keys of models with RoPE and RMSNorm.
+    """
     heads, size = header.size("attention.head_count"), header.head_size
     config = {
         **rotary_keys(header),
@@ -29,7 +32,10 @@ def common_keys(header: Header) -> Config:
 
 
 def rotary_keys(header: Header) -> Config:
-    """Return the config keys of a model with RoPE and RMSNorm, except keys for attention heads."""
+    """Convert metadata of a GGUF file to Hugging Face config keys, except keys for attention heads.
+
+    The model must have RoPE and RMSNorm.
+    """
     return {
         **vocabulary_keys(header),
         "hidden_size": header.size("embedding_length"),
@@ -42,7 +48,10 @@ def rotary_keys(header: Header) -> Config:
 
 
 def vocabulary_keys(header: Header) -> Config:
-    """Return config keys that all models have: vocabulary size, tied embedding, special tokens."""
+    """Convert metadata of a GGUF file to the Hugging Face config keys that all models have.
+
+    They describe the vocabulary size, the special tokens, and whether the embedding is tied.
+    """
     vocabulary = header.gguf.tensors.get(EMBEDDING)
     rows = vocabulary.shape[0] if vocabulary is not None else None
     return {
@@ -54,9 +63,10 @@ def vocabulary_keys(header: Header) -> Config:
 
 
 def rope_scaling(header: Header) -> Config | None:
-    """Return the config value ``rope_scaling``; None if rotary positions are not scaled.
+    """Convert metadata of a GGUF file to ``rope_scaling``, a table in Hugging Face configs.
 
-    Factors that the file stores in a tensor ``rope_freqs`` are not included.
+    The result is None if rotary positions are not scaled. Factors that the file stores in the
+    tensor ``rope_freqs`` are not included.
     """
     kind = header.text("rope.scaling.type")
     if kind in (None, "none"):
@@ -83,7 +93,10 @@ def expert_keys(header: Header, count_key: str) -> Config:
 
 
 def routing_keys(header: Header) -> Config:
-    """Return the config keys of a mixture of experts with sigmoid routing and a shared expert."""
+    """Convert metadata of a GGUF file to the Hugging Face config keys of a mixture of experts.
+
+    The mixture must have sigmoid routing.
+    """
     header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
     return {
         **expert_keys(header, "n_routed_experts"),

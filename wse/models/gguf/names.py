@@ -66,7 +66,10 @@ LATENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Rules that rename the tensors of a GGUF architecture to match its model family's checkpoints.
+    """Rules that convert the tensors of a GGUF file to those of a Hugging Face checkpoint.
+
+    There is one set of rules for each GGUF architecture. A rule changes the name of a tensor, and
+    may rearrange its values.
 
     Attributes:
         tables: Rules for tensors outside the layers, keyed by GGUF name without suffix.
@@ -80,7 +83,7 @@ class Names:
 
 
 def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) -> Names:
-    """Return the renaming rules for Llama, with some rules added or replaced.
+    """Return the renaming rules of an architecture: the rules of Llama with some changes.
 
     Args:
         changes: Rules to add or replace, applied in order and keyed by the GGUF name of a tensor.
@@ -157,7 +160,7 @@ NAMES: Final[dict[str, Names]] = {
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
-    """Return the tensors of a GGUF file under their names in checkpoints of the model family.
+    """Return the tensors of a GGUF file, renamed and rearranged as in Hugging Face checkpoints.
 
     Tensors without a rule keep their names. The tensor of rotary factors (`ROPE_FACTORS`) and the
     layers for multi-token prediction, starting at index ``layer_count``, are omitted.
@@ -165,6 +168,9 @@ def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
     Args:
         header: Metadata of the file.
         layer_count: Number of layers of the model.
+
+    Returns:
+        The tensors, keyed by their new names.
 
     Raises:
         BadModel: Two tensors get the same name.
@@ -191,7 +197,7 @@ def _under_new_names(
     entry: TensorEntry,
     match: re.Match[str] | None,
 ) -> Iterator[TensorEntry]:
-    """Yield one tensor of a GGUF file under its new names.
+    """Apply the renaming rule for one tensor of a GGUF file, and yield the resulting tensors.
 
     A rule may split a tensor into several, or yield nothing if another tensor's rule uses this one.
     A tensor without a rule is yielded unchanged.

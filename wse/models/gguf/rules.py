@@ -20,7 +20,7 @@ from wse.models.tensors.tensor_entry import Array, Rows, RowSelection, TensorEnt
 
 
 def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
-    """Return a tensor of a GGUF file under its original name and without rearranging it."""
+    """Return a tensor of a GGUF file as it is stored, with its original name and layout."""
     if tensor.kind in PLAIN:
         array = mapped_array(gguf.file, tensor.begin, tensor.shape, PLAIN[tensor.kind])
         return plain_entry(tensor.name, tensor.kind, array, gguf.file)
@@ -90,8 +90,8 @@ def rename_whole(name: str) -> Rule:
 def queries(tensor: StoredTensor) -> Iterable[TensorEntry]:
     """Return the query projection with its rows in the order of Hugging Face checkpoints.
 
-    The two rows that rotary embeddings rotate together are adjacent in GGUF. They are moved to the
-    first and the second half of their head.
+    Rotary embeddings rotate features in pairs. GGUF files store the two rows of a pair next to each
+    other. In the result, the first rows of all pairs of a head precede the second rows.
     """
     return [_split_halves(tensor, "self_attn.q_proj", tensor.header.size("attention.head_count"))]
 
@@ -99,14 +99,14 @@ def queries(tensor: StoredTensor) -> Iterable[TensorEntry]:
 def keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
     """Return the key projection with its rows in the order of Hugging Face checkpoints.
 
-    The two rows that rotary embeddings rotate together are adjacent in GGUF. They are moved to the
-    first and the second half of their head.
+    Rotary embeddings rotate features in pairs. GGUF files store the two rows of a pair next to each
+    other. In the result, the first rows of all pairs of a head precede the second rows.
     """
     return [_split_halves(tensor, "self_attn.k_proj", tensor.header.kv_heads)]
 
 
 def gain(name: str) -> Rule:
-    """Return a rule for the gain of a norm, from which 1 is subtracted.
+    """Return a rule that subtracts 1 from the gain of a norm.
 
     GGUF stores the gain itself; Hugging Face checkpoints of the family store the gain minus 1.
 
@@ -225,13 +225,13 @@ def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEntry:
-    """Return a tensor whose rows are reordered from adjacent rotated pairs to two halves per head.
+    """Return a projection with its rows in the order of Hugging Face checkpoints.
 
-    Rotary embeddings rotate features in pairs. In the result, the first features of all pairs of a
-    head come before the second features.
+    Rotary embeddings rotate features in pairs. GGUF files store the two rows of a pair next to each
+    other. In the result, the first rows of all pairs of a head precede the second rows.
 
     Args:
-        tensor: The tensor, with its rotated pairs in adjacent rows.
+        tensor: The query or key projection of a GGUF file.
         layer_name: New name within the layer, without suffix.
         heads: Number of heads.
     """

@@ -194,7 +194,7 @@ def _chat(v: GgufVocabulary, origin: str) -> ChatTemplate | None:
 
 
 def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library:
-    """Build a tokenizer of the tokenizers library from a SentencePiece vocabulary.
+    """Build a tokenizer with the package ``tokenizers`` from a SentencePiece vocabulary.
 
     Args:
         v: The vocabulary.
@@ -226,7 +226,7 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
 
 
 def _byte_level(v: GgufVocabulary, origin: str) -> Library:
-    """Build a tokenizer of the tokenizers library from a byte-level BPE vocabulary."""
+    """Build a tokenizer with the package ``tokenizers`` from a byte-level BPE vocabulary."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     splitting = SPLITS[v.pre or UNSTATED_SPLIT]

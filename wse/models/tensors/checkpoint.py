@@ -76,7 +76,10 @@ class Checkpoint:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the needed tensors in the files, in bytes, with a tied table counted once."""
+        """Size in bytes of the needed tensors in the files.
+
+        An embedding table that is also the output head is counted once.
+        """
         return sum(entry.stored_bytes for entry in self._used.values())
 
     def rows(self, name: str) -> TensorRows:
@@ -145,12 +148,15 @@ class _Fault:
 
 
 def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[str, TensorEntry]) -> _Fault | None:
-    """Return the fault of the file tensor that a slice reads, or None if it matches the model.
+    """Check the checkpoint tensor that a slice refers to.
 
     Args:
         required: Tensor of the model that needs the slice.
         file_slice: Slice to check.
         entries: Tensors of the files, keyed by name.
+
+    Returns:
+        What is wrong with the checkpoint tensor, or None if it matches the model.
     """
     entry = entries.get(file_slice.file_name)
     if entry is None:
@@ -273,14 +279,14 @@ class TensorRows:
         )
 
     def _overlaps(self, first: int, last: int) -> Iterator[tuple[FileSlice, TensorEntry, int, int]]:
-        """Yield each slice of the tensor that contains rows in a range.
-
-        Each item is (slice, file tensor, begin, end): rows begin to end of the slice are in the
-        range.
+        """Find the slices of the tensor that contain the rows in a range.
 
         Args:
             first: First row of the range.
             last: Row after the last one.
+
+        Yields:
+            (slice, file tensor, begin, end): rows begin to end of the slice are in the range.
         """
         first_row = 0
         for (file_slice, entry), count in zip(self._slices, self._counts, strict=True):
@@ -292,10 +298,10 @@ class TensorRows:
     def _rows_of_others(self, parts: Sequence[tuple[FileSlice, TensorEntry]]) -> TensorRows:
         """Return a reader that applies the slices of this tensor to other tensors.
 
-        It is used to read the codes, or the scales, of a packed tensor row by row.
+        It reads the codes, or the scales, of a packed tensor row by row.
 
         Args:
-            parts: Each slice, with the tensor to which it is applied.
+            parts: Each slice of this tensor, with the other tensor from which it is read.
         """
         slices = tuple(
             replace(file_slice, file_name=str(i), file_shape=part.shape) for i, (file_slice, part) in enumerate(parts)

@@ -76,7 +76,9 @@ def expert_tensors(
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a file that make up an expert matrix, or () for other tensors.
+        """Return where the checkpoint stores an expert matrix, as slices of its tensors.
+
+        The result is () for other tensors, which the checkpoint stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``experts.up``.
@@ -132,7 +134,7 @@ def stacked_slices(
 
 
 def _half(part: int, width: int, *, interleaved: bool) -> slice:
-    """Return the outputs of gate or up in a matrix that contains both.
+    """Return which outputs of a combined gate and up projection belong to one of the two.
 
     Args:
         part: 0 for gate, 1 for up.

@@ -141,7 +141,13 @@ def _read_ignored(config: ConfigReader) -> list[re.Pattern[str]]:
 
 
 def _is_ignored(tensor: CanonicalTensor, ignored_modules: Sequence[re.Pattern[str]]) -> bool:
-    """Return whether every module that stores a part of a tensor matches one of the patterns."""
+    """Return whether a config excludes a matrix from packing.
+
+    Args:
+        tensor: The matrix. If the checkpoint stores parts of it in several modules, all of these
+            must be excluded.
+        ignored_modules: Patterns for the names of excluded modules.
+    """
     modules = [file_slice.file_name.removesuffix(".weight") for file_slice in tensor.slices]
     return all(any(pattern.match(module) for pattern in ignored_modules) for module in modules)
 
@@ -152,15 +158,18 @@ def _matrix(tensor: CanonicalTensor) -> str:
 
 
 def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tuple[str, int], ...]:
-    """Return, for each matrix, how many adjacent outputs share an fp8 scale (see ``Packing.runs``).
+    """Return the matrices in which another number of adjacent outputs than ``block`` share a scale.
 
-    The file has one scale for every ``block`` outputs. If wse selects or reorders the rows of the
-    file, the outputs of a block may end up in several places. The result is the largest run length
-    for which no run contains outputs of two blocks.
+    The file has one fp8 scale for every ``block`` outputs. If wse reorders the outputs, the outputs
+    of a block may not be adjacent any more. The number is the largest for which equally long runs
+    of outputs never mix two blocks.
 
     Args:
         tensors: Locations of the matrices.
         block: Outputs per scale in the file.
+
+    Returns:
+        Pairs (name of the matrix, number of adjacent outputs), as in ``Packing.runs``.
     """
     runs = {}
     for tensor in tensors:
@@ -171,12 +180,12 @@ def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tu
 
 
 def _blocks(slices: Iterable[FileSlice], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Yield, for each slice of a tensor, the index of the scale that each output uses.
+    """Yield, for each slice of a matrix, the index of the scale that each of its outputs uses.
 
-    The scales are numbered consecutively over all slices. Each array is int64 [outputs].
+    The scales of all slices are numbered consecutively. Each array is int64 [outputs].
 
     Args:
-        slices: Slices of files that make up the tensor.
+        slices: Slices of files that make up the matrix.
         block: Number of adjacent outputs that share a scale.
     """
     first = 0

@@ -153,12 +153,12 @@ def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.i
 
 
 def adjacent_pairs(name: str, spec: ModelSpec, layer: int, shape: Shape, layers: str = LAYERS) -> tuple[FileSlice, ...]:
-    """Return the slice of a query or key projection that stores rotary pairs in adjacent rows.
+    """Return where a checkpoint stores a query or key projection with rotary embeddings.
 
-    Rotary embeddings rotate features in pairs. The slice reorders the rows of each head: first the
-    first features of all pairs, then the second features, then the features that are not rotated.
-    The result is () unless the tensor is a query or key projection, or its bias, in a layer with
-    rotary embeddings.
+    Rotary embeddings rotate features in pairs. The checkpoint stores the two rows of a pair next to
+    each other. In wse, the first rows of all pairs of a head precede the second rows, and rows that
+    are not rotated come last. The result is one slice that reorders the rows in this way, or () for
+    other tensors.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.
@@ -180,7 +180,10 @@ def adjacent_pairs(name: str, spec: ModelSpec, layer: int, shape: Shape, layers:
 def paired_tensors(
     spec: ModelSpec, file_names: Collection[str], names: Mapping[str, str] = NAMES
 ) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a model whose checkpoint stores rotary pairs in adjacent rows.
+    """Yield each tensor of a model whose checkpoint stores rotated row pairs next to each other.
+
+    The pairs are the rows of queries and keys that rotary embeddings rotate together. wse stores
+    them in another order.
 
     Args:
         spec: Specification of the model.
@@ -189,7 +192,10 @@ def paired_tensors(
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slice of a checkpoint tensor with its rows reordered, or () if it is unchanged.
+        """Return where the checkpoint stores a query or key projection with rotary embeddings.
+
+        The result is one slice that reorders the rows as in wse, or () for other tensors, which the
+        checkpoint stores as they are.
 
         Args:
             name: Name of the tensor in wse, without the layer prefix, such as ``q``.

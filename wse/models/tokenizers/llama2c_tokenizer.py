@@ -75,7 +75,10 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Token that also ends a sequence, besides the config's end tokens: BOS, as in llama2.c."""
+        """Tokens that end a sequence, in addition to those of the model's config.
+
+        As in llama2.c, this is the BOS token; () if there is none.
+        """
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:

@@ -52,9 +52,9 @@ def _share_cycles(
 ) -> float:
     """Return how many cycles ``activate_share`` takes on the PE that activates the most features.
 
-    The PEs of a group have the same inputs. Each PE activates a shard of the features and writes
-    zeros for the features of the other PEs. A shard may begin and end in the middle of a token,
-    and each token in it needs separate vector operations.
+    The kernel divides the work among a group of PEs that have the same inputs. Each PE activates
+    consecutive features, and writes zeros for all others. These features may begin and end in the
+    middle of a token, and each token needs separate vector operations.
 
     Args:
         c: Costs of operations on the PE.
@@ -74,7 +74,7 @@ def _share_cycles(
 
 
 def _gate_cycles(c: PeCosts, M: int, n: int, gates: int, function: int) -> float:
-    """Return the cycle count of kernel ``apply_gate``.
+    """Return the cycle count of kernel ``apply_gate``, which multiplies features by gates.
 
     Args:
         c: Costs of operations on the PE.

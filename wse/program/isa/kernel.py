@@ -87,7 +87,10 @@ class Kernel:
 
     @cached_property
     def in_place(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of operand indices (input, output) in which the output may overwrite the input."""
+        """Pairs of operands (input, output) for which both addresses may be equal.
+
+        The output then overwrites the input. Operands are given as indices.
+        """
         return tuple((self.index[operand.over], self.index[operand.name]) for operand in self.operands if operand.over)
 
     @cached_property

@@ -36,7 +36,7 @@ class HostStream(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """One pair (sender, receiver), which consists of a wafer index and -1 for the host."""
+        """A single pair (sender, receiver): the index of the wafer, and -1 for the host."""
         return ((HOST, self.wafer) if self.inward else (self.wafer, HOST),)
 
     @property
@@ -54,10 +54,10 @@ class TokensIn(HostStream):
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host that the chunk waits for: 0.5 for the first, else 0.
+        """Number of round trips to the host for which a prompt chunk waits: 0.5 or 0.
 
-        The ids of the first chunk travel one way. Those of later chunks arrive while earlier chunks
-        are processed.
+        The first chunk waits until its token ids have arrived, which is half a round trip. The ids
+        of later chunks arrive while earlier chunks are processed.
         """
         return 0.5 if self.site.begins else 0.0
 
@@ -68,7 +68,7 @@ class DraftIn(TokensIn):
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host that the pass waits for, always 1.
+        """Number of round trips to the host for which the pass waits, always 1.
 
         The output of the previous pass travels to the host, which drafts tokens and sends them
         back.

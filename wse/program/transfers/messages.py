@@ -44,20 +44,20 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """Copy for use as a cache key, in which ``round`` is the first iteration with its messages.
+        """Copy for use as a cache key, in which ``round`` is reduced to the smallest equivalent.
 
-        The messages of a pattern repeat after a number of loop iterations. Iterations with the same
-        messages therefore have equal keys.
+        The messages of a pattern repeat after a number of loop iterations. All iterations with the
+        same messages therefore have the same key.
         """
         return replace(self, round=self.round % len(self.schedule.variants))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShift:
-    """Messages that move KV-cache entries up by one row, from each of the last rows of a region.
+    """Messages that move KV-cache entries from the last rows of PEs to the rows above them.
 
-    These messages keep all rows about equally full. How many rows send words depends on the number
-    of tokens in a user's cache.
+    They keep all rows of a region about equally full. How many rows send an entry depends on the
+    number of tokens in a user's cache.
     """
 
 
@@ -94,18 +94,20 @@ class Translation:
 
     @property
     def columns(self) -> I64:
-        """Number of PE columns in which each piece of a vector is sent, int64 ``[pieces]``.
+        """Number of columns of PEs that send each piece of a vector, int64 ``[pieces]``.
 
-        A piece is a run of elements that goes from one sending row to one receiving row.
+        A vector is divided among rows of PEs. A piece is the part that goes from one sending row to
+        one receiving row.
         """
         residue = self.pieces[:, RECEIVER] % self.stride
         return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """One tuple (sending row, receiving row, number of words) for each piece of a vector.
+        """For each piece of a vector: sending row, receiving row, and number of words.
 
-        A piece is a run of elements that goes from one row of PEs to a row of another region.
+        A vector is divided among rows of PEs. A piece is the part that goes from one sending row to
+        one receiving row of another region.
         """
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]

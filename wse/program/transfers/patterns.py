@@ -85,9 +85,10 @@ class CacheShift(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenWafers(Transfer):
-    """Transfer along the rows of a region that spans several wafers, by a communication pattern.
+    """Transfer between the wafers of a region that spans several wafers, by a communication pattern.
 
-    Each message goes from one column of a wafer to one column of another wafer.
+    Each message goes from one column of a wafer to one column of another wafer, in all rows at
+    once.
 
     Attributes:
         source_col: Sending column of each wafer, counted from the wafer's first column.
@@ -96,8 +97,8 @@ class BetweenWafers(Transfer):
         round_count: Number of messages sent sequentially from one wafer to another.
         latencies: Number of times that the transfer waits for the latency of a link between wafers.
         bytes: Payload in bytes from one wafer to another, excluding padding.
-        by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers that store selected experts send or
-            receive, respectively; else 0.
+        by_choice: FROM_CHOSEN if only wafers that store selected experts send, TO_CHOSEN if only
+            these wafers receive, and 0 if all wafers take part.
     """
 
     name: ClassVar[str] = "between_wafers"
@@ -152,11 +153,11 @@ class BetweenWafers(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """Pairs of wafers between which messages travel, as (sending wafer, receiving wafer).
+        """Pairs (sending wafer, receiving wafer) between which messages travel.
 
-        A transfer to or from experts may involve only wafers that store the experts selected for
-        the current tokens. In that case, a pair is included only if its wafer at index
-        ``chosen_end`` stores a selected expert.
+        A transfer to or from experts may depend on the experts selected for the current tokens. In
+        that case, a pair is included only if the wafer at its position ``chosen_end`` stores such
+        an expert.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen_wafers is None:
@@ -165,10 +166,10 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Which wafer of a (sender, receiver) pair must store selected experts: 0 or 1.
+        """Which wafer of a pair (sender, receiver) must store selected experts: 0 or 1.
 
-        It is 0, the sender, if experts send their results, and 1, the receiver, if tokens are sent
-        to the experts. Transfers that do not depend on selected experts ignore this value.
+        The sender (0) must store them if experts send their results. The receiver (1) must store
+        them if tokens are sent to experts. Other transfers ignore this value.
         """
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
@@ -179,7 +180,7 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that the transfer incurs sequentially.
+        """Number of times that the transfer waits for the latency of a link between wafers.
 
         Messages that travel at the same time count once.
         """
@@ -192,7 +193,7 @@ class BetweenWafers(Transfer):
 
     @property
     def added_elements(self) -> int:
-        """Number of elements that a PE adds per message from another wafer; 0 if it adds none."""
+        """Number of elements that a PE adds to its own per message from another wafer; 0 if none."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property
@@ -206,8 +207,7 @@ class BetweenWafers(Transfer):
 def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
     """Return a copy of a pattern that contains only some of its messages.
 
-    The same object is returned for the same arguments, because callers use the identity of a
-    pattern as a cache key.
+    Equal arguments give the same object, which callers use as a cache key.
 
     Args:
         schedule: Pattern with all of its messages.

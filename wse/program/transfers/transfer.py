@@ -71,7 +71,7 @@ class Site:
     def words(self, elements: I64) -> I64: ...
 
     def words(self, elements: int | I64) -> int | I64:
-        """Return the number of 32-bit words in which a number of elements is stored.
+        """Return how many 32-bit words a number of elements occupies.
 
         Args:
             elements: Number of elements of the transfer's element type, or an array of such
@@ -151,7 +151,7 @@ class Transfer:
 
     @property
     def link_latencies(self) -> int:
-        """Number of wafer-link latencies that the transfer incurs sequentially."""
+        """Number of times that the transfer waits for the latency of a link between wafers."""
         return 1
 
     @property
@@ -161,7 +161,7 @@ class Transfer:
 
     @property
     def added_elements(self) -> int:
-        """Number of elements that a PE adds per message from another wafer; 0 if it adds none."""
+        """Number of elements that a PE adds to its own per message from another wafer; 0 if none."""
         return 0
 
     @property
@@ -181,5 +181,5 @@ class Transfer:
 
     @property
     def stage_transfer_bytes(self) -> int:
-        """Payload in bytes sent from one stage (region with its layers) to another; otherwise 0."""
+        """Payload in bytes sent from one region of PEs to the region with the next layers; else 0."""
         return 0

@@ -55,26 +55,26 @@ ADDRESSES: Final = tuple(
 
 
 def transfer_steps(steps: Steps, condition: Callable[[type[Transfer]], bool]) -> npt.NDArray[np.bool_]:
-    """Return which steps are transfers whose type satisfies a predicate, as bool ``[steps]``.
+    """Return whether each step is a transfer whose type meets a condition, as bool ``[steps]``.
 
     Args:
         steps: Steps of a phase.
-        condition: Predicate on the transfer type.
+        condition: Function that returns whether a transfer type meets the condition.
     """
     table, moves = np.array([condition(transfer_type) for transfer_type in TRANSFERS]), steps.kind == StepKind.TRANSFER
     return np.asarray(moves & table[np.where(moves, steps.code, 0)])
 
 
 def is_of_type(steps: Steps, *transfer_types: type[Transfer]) -> npt.NDArray[np.bool_]:
-    """Return which steps are transfers of one of the given types, as bool ``[steps]``."""
+    """Return whether each step is a transfer of one of the given types, as bool ``[steps]``."""
     return transfer_steps(steps, lambda transfer_type: transfer_type in transfer_types)
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the indices of a phase's transfers whose word count changes as a user's cache fills.
+    """Return the indices of transfers that send more or fewer words as a user's cache fills.
 
-    The word count depends on counters of the user's tokens and cache slots. The result is int64
-    ``[n]``.
+    Their number of words depends on how many tokens and cache slots of the user are in use. The
+    result is int64 ``[n]``.
     """
     return np.flatnonzero(transfer_steps(steps, lambda transfer_type: transfer_type.by_counters))
 

@@ -135,12 +135,12 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return a remark if the measurement is applied to another kind of draft or model.
+        """Return a warning if the measurement is used for another draft or model than the measured one.
 
-        The result is None if the draft matches the measured one.
+        The result is None if the kind of draft and the model are those of the measurement.
 
         Args:
-            kind: Kind of draft to which the measurement is applied.
+            kind: Kind of draft for which the measurement is used.
             model: Model that verifies the draft tokens.
         """
         if self.kind == ANY_KIND:
@@ -155,10 +155,10 @@ class Acceptance:
         return f"measured with {self.measured_with}, applied to {' and '.join(differences)}: graded {MISMATCH_GRADE}"
 
     def grade_for(self, kind: DraftKind, model: str) -> Grade:
-        """Return the evidence grade of the measurement if it is applied to a given draft.
+        """Return how reliable the measurement is if it is used for a given draft and model.
 
-        If the draft is of a different kind from the measured one, or for a different model, the
-        grade is at best I (inferred).
+        The result is an evidence grade. If the kind of draft or the model differs from the measured
+        one, the grade is at best I (inferred).
 
         Args:
             kind: Kind of the draft.
@@ -190,13 +190,14 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """Measurement of how often a draft's first, second, third, ... choice is the model's token.
+    """Measurement of how often the model agrees with each of a draft's choices for the next token.
 
-    The first choice is the token that the draft considers most likely.
+    The first choice is the token that the draft considers most likely, the second choice the next
+    most likely, and so on.
 
     Attributes:
         kind, draft, size_ratio: The measured draft head or draft model, as in `Acceptance`.
-        shares: Frequency of each choice, from 0 to 1.
+        shares: Frequency with which each choice is the model's token, from 0 to 1.
         grade: Evidence grade, a letter that indicates how reliable the numbers are.
         source: Origin of the numbers.
     """
@@ -211,7 +212,7 @@ class ChoiceShares:
 
 @cache
 def choice_shares() -> ChoiceShares:
-    """Return the bundled measurement of how often each choice of a draft is the model's token.
+    """Return the bundled measurement of how often the model agrees with each choice of a draft.
 
     The first choice is the token that the draft considers most likely.
     """

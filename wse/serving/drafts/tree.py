@@ -98,7 +98,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     parents, choices = list[int](), list[int]()
 
     def add_children(parent: int, position: int, count: int) -> None:
-        """Add ``count`` descendants to a node, in the arrangement that yields the most tokens.
+        """Add the best ``count`` descendants to a node: those that yield the most tokens.
 
         Args:
             parent: Index of the node.
@@ -131,10 +131,9 @@ class _Yields:
         self.children = cache(self._children)
 
     def node(self, position: int, count: int) -> float:
-        """Return the maximum expected number of accepted tokens in the subtree of an accepted node.
+        """Return how many tokens are accepted on average from a node with ``count`` - 1 descendants.
 
-        The node itself counts as 1. The other ``count`` - 1 nodes are its descendants, in the best
-        arrangement.
+        The node itself is accepted and counts as 1. Its descendants are arranged in the best way.
 
         Args:
             position: Distance of the node from the root.
@@ -143,20 +142,20 @@ class _Yields:
         return 1.0 + self.children(position + 1, 0, count - 1)[0]
 
     def _children(self, position: int, choice: int, count: int) -> tuple[float, int]:
-        """Return the maximum expected number of accepted tokens below an accepted node.
+        """Return how many tokens are accepted on average below an accepted node, in the best case.
 
-        The ``count`` nodes below it are divided between the child with the first allowed choice,
-        with its descendants, and the children with later choices. The tokens of a child are
-        multiplied by its acceptance probability. No choice is skipped, because later choices are
-        never more likely.
+        The ``count`` nodes below it are divided between two groups: the child with the choice
+        ``choice`` and its descendants, and the children with later choices. The expected number of
+        accepted tokens from a child is multiplied by its acceptance probability.
 
         Args:
-            position: Distance of the siblings from the root.
-            choice: The first of the draft's choices that may be used.
+            position: Distance of the children from the root.
+            choice: Index of the first choice that is not used yet; no choice is skipped, because
+                later choices are never more likely.
             count: Number of nodes to distribute.
 
         Returns:
-            The expected number, and the number of nodes for the first choice and its descendants.
+            The expected number, and the number of nodes in the first group.
         """
         if position > self._deepest or choice == len(self._shares[position - 1]) or not count:
             return 0.0, 0
@@ -200,10 +199,10 @@ def fastest_tree(
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
-    A choice is one of the alternative tokens that a draft proposes at a position. A position's most
-    likely choice is accepted with probability b / a, where a pass gains a tokens on average from
-    the previous position and b tokens from this position. `with_choices` derives the probabilities
-    of the other choices.
+    A choice is one of the alternative tokens that a draft proposes at a position. The most likely
+    choice at position p is accepted with probability g(p) / g(p - 1), where g(p) is the mean number
+    of tokens that position p adds to a pass. `with_choices` derives the probabilities of the other
+    choices.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.
@@ -218,9 +217,8 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
 def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     """Return the acceptance probability of each choice at a position, most likely choice first.
 
-    A choice is one of the alternative tokens that a draft proposes at the position. The measured
-    probabilities are adapted to ``first``: the conditional probability that a subsequent choice is
-    accepted after all earlier ones have failed stays the same.
+    A choice is one of the alternative tokens that a draft proposes at the position. If all earlier
+    choices have failed, a choice is accepted with the same probability as in the measurement.
 
     Args:
         first: Acceptance probability of the most likely choice at this position.

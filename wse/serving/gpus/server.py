@@ -177,14 +177,18 @@ class GpuServer:
 
     @property
     def kv_copy_bytes_per_token(self) -> float:
-        """Bytes per token in one copy of the model's KV caches, ignoring sliding windows."""
+        """Bytes that one token needs in the model's KV cache, if no GPU stores a copy of another's part.
+
+        Sliding windows, which discard old tokens, are ignored.
+        """
         return self.spec.cached_layer_count * self.spec.cache_features * self.weights.cache_bits / 8
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """Bytes that a token adds to the model's KV caches on all GPUs.
+        """Bytes that one token needs in the model's KV cache, summed over all GPUs.
 
-        Sliding windows, which discard old tokens, are ignored.
+        If there are more GPUs than KV heads, several GPUs store the same heads. Sliding windows,
+        which discard old tokens, are ignored.
         """
         is_whole = self.parallelism.attention_by_data
         copies = 1 if is_whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
@@ -273,7 +277,10 @@ class GpuServer:
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:
-        """Bytes per token in the KV caches of the model and the draft, ignoring windows."""
+        """Bytes that one token needs in the KV caches of the model and the draft, on all GPUs.
+
+        Sliding windows are ignored.
+        """
         draft_bytes_per_token = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
         return self.kv_bytes_per_token + draft_bytes_per_token
 

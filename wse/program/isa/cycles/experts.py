@@ -20,9 +20,9 @@ _MXFP4: Final = CODINGS["mxfp4"].number
 def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
     """Return the cycles needed to list the (token, expert) pairs that a column of PEs processes.
 
-    A column processes the pairs of the experts that it stores, so it reads all M * A pairs and
-    selects its own. If it stores a part of every expert, the list contains all pairs and is written
-    with vector operations, without a loop over pairs.
+    A column processes the pairs of the experts that it stores. It reads all M * A pairs and selects
+    these. If it stores a part of every expert, it needs all pairs, and lists them with vector
+    operations instead of a loop over pairs.
 
     Args:
         c: Costs of operations on the PE.
@@ -82,12 +82,12 @@ def expert_out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int
 def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
     """Return the cycles needed to add the biases of experts for all (token, expert) pairs.
 
-    A PE reads the whole list of pairs. It stores only ``share`` biases of each part, and adds them
-    to the outputs of those few pairs whose biases it stores.
+    The biases are divided among several PEs. A PE reads the whole list of pairs, but adds only the
+    biases that it stores.
 
     Args:
         c: Costs of operations on the PE.
-        P, M: Maximum number of pairs, and tokens.
+        P, M: Maximum number of pairs, and number of tokens.
         N, parts: Number of outputs of each part, and number of parts, such as gate and up.
         weighted: 1 to multiply the biases by the pair's router weight, else 0.
         share: Number of biases of each part that the PE stores.
