@@ -40,7 +40,7 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True for the first chunk of the first prompt, which waits until the host sends its tokens.
+        """True for the first chunk of the first prompt, which waits for token ids from the host.
 
         The token ids of later chunks arrive while earlier chunks are processed. The value is also
         True for decode, and for the verification pass of the first user.

@@ -111,7 +111,7 @@ def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, 
 
 
 def _is_marked(column: Column, table: Table) -> bool:
-    """Return whether the best value of a column is marked, so that its cells need space for a mark."""
+    """Return whether the best value of a column is marked, so that cells need space for a mark."""
     return column.numeric and column.best_value(table.rows) is not None
 
 

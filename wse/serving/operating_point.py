@@ -113,7 +113,7 @@ class OperatingPoint:
     def decoding_users(self) -> float:
         """Mean number of requests that have received their first token but not yet their last.
 
-        By Little's law, it is the rate of tokens after the first, times the time for each of them.
+        By Little's law, it is the number of later tokens per second times the seconds per token.
         """
         return (self.tokens_per_s - self.requests_per_s) * (self.tpot_s or 0.0)
 

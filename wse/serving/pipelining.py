@@ -93,13 +93,14 @@ def run_cycles(route: PassRoute, streams: int, passes: int) -> CycleEstimate:
 
 
 def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles: float) -> float:
-    """Return the mean fraction of the time that the given servers are idle during some passes.
+    """Return the mean fraction of the time that the given servers are idle.
 
-    For M passes over S identical stages, from an empty pipeline to an empty pipeline, the fraction
-    is (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
+    A server is a pipeline stage or a link. The time is the total duration of some passes, from an
+    empty pipeline to an empty pipeline. For M passes over S identical stages, the fraction is (S -
+    1) / (M + S - 1) (Huang et al., GPipe, NeurIPS 2019, section 2.3).
 
     Args:
-        routes: Route of each pass.
+        routes: Route of each pass: the servers that it visits.
         servers: Indices of the servers.
         cycles: Total duration of the passes.
     """
@@ -108,17 +109,17 @@ def idle_fraction(routes: Sequence[PassRoute], servers: Collection[int], cycles:
 
 
 def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
-    """Return the number of cycles from the start of a prompt's first chunk to the end of its last.
+    """Return how many cycles a pipeline needs for a prompt that is divided into chunks.
 
-    Each chunk enters the next pipeline stage as soon as it can. It must not start a visit before
-    the previous chunk has ended the same visit, because it needs the keys and values of that chunk.
+    Cycles are counted from the start of the first chunk to the end of the last. Each chunk enters
+    the next server (pipeline stage or link) as soon as it can, but not before the previous chunk
+    has left it, because it needs the keys and values of that chunk.
 
-    A server is a pipeline stage or a link. The result is exact if every server works on the chunks
-    in order, which is the case if only the last chunk visits a server twice. Each visit then ends
-    at max(arrival, end of the previous chunk's visit) + busy time. Subtracting the work of earlier
-    chunks turns this recurrence into a running maximum, which is fast to compute. In all other
-    cases, the result is a lower bound: the duration of the longest chunk or the largest of
-    ``_server_bounds``, whichever is larger.
+    The result is exact if every server works on the chunks in order. This is the case if only the
+    last chunk visits a server twice. A visit then ends at max(arrival, end of the previous chunk's
+    visit) + busy time, which is computed for all chunks at once. In all other cases, the result is
+    a lower bound: the larger of the duration of the longest chunk and the largest of
+    ``_server_bounds``.
 
     Args:
         routes: Route of each chunk, in order.

@@ -88,12 +88,12 @@ def visits_once(route: PassRoute) -> bool:
 
 
 def as_loop(route: PassRoute) -> PassRoute:
-    """Return the route of a pass that is repeated by the same users, as in decoding.
+    """Return the route of a pass that the same users repeat, as in decoding.
 
-    A route lists the servers (pipeline stages and links) that a pass visits. If it starts and ends
-    at the same server, without a latency at the end, the last visit and the first visit of the next
-    pass are merged into one: the server computes the id of a new token and continues with the
-    embedding of this token, before it works for another batch of users.
+    A route lists the servers (pipeline stages and links) that a pass visits. Often, the last visit
+    of a pass and the first visit of the next pass are to the same server, which computes the id of
+    a new token and then looks up its embedding. These two visits are merged into one, unless there
+    is a latency between them.
     """
     first, last = route[0], route[-1]
     if len(route) == 1 or first.server != last.server or last.latency_cycles:

@@ -59,9 +59,9 @@ class AlongLine(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShift(Transfer):
-    """Transfer in which each of the last rows of a region sends a KV-cache entry to the row above.
+    """Transfer that moves KV-cache entries from the last rows of PEs to the rows above them.
 
-    Cache shifts keep all rows about equally full. How many rows send an entry depends on the
+    It keeps all rows of a region about equally full. How many rows send an entry depends on the
     number of tokens in a user's cache at run time.
     """
 
@@ -85,10 +85,10 @@ class CacheShift(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenWafers(Transfer):
-    """Transfer between the wafers of a region that spans several wafers, by a communication pattern.
+    """Transfer between the wafers of a region that spans several wafers.
 
-    Each message goes from one column of a wafer to one column of another wafer, in all rows at
-    once.
+    The messages of a communication pattern each go from one column of a wafer to one column of
+    another wafer, in all participating rows at once.
 
     Attributes:
         source_col: Sending column of each wafer, counted from the wafer's first column.
@@ -193,7 +193,7 @@ class BetweenWafers(Transfer):
 
     @property
     def added_elements(self) -> int:
-        """Number of elements that a PE adds to its own per message from another wafer; 0 if none."""
+        """Number of elements of a message from another wafer that a PE adds to its own; else 0."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property

@@ -161,7 +161,7 @@ class Transfer:
 
     @property
     def added_elements(self) -> int:
-        """Number of elements that a PE adds to its own per message from another wafer; 0 if none."""
+        """Number of elements of a message from another wafer that a PE adds to its own; else 0."""
         return 0
 
     @property
@@ -181,5 +181,8 @@ class Transfer:
 
     @property
     def stage_transfer_bytes(self) -> int:
-        """Payload in bytes sent from one region of PEs to the region with the next layers; else 0."""
+        """Payload in bytes that the transfer sends from one stage to another; otherwise 0.
+
+        A stage is a region of PEs with the layers that it stores.
+        """
         return 0

@@ -135,7 +135,7 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return a warning if the measurement is used for another draft or model than the measured one.
+        """Return a warning if the measurement is used for a draft or model that was not measured.
 
         The result is None if the kind of draft and the model are those of the measurement.
 

@@ -131,7 +131,7 @@ class _Yields:
         self.children = cache(self._children)
 
     def node(self, position: int, count: int) -> float:
-        """Return how many tokens are accepted on average from a node with ``count`` - 1 descendants.
+        """Return how many tokens are accepted on average from a node and its descendants.
 
         The node itself is accepted and counts as 1. Its descendants are arranged in the best way.
 
@@ -200,9 +200,9 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
     """Return the acceptance probability of each choice at each position of a draft.
 
     A choice is one of the alternative tokens that a draft proposes at a position. The most likely
-    choice at position p is accepted with probability g(p) / g(p - 1), where g(p) is the mean number
-    of tokens that position p adds to a pass. `with_choices` derives the probabilities of the other
-    choices.
+    choice at position p is accepted with probability g(p) / g(p - 1), at most 1, where g(p) is the
+    mean number of tokens that position p adds to a pass. `with_choices` derives the probabilities
+    of the other choices.
 
     Args:
         curve: Tokens per pass for each draft length, for a draft with one choice per position.

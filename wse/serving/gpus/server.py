@@ -177,7 +177,7 @@ class GpuServer:
 
     @property
     def kv_copy_bytes_per_token(self) -> float:
-        """Bytes that one token needs in the model's KV cache, if no GPU stores a copy of another's part.
+        """Bytes that one token needs in the model's KV cache, without duplicates on several GPUs.
 
         Sliding windows, which discard old tokens, are ignored.
         """

@@ -79,7 +79,7 @@ class DecodeTimes:
         return passes
 
     def _sum(self, context: int) -> float:
-        """Return the total duration in seconds of the passes at contexts 0 to ``context`` - 1."""
+        """Return the total duration in seconds of ``context`` passes, starting at context 0."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._sums[grid_index] + self._part(grid_index, context - self._contexts[grid_index])
 

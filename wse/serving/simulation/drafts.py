@@ -63,7 +63,7 @@ class Drafts:
 
     @cached_property
     def _more_than(self) -> F64:
-        """Probabilities that a verification pass yields more than 1, 2, 3, ... tokens."""
+        """Probability that a verification pass yields more than n tokens, for n = 1, 2, 3, ..."""
         return np.asarray(np.cumprod(self.acceptances), np.float64)
 
     def _yields(self, random_numbers: F64) -> I64:

@@ -57,9 +57,10 @@ class GpuCosts:
         return BLOCK_TOKENS
 
     def room_tokens(self, tokens: int) -> int:
-        """Return how much of the KV capacity a user with ``tokens`` tokens needs, in tokens.
+        """Return the memory that the KV cache of a user needs, as a number of tokens.
 
-        Layers with a sliding window store only the tokens in the window.
+        Layers with a sliding window store only the tokens in the window, so the result may be less
+        than ``tokens``, the user's number of tokens.
         """
         return self.server.kv_room_tokens(tokens)
 
@@ -75,7 +76,10 @@ class GpuCosts:
 
     @cached_property
     def contexts(self) -> tuple[int, ...]:
-        """Context lengths in tokens for which times are computed; others are interpolated."""
+        """Context lengths in tokens for which pass times are computed.
+
+        Between them, times are interpolated.
+        """
         return tuple(sorted({round(at * self.context / (CONTEXTS - 1)) for at in range(CONTEXTS)}))
 
     @property
@@ -109,10 +113,10 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
-        """Return how long the GPUs work in a round, in seconds: for the whole round.
+        """Return how long the GPUs work in a round (a pass of the model), in seconds.
 
-        A round is one pass of the model, in which all GPUs work all the time. The arguments are the
-        same as for `round_s`.
+        All GPUs work all the time, so this is the duration of the round. The arguments are the same
+        as for `round_s`.
         """
         return self.round_s(users, context, parts)
 

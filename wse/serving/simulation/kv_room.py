@@ -79,12 +79,18 @@ class KvRoom:
         return self._capacity - self.free
 
     def extend(self, workload: Workload) -> None:
-        """Append requests, which get the next indices. Their prefixes must be in the same tree."""
+        """Append requests, which get the next indices.
+
+        Their prefixes must be in the tree of prefixes with which this object was created.
+        """
         self._tokens += (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes += workload.prefix.tolist()
 
     def fits(self, request: int) -> bool:
-        """Return whether a request fits, after removing unused blocks if necessary."""
+        """Return whether the KV cache has space for a request.
+
+        Blocks of prefixes that no request uses count as free, because they can be removed.
+        """
         return self._usable_hits(request) is not None
 
     def take(self, request: int) -> int:
@@ -113,11 +119,11 @@ class KvRoom:
         return cached_tokens
 
     def uncached_blocks(self, request: int) -> Sequence[int]:
-        """Return the blocks of an admitted request's prefix that it did not find in the cache."""
+        """Return the blocks of an admitted request's prefix that were not in the cache."""
         return self._path(request)[self._shared_counts[request] :]
 
     def tokens_until(self, block: int) -> int:
-        """Return how many tokens from the start of a prompt to the end of a block can be reused."""
+        """Return how many tokens of a prompt can be reused from its start to the end of a block."""
         return self._end_tokens[block]
 
     def keep_prefix(self, request: int) -> None:
@@ -156,10 +162,10 @@ class KvRoom:
     def _usable_hits(self, request: int) -> int | None:
         """Return how many cached blocks of its prefix a request reuses if it is admitted now.
 
-        This is the largest number with which the request fits. Blocks that no request uses can be
-        removed to make space. To reuse all cached blocks can need more space than to reuse fewer:
-        a request also stores its own window in layers with sliding windows, and its own copy of a
-        machine block (unit of the cache) that the prefix fills only in part.
+        This is the largest number with which the request fits, after removing blocks that no
+        request uses. To reuse fewer blocks can need less space, because a request stores some
+        tokens itself even if it reuses them: those in its sliding windows, and those in a machine
+        block (unit of the cache) that the prefix fills only in part.
 
         Returns:
             The number of blocks, or None if the request does not fit.
@@ -183,45 +189,54 @@ class KvRoom:
         self._users_of[block] += 1
 
     def _path(self, request: int) -> list[int]:
-        """Return the blocks of a prompt's prefix; none if prefixes are not kept."""
+        """Return the blocks of a prompt's prefix, in order; none if prefixes are not kept."""
         path = self._paths.get(request)
         if path is None:
             path = self._paths[request] = self._tree.path(self._prefixes[request]) if self._keeps else []
         return path
 
     def _hit_count(self, request: int) -> int:
-        """Return how many blocks from the start of a prompt are in the cache."""
+        """Return how many blocks of a prompt's prefix are in the cache, counted from its start."""
         return bisect_left(self._path(request), x=True, key=lambda block: block not in self._users_of)
 
     def _need(self, request: int, hit_count: int) -> int:
-        """Return how many tokens of space a request needs in addition to its cached blocks."""
+        """Return how much cache space a request needs in addition to the blocks that it reuses.
+
+        Args:
+            request: Index of the request.
+            hit_count: Number of blocks that it reuses.
+
+        Returns:
+            The space in tokens.
+        """
         return self._room_tokens(self._tokens[request] - self._shared_tokens(self._path(request), hit_count))
 
     def _tokens_until(self, path: Sequence[int], count: int) -> int:
-        """Return how many tokens in the first ``count`` blocks of a prefix can be reused."""
+        """Return how many tokens of a prefix can be reused from its first ``count`` blocks."""
         return self._end_tokens[path[count - 1]] if count else 0
 
     def _block_tokens(self, block: int) -> int:
-        """Return how many tokens of a block can be reused."""
+        """Return how many tokens of a prompt can be reused from one block."""
         parent = self._parents[block]
         return self._end_tokens[block] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
 
     def _shared_tokens(self, path: Sequence[int], count: int) -> int:
-        """Return how many tokens of a prefix several requests can share.
+        """Return how many tokens of a prefix are stored only once for all requests that reuse them.
 
-        Only machine blocks (units of the cache) that the prefix fills completely are shared.
+        These are the tokens in machine blocks (units of the cache) that the prefix fills
+        completely.
 
         Args:
             path: Blocks of a prompt's prefix, from the start of the prompt.
-            count: Number of these blocks that are in the cache.
+            count: Number of these blocks that are reused.
         """
         return self._tokens_until(path, count) // self._machine_block * self._machine_block
 
     def _shared_room(self, path: Sequence[int], count: int) -> int:
-        """Return the cache space, in tokens, that all requests with the same first blocks share.
+        """Return the cache space that requests with a common prefix share, in tokens.
 
         Args:
-            path: Blocks of a prompt's prefix, from the start of the prompt.
-            count: Number of these blocks that are in the cache.
+            path: Blocks of the prefix, from the start of the prompt.
+            count: Number of these blocks that are reused.
         """
         return self._room_tokens(self._shared_tokens(path, count))

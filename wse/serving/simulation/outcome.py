@@ -118,9 +118,9 @@ class Recorder:
             workload: The requests of all machines.
             requests: Indices of the requests of this machine, in arrival order; None for all
                 requests.
-            keeps_distance: Whether requests of a closed loop (a constant number in flight) arrive
-                with a minimum time between them. Otherwise, requests that end together are followed
-                by requests that start together.
+            keeps_distance: Whether consecutive requests of a closed loop (a constant number in
+                flight) arrive with a minimum time between them. If not, several requests that end
+                at the same time are followed by requests that start at the same time.
         """
         self._workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
@@ -146,9 +146,10 @@ class Recorder:
 
     @property
     def scheduled_count(self) -> int:
-        """Number of requests with known arrival times.
+        """Number of requests whose arrival times are known.
 
-        In a closed loop, the arrival time of a later request is known once another request ends.
+        In a closed loop (a constant number of requests in flight), a new request arrives after
+        another has ended.
         """
         return self._scheduled
 
@@ -219,13 +220,15 @@ class Recorder:
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
         """Record that a request has left the machine.
 
+        In a closed loop (a constant number of requests in flight), another request then arrives.
+
         Args:
             request: Index of the request.
             at_s: Time at which the request left, at most the current time and not before the
                 previous event.
-            pass_s: Duration of a pass in seconds; 0 if passes have no common start. In a closed
-                loop (a constant number of requests in flight), the next request arrives a varying
-                fraction of this time after this request ends.
+            pass_s: Duration of a pass in seconds. In a closed loop, the next request arrives a
+                varying fraction of it later, so that requests do not synchronise. 0 if passes have
+                no common start.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s

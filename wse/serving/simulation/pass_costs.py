@@ -100,9 +100,10 @@ class PassCosts(Protocol):
         ...
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the time in seconds from the end of a prompt's last round to the first token.
+        """Return the seconds from the last round of a prompt to the first token of its answer.
 
-        In a round, each user gets one decode pass, and parts of prompts are read.
+        In a round, each user gets one decode pass, and parts of prompts are read. In a pipeline,
+        the end of the prompt must still pass the remaining stages when the round has ended.
 
         Args:
             part: The part of the prompt that is read in its last round.

@@ -86,7 +86,7 @@ class Admission:
         self.room.give_back(request)
 
     def needed_release(self, now_s: float) -> bool:
-        """Return whether the next waiting request had to wait until another request left just now.
+        """Return whether the next waiting request fits only because another request has just left.
 
         This is the case if a request left at ``now_s``, and the next waiting request did not fit
         before.

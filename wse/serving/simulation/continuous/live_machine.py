@@ -27,7 +27,7 @@ from wse.serving.simulation.workload import Workload
 
 
 class DueTokens(NamedTuple):
-    """Progress of an answer: how many tokens its reader has from a certain time on.
+    """The number of tokens of an answer that its reader has from a certain time on.
 
     Attributes:
         at_s: Time at which the reader gets the last of these tokens.
@@ -146,11 +146,14 @@ class LiveMachine:
         self.machine.record.drop_decode_runs()  # the memory of a long simulation would grow with every round
 
     def next_tokens_s(self) -> float:
-        """Return the time at which the next known tokens are due; infinity if there are none."""
+        """Return when a reader gets the next tokens; infinity if no tokens are due.
+
+        Only tokens of decode passes that have been simulated are considered.
+        """
         return self._due[0].at_s if self._due else inf
 
     def pop_tokens(self, time_s: float) -> list[DueTokens]:
-        """Remove and return the tokens that are due at or before ``time_s``, in order of time.
+        """Remove and return the tokens that readers get until ``time_s``, in order of time.
 
         Tokens of cancelled requests are removed but not returned.
         """
@@ -181,11 +184,11 @@ class LiveMachine:
     # Observer of the simulation
 
     def first_token(self, request: int, at_s: float) -> None:
-        """Store when the first token of an answer is due."""
+        """Store when the reader gets the first token of an answer."""
         heappush(self._due, DueTokens(at_s, request, 1))
 
     def next_tokens(self, request: int, unfinished_passes: int, at_s: float) -> None:
-        """Store when the tokens of a decode pass are due.
+        """Store when the reader gets the tokens of a decode pass.
 
         With speculative decoding, the tokens of an answer are distributed evenly across its passes.
         """

@@ -106,7 +106,10 @@ class ContinuousMachine:
 
     @property
     def in_flight(self) -> int:
-        """Number of received requests that had not left when the last simulated round ended."""
+        """Number of requests that have arrived or will arrive, and have not left.
+
+        This is the state when the last simulated round ended.
+        """
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
@@ -120,7 +123,7 @@ class ContinuousMachine:
     def extend(self, workload: Workload) -> None:
         """Append requests, which get the next indices. The machine serves them after `offer`.
 
-        With drafts, the seed of each call is the seed of the machine plus the first new index.
+        With drafts, these requests use a new seed: that of the machine plus the first new index.
         """
         drafts = self.drafts and replace(self.drafts, seed=self.drafts.seed + len(self.prompts))
         self.record.extend(workload)

@@ -57,12 +57,12 @@ class PrefixLoads:
         )
 
     def begin(self, request: int, cached_tokens: int, now_s: float) -> bool:
-        """Start to load the blocks of a newly admitted request for which a load saves time.
+        """Start to load blocks of an admitted request's prefix, as far as this saves time.
 
         Blocks are loaded in the order of the prompt, and consecutive blocks of a tier together. The
-        load stops at the first blocks that are in no tier, or that the machine can read at least as
-        fast as load. The machine reads these blocks and the rest of the prompt. For the comparison,
-        the time to read blocks does not include waiting for other prompts.
+        load stops at the first blocks that are in no tier, or for which a load takes at least as
+        long as reading their tokens. The machine reads the rest of the prompt. The comparison does
+        not include the time that reading waits for other prompts.
 
         Args:
             request: Index of the request.

@@ -53,13 +53,15 @@ class SeparatePrefill:
     def read(self, request: int, prompt_tokens: int, context: int, *, needed_release: bool) -> float:
         """Read the prompt of a newly admitted request, and send its cache to the decode machine.
 
+        Reading starts when the prefill machine is free.
+
         Args:
             request: Index of the request.
             prompt_tokens: Length of its prompt.
             context: Tokens of its prompt that are already in the cache.
-            needed_release: True if the request did not fit until another request left just now, so
-                its prompt is read from now on. False to read it from its arrival on. In both cases,
-                reading starts only when the prefill machine is free.
+            needed_release: True if the request fits only because another request has just left, so
+                that reading cannot start before the current time. False if it can start when the
+                request arrives.
 
         Returns:
             Time at which the cache has arrived on the decode machine.

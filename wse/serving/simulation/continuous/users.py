@@ -31,12 +31,12 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean context of the users, in passes: cached tokens divided by mean tokens per pass."""
+        """Mean number of cached tokens per user, in units of the mean tokens per decode pass."""
         return self._context_sum // self.count + self._rounds
 
     @property
     def passes_to_first(self) -> int:
-        """Number of decode passes until the first of the users has a complete answer."""
+        """Number of decode passes until the next answer is complete."""
         return self._finish[0][0] - self._rounds
 
     def join(self, request: int) -> None:
