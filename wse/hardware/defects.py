@@ -69,7 +69,11 @@ class Defects:
     listed_defects: I64
 
     def on(self, wafer: int) -> FabricFaults:
-        """Return the dead PEs and links of the wafer with the given index."""
+        """Return the dead PEs and links of one wafer, given its index.
+
+        If only a rate is known, the dead PEs are drawn at random, always the same for the same
+        index.
+        """
         planes = np.zeros((3, self.rows, self.cols), bool)
         if self.rate is not None:
             planes[0] = np.random.default_rng([self.seed, wafer]).random((self.rows, self.cols)) < self.rate

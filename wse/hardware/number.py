@@ -134,14 +134,15 @@ class SourcedNumber:
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Minimum of the range, the value, and maximum of the range; all equal without a range."""
+        """The value with its range: minimum, value, maximum; all equal without a range."""
         return self.low, self.value, self.high
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:
-    """Return the weakest of several evidence grades, that is, the last one in ``GRADES`` order.
+    """Return the weakest of several evidence grades, which say how reliable a number is.
 
-    A result has the weakest grade of the numbers that it is computed from.
+    Grades later in ``GRADES`` are weaker. A result has the weakest grade of the numbers that it is
+    computed from.
     """
     return max(grades, key=list(GRADES).index)
 

@@ -136,7 +136,7 @@ class _GraphBuilder:
         return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.has_norm_bias))
 
     def add_attention(self) -> None:
-        """Add standard attention, whose cache stores keys and values for each KV head."""
+        """Add the ops of standard attention, which caches keys and values for each KV head."""
         spec = self.spec
         projections = ("q", "k", "v", "q_gate") if spec.attention_gate else ("q", "k", "v")
         norm = self.add_input("attention", *self.stream)
@@ -146,7 +146,10 @@ class _GraphBuilder:
         self._add_back("output", "output", ("o",), attention, "post_attention_norm", biased=spec.output_bias)
 
     def add_linear_attention(self) -> None:
-        """Add linear attention, which has a state of constant size instead of a cache."""
+        """Add the ops of linear attention.
+
+        It has a state of constant size for each user instead of a cache that grows.
+        """
         norm = self.add_input("attention", *self.stream)
         inputs = tuple(f"delta.{name}" for name in ("q", "k", "v", "z", "b", "a"))
         projected = self.add("delta_inputs", "delta_inputs", inputs, norm)
@@ -157,7 +160,10 @@ class _GraphBuilder:
         self._add_back("delta_output", "delta_output", ("delta.o",), gated, "post_attention_norm", biased=False)
 
     def add_latent_attention(self) -> None:
-        """Add latent attention, whose cache stores a latent vector and a rotated key per token."""
+        """Add the ops of latent attention.
+
+        Its cache stores a latent vector and a rotated key per token.
+        """
         spec = self.spec
         has_query_latent = spec.latent is not None and spec.latent.q_rank > 0
         norm = self.add_input("attention", *self.stream)
@@ -178,7 +184,7 @@ class _GraphBuilder:
         )
 
     def add_feed_forward(self) -> None:
-        """Add a dense feed-forward block, which every token uses in full."""
+        """Add the ops of a dense feed-forward block, all of whose weights every token uses."""
         spec = self.spec
         norm = self.add_input("mlp", *self.before_block)
         projections = ("gate", "up") if spec.gated else ("up",)
@@ -266,5 +272,5 @@ def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
 
 
 def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:
-    """Return the ops of a graph in the order in which they were added, which is topological."""
+    """Return the operations (ops) of a model's graph in the order in which they run."""
     return list(nx.get_node_attributes(graph, "op").values())

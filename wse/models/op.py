@@ -39,7 +39,7 @@ class Op:
     parts: Parts = ATTENTION
 
     def in_layer(self, layer: int) -> Op:
-        """Return the same op in another layer.
+        """Return a copy of this op for another layer.
 
         An op outside the layers is returned unchanged.
         """

@@ -32,10 +32,12 @@ class Mixture:
     by_column: npt.NDArray[np.int32]
 
     def max_pairs(self, tokens: int) -> int:
-        """Return the maximum number of (token, expert) pairs that any column may have to process.
+        """Return the maximum number of (token, expert) pairs that a column of PEs may process.
 
-        The maximum is reached if all ``tokens`` tokens are routed to as many experts of one column
-        as possible.
+        The maximum is reached if all tokens select as many experts of the same column as possible.
+
+        Args:
+            tokens: Number of tokens.
         """
         return tokens * min(self.active, int(self.by_column.shape[1]))
 

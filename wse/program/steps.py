@@ -182,7 +182,7 @@ class Steps:
         return replace(self, **arrays, max_pairs=np.array([pairs], np.int64))
 
     def iterations(self, step: int) -> int:
-        """Return how often a step runs in a phase: the iterations of its loop; 1 without a loop."""
+        """Return how many times a step runs in a phase: the iterations of its loop, or 1."""
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 

@@ -98,7 +98,10 @@ class Tile:
 
     @property
     def elements(self) -> int:
-        """Number of elements of ``view`` in the block. Quantised weights are counted in bytes."""
+        """Number of elements of the block in the type of ``view``.
+
+        Quantised weights are counted in bytes, because several may share a byte.
+        """
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:

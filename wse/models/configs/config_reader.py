@@ -47,12 +47,18 @@ class ConfigReader:
         return reader
 
     def is_stated(self, key: str) -> bool:
-        """Return whether the key is present, even if its value is null, and mark it as read."""
+        """Return whether the config contains a key, even if its value is null.
+
+        The key is marked as read.
+        """
         self._read.add(key)
         return key in self._values
 
     def has_value(self, key: str) -> bool:
-        """Return whether the key is present and not null, and mark it as read."""
+        """Return whether the config contains a key with a value other than null.
+
+        The key is marked as read.
+        """
         self._read.add(key)
         return self._values.get(key) is not None
 

@@ -28,9 +28,9 @@ LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
 def _llama(header: Header) -> Config:
-    """Return the config keys of a Llama, Mistral or Mixtral model.
+    """Return the Hugging Face config keys of a Llama, Mistral or Mixtral model in a GGUF file.
 
-    llama.cpp has one architecture for these three families.
+    These three families have the same architecture name in GGUF files.
     """
     if header.count("expert_count"):
         return {**common_keys(header), "model_type": "mixtral", **expert_keys(header, "num_local_experts")}

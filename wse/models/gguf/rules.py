@@ -220,7 +220,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return no tensors, because the rule of another tensor already converts this one."""
+    """Return no tensors: the rule for a tensor that another tensor's rule has already converted."""
     return ()
 
 

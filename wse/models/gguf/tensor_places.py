@@ -57,7 +57,15 @@ class GgufTensor:
 
 
 def read_tensor(reader: GgufReader, alignment: int) -> tuple[str, int, tuple[int, ...], int]:
-    """Return the name, type number, shape and offset of the tensor at the read position."""
+    """Read the description of a tensor in a GGUF file, and advance the read position.
+
+    Args:
+        reader: Reader of the file, at the start of the description.
+        alignment: Number of which the offset must be a multiple.
+
+    Returns:
+        Name, type number, shape, and offset of the tensor in the data.
+    """
     name = reader.text(LONGEST_NAME, "a tensor's name")
     item_name = f"tensor {name!r}"
     dimensions = reader.scalar("<I", item_name)

@@ -213,7 +213,7 @@ class _Pages:
         self._files, self._lock, self._values = tuple(files), Lock(), 0
 
     def read(self, values: int) -> None:
-        """Add to the number of values read; release all pages when it exceeds the limit."""
+        """Count values that are read, and release all pages when the count exceeds the limit."""
         with self._lock:
             self._values += values
             if self._values <= VALUES_IN_MEMORY:

@@ -45,7 +45,7 @@ POST_NORM_NAMES: Final = {
 
 
 def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return no slices: the rule for model families whose files store every tensor separately."""
+    """Return (): the rule for families whose checkpoints store every tensor as it is."""
     return ()
 
 

@@ -9,7 +9,7 @@ from wse.program.isa.operands import acc, act, f32, numbers, wgt
 
 
 def _elements(n: int) -> int:
-    """Return n, the number of element operations of a kernel that processes n elements once."""
+    """Return n: the work of a kernel that performs one operation on each of n elements."""
     return n
 
 

@@ -21,7 +21,7 @@ Formula = Callable[..., Any]
 
 
 def _zero(*_: object) -> int:
-    """Return 0, for quantities that a kernel does not have, such as multiply-adds."""
+    """Return 0: the formula for something that a kernel does not do, such as multiply-adds."""
     return 0
 
 
@@ -69,9 +69,9 @@ class Kernel:
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """SRAM view of each operand that is an address, and "" for numbers, keyed by operand name.
+        """Element type (SRAM view) in which each operand that is an address is accessed.
 
-        The view determines in which element type the kernel accesses the address.
+        The keys are the names of the operands. The value is "" for operands that are numbers.
         """
         return {operand.name: operand.view for operand in self.operands}
 

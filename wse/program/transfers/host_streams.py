@@ -87,7 +87,7 @@ class TokenOut(HostStream):
 
     @property
     def is_awaited(self) -> bool:
-        """Always False: no later step waits for the ids to arrive."""
+        """Always False: the phase does not wait until the token ids have arrived at the host."""
         return False
 
 
@@ -137,7 +137,7 @@ class DrawnIn(TokensIn):
 
     @property
     def host_round_trips(self) -> float:
-        """Number of round trips to the host that the phase waits for, always 1.
+        """Number of round trips to the host for which the phase waits, always 1.
 
         The logits travel to the host, which samples token ids and sends them back.
         """

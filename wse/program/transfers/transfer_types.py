@@ -37,7 +37,10 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(transfer_type: type[Transfer]) -> dict[str, int]:
-    """Return the position of each operand of a transfer type in a step's operand list, by name."""
+    """Return the index of each operand in the operand list of a step, for one type of transfer.
+
+    The keys are the names of the operands.
+    """
     return _OPERANDS[transfer_type]
 
 

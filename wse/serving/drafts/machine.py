@@ -63,7 +63,7 @@ class DraftMachine:
     def check_s(self, draft_tokens: int) -> float:
         """Return how long it takes to verify ``draft_tokens`` draft tokens in one pass, in seconds.
 
-        The time includes sending token ids to the source of drafts and draft tokens back.
+        The time includes the transfer of token ids to the draft model, and of draft tokens back.
         """
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 

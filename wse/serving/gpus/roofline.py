@@ -186,7 +186,7 @@ class RooflineModel:
         )
 
     def _steps(self, group: Tokens) -> float:
-        """Return how many tokens attention reads from one user's cache, summed over all layers."""
+        """Return how many cached tokens attention reads for one user, summed over all layers."""
         kinds = [kind for kind in self.kinds if not kind.linear]
         return sum(kind.count * min(group.context, kind.span or group.context) for kind in kinds)
 

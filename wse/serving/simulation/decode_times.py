@@ -139,14 +139,22 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 
     def gap_s(context: int) -> float:
-        """Return the seconds per round in which prompts are processed, for a context length."""
+        """Return how long the busiest stage processes prompts in a round, in seconds.
+
+        Args:
+            context: Context length in passes.
+        """
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
         fair_s = costs.work_s(costs.max_users, tokens, ()) / costs.max_users
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:
-        """Return the seconds per round that processes prompts, for a context length."""
+        """Return the duration in seconds of a round in which prompts are processed.
+
+        Args:
+            context: Context length in passes.
+        """
         return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
 
     return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

@@ -38,7 +38,10 @@ class Drafts:
 
     @cached_property
     def tokens_per_pass(self) -> float:
-        """Mean number of tokens per pass: 1 + a1 + a1 a2 + ..., with acceptances a1, a2, ..."""
+        """Mean number of tokens per pass: 1 + a1 + a1 a2 + ...
+
+        Here, a1, a2, ... are the ``acceptances``.
+        """
         return 1.0 + float(self._more_than.sum())
 
     def passes(self, tokens: I64) -> I64:

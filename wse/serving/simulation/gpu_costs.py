@@ -53,7 +53,7 @@ class GpuCosts:
 
     @property
     def reused_tokens_multiple(self) -> int:
-        """Granularity of reuse in tokens: serving stacks share whole blocks of the KV cache."""
+        """Block size of the KV cache in tokens: only whole blocks of a prefix are reused."""
         return BLOCK_TOKENS
 
     def room_tokens(self, tokens: int) -> int:
@@ -71,7 +71,7 @@ class GpuCosts:
 
     @property
     def chunk_tokens(self) -> int:
-        """Granularity of prompt parts in tokens: 1, because GPUs can read parts of any length."""
+        """Granularity of the parts of prompts: 1 token, because any length is possible."""
         return 1
 
     @cached_property
@@ -89,7 +89,7 @@ class GpuCosts:
 
     @property
     def prompts_fill_gaps(self) -> bool:
-        """False: all GPUs work on one pass at a time, so no idle stage could read prompts."""
+        """False: prompts are not read in idle time, because all GPUs work on one pass at a time."""
         return False
 
     def part_busy_s(self, part: PromptPart) -> float:

@@ -94,9 +94,13 @@ class KvRoom:
         return self._usable_hits(request) is not None
 
     def take(self, request: int) -> int:
-        """Reserve space for a request, and return how many tokens of its prompt are cached.
+        """Reserve cache space for a request, and return how many tokens of its prompt are cached.
 
-        The request must fit. If necessary, unused blocks are removed.
+        There must be enough space for the request. If necessary, unused blocks of prefixes are
+        removed.
+
+        Args:
+            request: Index of the request.
         """
         path, hit_count = self._path(request), self._usable_hits(request) or 0
         need = self._need(request, hit_count)
@@ -127,10 +131,13 @@ class KvRoom:
         return self._end_tokens[block]
 
     def keep_prefix(self, request: int) -> None:
-        """Keep a prompt's prefix in the cache for later requests once it has been read.
+        """Keep the prefix of a prompt in the cache for later requests, after it has been read.
 
-        From then on, the prefix does not count towards the request's space. Blocks that another
-        request has read meanwhile are stored once.
+        From then on, the prefix does not count as space of the request. Blocks that another request
+        has stored in the meantime are not stored again.
+
+        Args:
+            request: Index of the request with the prompt.
         """
         path, shared_count = self._path(request), self._shared_counts[request]
         stored_count = self._hit_count(request)
@@ -182,7 +189,7 @@ class KvRoom:
         return idle_start if self._need(request, idle_start) <= room else None
 
     def _use(self, block: int) -> None:
-        """Count one more request that uses a cached block."""
+        """Record that one more request uses a cached block, so that the block is not removed."""
         if not self._users_of[block]:
             del self._idle_blocks[block]
             self._idle_room -= self._block_rooms[block]

@@ -79,7 +79,7 @@ class ParkedBlocks:
                 self._free_tokens[tier] += moving[-1][1]
 
     def remove(self, block: int) -> None:
-        """Remove a block from its tier, if it is in one, because the KV cache has it again."""
+        """Remove a block from its tier, if any, because the KV cache has it again."""
         tier = self.tier_of(block)
         if tier is not None:
             self._free_tokens[tier] += self._blocks[tier].pop(block)

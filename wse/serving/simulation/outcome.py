@@ -170,7 +170,7 @@ class Recorder:
             times += [0.0] * len(workload)
 
     def add(self, request: int) -> None:
-        """Add a request that arrives after all requests added so far."""
+        """Add a request, which must arrive after all requests added so far."""
         self.order.append(request)
         self._scheduled += 1
 

@@ -160,7 +160,14 @@ def attention_exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int,
 
 
 def round_maxima_cycles(c: PeCosts, n: int) -> float:
-    """Return the cycles to round n softmax maxima to multiples of ln 2, with a lower limit."""
+    """Return how many cycles kernel ``round_maxima`` takes.
+
+    The kernel rounds n maximum attention scores to multiples of ln 2, and applies a lower limit.
+
+    Args:
+        c: Costs of operations on the PE.
+        n: Number of maxima.
+    """
     return 4 * c.vector(n, c.f32) + c.vector(n, c.max_f32)
 
 

@@ -168,7 +168,10 @@ class LiveMachine:
         return due
 
     def next_change_s(self) -> float:
-        """Return the time until which the simulation can pause if no request arrives."""
+        """Return the time at which the simulation must continue if no request arrives before.
+
+        This is the current time if requests are being processed, and infinity if there are none.
+        """
         machine = self.machine
         if machine.record.is_done:
             return inf

@@ -15,7 +15,9 @@ ROUNDING: Final = 1e-9
 
 
 class PromptReader:
-    """Queue of prompts that a machine is reading: fast tier first, then in order of admission.
+    """Queue of prompts that a machine is reading.
+
+    Prompts of the fast service tier come first. Prompts of a tier are in the order of admission.
 
     Attributes:
         gap_free_s: Time until which the gaps (idle time of the busiest stage) have been used.
@@ -97,7 +99,7 @@ class PromptReader:
         return parts, completed
 
     def first_unread_s(self) -> float:
-        """Return how many seconds the busiest stage must still work on the first queued prompt."""
+        """Return how long the busiest stage must work until the first prompt is read."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
@@ -132,7 +134,10 @@ class PromptReader:
         return gap_s, ready
 
     def _seconds(self, request: int) -> float:
-        """Return how long the busiest pipeline stage must still work on a prompt, in seconds."""
+        """Return how long the busiest pipeline stage must work until a prompt is read.
+
+        The result is in seconds.
+        """
         if request not in self._unread_s:
             self._unread_s[request] = self._costs.part_busy_s(self._rest(request))
         return self._unread_s[request]
