@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 
 def known_name(text: str, known_names: Iterable[str]) -> str | None:
-    """Return the known name that a string stands for, or None.
-
-    An exact match takes precedence. Otherwise, the string stands for a known name that differs from
-    it only in case, if there is exactly one.
+    """Find the known name that a user means, ignoring case.
 
     Args:
         text: Text that a user wrote.
         known_names: All known names.
+
+    Returns:
+        The name that equals ``text``. If there is none, the only name that differs from it just in
+        case. None if no name or several names match.
 
     >>> known_name("WSE3", ["wse2", "wse3"]), known_name("wse", ["wse2", "wse3"]), known_name("a", ["a", "A"])
     ('wse3', None, 'a')

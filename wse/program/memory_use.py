@@ -44,8 +44,8 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
     """Return the stages whose buffers count as memory use of a stage's PEs.
 
-    Several stages (regions with their layers) may be stored on the same PEs, one above the other in
-    SRAM. The result contains:
+    A stage is a region of PEs with the layers that it stores. Several stages may be stored on the
+    same PEs, at different addresses. The result contains:
 
     - the stage itself
     - all stages at higher addresses

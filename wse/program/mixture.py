@@ -15,15 +15,15 @@ from wse.arrays import I64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixture:
-    """Assignment of the experts of a layer to the columns of a region, the same for all layers.
+    """Assignment of experts to columns of PEs, which is the same for all layers of a region.
 
     A column of PEs stores some features of each of its experts.
 
     Attributes:
         count: Number of experts per layer.
         active: Number of experts that each token uses.
-        by_column: int32 ``[cols, experts per column]``, positions of the experts of which each
-            column stores features; -1 is padding. The position of an expert is its index, unless
+        by_column: int32 ``[cols, experts per column]``, the experts of each column, given by their
+            positions; -1 is padding. The position of an expert is its index, unless
             ``Program.expert_order`` says otherwise.
     """
 
@@ -42,7 +42,7 @@ class Mixture:
         return tokens * min(self.active, int(self.by_column.shape[1]))
 
     def pairs_by_column(self, pairs: I64) -> I64:
-        """Return how many (token, expert) pairs each column processes.
+        """Return how many (token, expert) pairs each column of PEs processes.
 
         Args:
             pairs: int64 ``[experts]``, number of tokens routed to the expert at each position.

@@ -119,11 +119,13 @@ class ConfigReader:
         return value
 
     def require(self, key: str, allowed: Iterable[Any], why: str) -> None:
-        """Raise an error unless a key is absent, null, or has one of the allowed values.
+        """Raise BadModel if a key has a value that is not supported.
+
+        A key that is absent or null is accepted.
 
         Args:
             key: Key to check.
-            allowed: Allowed values; the type must match as well.
+            allowed: Supported values; the type must match as well.
             why: Reason or remedy for the message.
         """
         value = self.value(key)

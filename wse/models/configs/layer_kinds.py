@@ -81,10 +81,10 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
 
 
 def read_rotary(config: ConfigReader, count: int, unstated_interval: int) -> tuple[bool, ...]:
-    """Return, for each layer, whether queries and keys are rotated by their positions.
+    """Return, for each layer, whether it uses rotary position embeddings.
 
-    ``no_rope_layers`` contains 1 for each layer that rotates them. If it is absent, every
-    ``no_rope_layer_interval``-th layer does not.
+    The list ``no_rope_layers`` in the config contains 1 for each layer that uses them, and 0 for
+    the others. Without this list, every ``no_rope_layer_interval``-th layer does not use them.
 
     Args:
         config: Reader of the model's config.
@@ -101,7 +101,7 @@ def read_rotary(config: ConfigReader, count: int, unstated_interval: int) -> tup
 
 
 def alternating_kinds(count: int) -> list[str]:
-    """Return attention types that alternate between a sliding window and full attention.
+    """Return the attention type of each layer: alternately a sliding window and full attention.
 
     The first layer has a window.
     """
@@ -109,7 +109,7 @@ def alternating_kinds(count: int) -> list[str]:
 
 
 def pattern_kinds(config: ConfigReader, count: int, unstated_interval: int) -> list[str]:
-    """Return attention types in which every n-th layer has full attention and the others a window.
+    """Return the attention type of each layer: full attention in every n-th layer, else a window.
 
     Args:
         config: Reader of the model's config, in which ``sliding_window_pattern`` is n.

@@ -213,12 +213,12 @@ def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> fl
 
 
 def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default: float) -> float:
-    """Return the value of a key that several parts of a config may contain, or a default.
+    """Return the value of a key that may occur in several parts of a config.
 
     Args:
         key: The key, for the message.
         stated_values: The value in each part of the config that has the key.
-        default: Value to return if no part contains the key.
+        default: Value to return if no part has the key.
 
     Raises:
         BadModel: The parts contain different values.

@@ -17,14 +17,18 @@ def read_text_model(
     read_text: Callable[[ConfigReader, str, str], ModelSpec],
     harmless_keys: frozenset[str],
 ) -> ModelSpec:
-    """Return the specification of a text model, which may be part of a multimodal model.
+    """Read the config of a text model, or of a multimodal model that contains one.
+
+    In the config of a multimodal model, the settings of the text model are in the table
+    ``text_config``.
 
     Args:
         config: Reader of the keys in config.json.
         name: Name of the model.
         unstated_dtype: Element type to use if the config does not specify one.
         read_text: Function that reads the config of a text model.
-        harmless_keys: Keys of the text model that may remain unread.
+        harmless_keys: Keys in ``text_config`` that may remain unread, because they do not affect
+            the results.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported, or a setting in ``text_config``

@@ -33,11 +33,12 @@ PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 def expert_slices(
     name: str, spec: ModelSpec, prefix: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of the file that make up an expert matrix, or () if the tensor is not one.
+    """Return where the checkpoint stores an expert matrix, as slices of its tensors.
 
-    Files contain one matrix per expert, ``prefix.E.PART.weight`` for expert E. The stacked layout
-    of transformers 5 is accepted as well: ``prefix.gate_up_proj`` [experts, 2 width, hidden] and
-    ``prefix.down_proj`` [experts, hidden, width].
+    Usually, a checkpoint has one tensor per expert, ``prefix.E.PART.weight`` for expert E. The
+    stacked layout of transformers 5 is accepted as well: ``prefix.gate_up_proj`` [experts, 2 width,
+    hidden] and ``prefix.down_proj`` [experts, hidden, width]. The result is () for tensors that are
+    not expert matrices.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.
@@ -99,10 +100,10 @@ def stacked_slices(
     interleaved: bool = False,
     matrices: tuple[str, str] = ("gate_up_proj", "down_proj"),
 ) -> tuple[FileSlice, ...]:
-    """Return the slices of an expert tensor in a file that stacks all experts in one tensor.
+    """Return where a checkpoint that stacks all experts in one tensor stores an expert tensor.
 
-    There is one slice per expert. Biases are stored in tensors [experts, out] whose names have the
-    suffix ``_bias``. The result is () if the tensor does not belong to experts.
+    The result is one slice per expert, or () if the tensor does not belong to experts. Biases are
+    stored in tensors [experts, out] whose names have the suffix ``_bias``.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.

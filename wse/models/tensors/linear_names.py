@@ -23,15 +23,15 @@ HYBRID_NAMES: Final = {
 
 
 def hybrid_slices(name: str, spec: ModelSpec, prefix: str, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return where the checkpoint of a hybrid model stores a tensor that shares its matrix.
+    """Return where the checkpoint of a hybrid model stores a tensor that is part of a larger one.
 
     A hybrid model has layers with linear attention and layers with full attention. Its checkpoint
-    stores
+    has two tensors that wse divides into several:
 
-    - the queries and gates of full attention in one matrix, head by head
-    - the convolutions of queries, keys and values of linear attention in one tensor
+    - the queries and gates of full attention, head by head
+    - the convolutions of queries, keys and values of linear attention
 
-    The result is () for tensors that are in neither of them.
+    The result is () for all other tensors.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix, such as ``q_gate``.

@@ -142,7 +142,7 @@ def split_halves(size: int) -> NDArray[np.intp]:
 
 
 def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the indices of the same rows in every head of a matrix.
+    """Return which rows of a matrix to select, if the same rows of every head are needed.
 
     Args:
         heads: Number of heads.

@@ -52,10 +52,10 @@ class GpuDeployment:
         return self.server.users_that_fit(self.shape.tokens)
 
     def wait_s(self, other_requests: float, prompts: float) -> float:
-        """Return how long a new request waits on average for the running pass to end, in seconds.
+        """Return how many seconds a new request waits on average for the running pass to end.
 
-        On average, half of a pass remains, including the host's work. If ``other_requests`` is
-        below 1, a pass is running only for that fraction of the time.
+        If a pass is running, half of it remains on average, including the host's work. With fewer
+        than one other request in flight, a pass is running only for a fraction of the time.
 
         Args:
             other_requests: Mean number of other requests in flight.

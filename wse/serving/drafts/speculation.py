@@ -64,9 +64,9 @@ def best_draft(
         curve: Tokens per verification pass, for each number of draft tokens.
         speed_up_of: Function that maps a number of draft tokens to the speed-up over plain
             decoding.
-        has_one_peak: Whether the speed-up, as a function of the number of draft tokens, has only
-            one peak, so that the search can stop there. This is the case if each draft token costs
-            at least as much as the one before, because each adds less than the one before.
+        has_one_peak: Whether the search may stop as soon as the speed-up falls. This is correct if
+            no draft token costs less than the one before, because each one adds fewer tokens than
+            the one before.
     """
     best_gain, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):

@@ -78,8 +78,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     """Return the tree of limited size and depth that yields the most tokens per pass.
 
     This is the dynamic programme of Sequoia (arXiv 2402.12374, section 3.1), with probabilities
-    that may differ between positions. The tree is built from the root: each node gets the children,
-    and each child the number of descendants, that maximise the yield.
+    that may differ between positions.
 
     Args:
         shares: Acceptance probability of each choice at each position, most likely choice first.

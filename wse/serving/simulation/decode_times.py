@@ -104,8 +104,8 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
     Args:
         costs: Pass times.
         users: Number of users in flight.
-        tokens_per_pass: Mean tokens per pass and user. In the results, a context is a number of
-            passes, each of which adds this many tokens.
+        tokens_per_pass: Mean tokens per pass and user. The unit of contexts in the results is this
+            number of tokens, so a context grows by 1 per pass.
 
     Returns:
         The duration of a round, and the busiest stage's work in it.
@@ -120,8 +120,9 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
     """Return the duration of rounds in which prompts are processed, as a function of the context.
 
-    Prompts are processed in the time when the busiest stage has no decode work (a gap). If
-    necessary, a round is extended so that its gap is at least as long as both of the following:
+    In a round, every user gets one decode pass. Prompts are processed in the time when the busiest
+    stage has no decode work (a gap). If necessary, a round is extended so that its gap is at least
+    as long as both of the following:
 
     - ``chunk_s``
     - the busiest stage's decode work per user when the maximum number of users decode
@@ -129,8 +130,8 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
     Args:
         costs: Pass times.
         users: Number of users in flight.
-        tokens_per_pass: Mean tokens per pass and user. In the results, a context is a number of
-            passes, each of which adds this many tokens.
+        tokens_per_pass: Mean tokens per pass and user. The unit of contexts in the results is this
+            number of tokens, so a context grows by 1 per pass.
         chunk_s: Time in seconds that the busiest stage works on one chunk of a prompt.
 
     Returns:

@@ -116,10 +116,10 @@ class PassCosts(Protocol):
 
 
 def users_that_fit(costs: PassCosts, tokens: int) -> int:
-    """Return the maximum number of users in flight.
+    """Return the maximum number of users in flight, if all of them have the same number of tokens.
 
-    The limits are the capacity of the KV caches and the number of users for which pass times are
-    known.
+    It is limited by the capacity of the KV caches and by the number of users for which pass times
+    are known.
 
     Args:
         costs: Times and capacity of the machine.
