@@ -73,10 +73,10 @@ class Form(BaseModel):
 
 
 class TiersForm(Form):
-    """The table ``[tiers]`` of a scenario file: a plain and a fast service tier.
+    """The table ``[tiers]`` of a scenario file, which describes two service tiers.
 
-    The fast tier promises each user a multiple of the plain speed. Both tiers run on the same
-    number of chips.
+    The plain tier promises each user a given speed, and the fast tier a multiple of it. Both tiers
+    run on the same number of chips.
     """
 
     plain_speed: Annotated[

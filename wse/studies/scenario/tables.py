@@ -228,7 +228,7 @@ def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
 
 
 def _against_table(result: ScenarioResult) -> Table:
-    """Build the table of every prediction against every published figure."""
+    """Build a table with one row for each comparison of a prediction with a published figure."""
     rows = []
     for combination in result.combinations:
         for row in combination.against or ():
@@ -291,11 +291,11 @@ def _reasons(combination: CombinationResult) -> str:
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """Return a footer line with the number of omitted rows; empty if no rows are omitted.
+    """Return a footer line that says how many rows are omitted; empty if none are omitted.
 
     Args:
         rows: All rows.
-        listed_rows: The rows listed in the table.
+        listed_rows: The rows that the table contains.
     """
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

@@ -206,7 +206,7 @@ def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> 
     """Convert a number and its range to another unit, such as watts to joules per token.
 
     Args:
-        number: The number with its evidence, or None if unknown.
+        number: The number with its range and source, or None if unknown.
         convert: Function that converts a value.
     """
     if number is None:

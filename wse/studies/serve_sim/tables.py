@@ -186,7 +186,10 @@ def machine_table(result: ServeResult) -> Table:
 
 
 def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
-    """Return rows on the origin of prompt tokens and on the links of tiers; none without tiers."""
+    """Return table rows about cached prompts: where the tokens came from, how busy links were.
+
+    The result is empty without memory tiers, which store KV caches of prompt prefixes.
+    """
     if prefixes.kv_tiers is None:
         return []
     names = {"cache": "KV cache", "recomputed": "read again", "new": "read for the first time"}

@@ -18,7 +18,7 @@ were taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether a whole model fits in SRAM, in cases where a single layer was timed."""
+    """Whether all layers of a model fit in SRAM, for a prediction that times a single layer."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
@@ -198,7 +198,7 @@ class WafersNeeded(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCapacity(Result):
-    """Wafer count that a publication states for a model, with the minimum count of the emulator."""
+    """Number of wafers for a model: as stated by a publication, and as needed by the emulator."""
 
     model: Annotated[str, Doc("Name of the bundled configuration.")]
     wafer: Annotated[str, Doc("Name of the wafer.")]

@@ -91,7 +91,11 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
-    """Combine predicted measurements, summaries of errors and wafer counts into a result."""
+    """Build the result of ``wse validate`` from measurements and their predictions.
+
+    The result also contains intervals of the predictions, a summary of the errors, and the number
+    of wafers that each model needs.
+    """
     return Validation(
         rows=tuple(row.as_row(interval) for row, interval in zip(rows, intervals_of(rows), strict=True)),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),

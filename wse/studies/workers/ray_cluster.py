@@ -143,9 +143,10 @@ def check_ping(ping: Any, noun: str) -> None:
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
-    """Return the number of CPUs available to each of several identical actors.
+    """Return how many CPUs each of several identical actors can use.
 
-    This is the maximum number at which the machines' CPUs and memory suffice for all actors.
+    An actor is a process that emulates one wafer. The result is the maximum number for which all
+    actors fit on the machines, given their CPUs and memory.
 
     Args:
         actors: Number of actors, one per wafer.

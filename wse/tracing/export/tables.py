@@ -139,7 +139,7 @@ def _is_plane(field: Field) -> bool:
 def _flat(trace: Trace, name: str) -> FlatTable:
     """Return a table of the trace for export, with one value per cell.
 
-    If a column refers to ops or names by row number, a second column contains the names themselves.
+    A column that refers to ops or names by row number is followed by a column with the names.
     """
     fields = [field for field in TABLES[name] if not _is_plane(field)]
     columns: dict[str, Field] = {}
@@ -195,8 +195,9 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 def _plane(trace: Trace, field: Field) -> FlatTable:
     """Convert a field with one value per PE to a table that has a row for each PE.
 
-    A value that is recorded for each wafer has a row for each PE of each wafer. A map of the words
-    that a layer sends over links (a pattern) has a row for each PE of the layer's rectangle.
+    If the field has a value per PE of each wafer, the rows are the PEs of all wafers. Words on
+    links are recorded per layer, for the PEs of its rectangle. For such a field, the rows are the
+    PEs of all recorded rectangles.
     """
     first, *middle_axes, _row, _col = field.axes
     labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()

@@ -87,7 +87,7 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Return a function that formats a table cell, given a function that formats a change.
+    """Convert a function that formats a change to a function that formats a table cell.
 
     The cell is empty in the heading of a group of changes.
     """
@@ -162,7 +162,7 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
     """Return a table of the settings that differ between two traces, with both values."""
 
     def side(name: str) -> Callable[[Setting], str]:
-        """Return a function that formats the value that a setting has in one of the traces."""
+        """Return a function that formats the value of a setting in trace ``first`` or ``second``."""
 
         def cell(setting: Setting) -> str:
             """Format the value of the setting, truncated to ``MAX_VALUE`` characters."""

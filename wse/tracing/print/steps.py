@@ -64,7 +64,7 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
-    """Return the explanations of columns in a table of steps; empty without steps."""
+    """Return footer lines that explain the columns of a table of steps; empty without steps."""
     text = "what PEs compute (kernel, see docs/reference/kernels.md), or how they exchange words (pattern)"
     if not steps:
         return []
@@ -89,9 +89,9 @@ def _kernel_or_pattern(step: Step) -> str:
 
 
 def _order_columns(order: str) -> list[Column]:
-    """Return an additional column for the number by which steps are sorted, as a list.
+    """Return the column with the number by which steps are sorted, as a list.
 
-    The list is empty if the table shows this number anyway.
+    The list is empty if the table has this column anyway.
     """
     if order in ("cycles", "words", "hops"):
         return []
@@ -110,8 +110,8 @@ MAX_GROUPS: Final = 20
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     """Print a table for each phase of a run, with the cycle count of each group of steps.
 
-    Cycle counts of the prefill phase are totals over all prompt chunks. Those of other phases are
-    means per pass, unless the groups are tokens.
+    In the prefill phase, cycle counts are totals over the whole prompt. In other phases, they are
+    means per pass. If each group is a token, the cycle counts are those of the token.
 
     Args:
         console: Console to print to.
@@ -192,9 +192,9 @@ def _name(by: str, group: Group) -> str:
 
 
 def _folded_name(by: str, group: Group) -> str:
-    """Return the display name of a group that stands for several ops or layers.
+    """Return the display name of a group that combines several ops or layers.
 
-    Such a group combines ops or layers with equal cycles, or all ops of one kind.
+    The ops or layers have equal cycles, or the group consists of all ops of one kind.
     """
     layers, number = group.layers or (), group.count or 1
     if by == "layer":

@@ -100,7 +100,10 @@ def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
 
 
 def _sram_note(view: SummaryView, stage: int) -> str:
-    """Return a note with the stage of the fullest PE and the tokens of each user's KV cache."""
+    """Return a note about the fullest PE: its stage, and the capacity of its KV cache in tokens.
+
+    The note has the stage only if there are several.
+    """
     notes = [f"in stage {stage}"] if len(view.system.stages) > 1 else []
     if "context" in view.options:
         users = " of each user" if len(view.users) > 1 else ""
@@ -109,7 +112,10 @@ def _sram_note(view: SummaryView, stage: int) -> str:
 
 
 def _max_tokens(view: SummaryView) -> str:
-    """Return a phrase with the maximum number of new tokens; empty unless fewer were generated."""
+    """Return a phrase such as " of at most 100" with the maximum number of new tokens.
+
+    The phrase is empty if the maximum was reached.
+    """
     max_tokens = len(view.users) * int(view.options.get("new_tokens", 0))
     return f" of at most {max_tokens:,}" if view.generated_tokens < max_tokens else ""
 

@@ -37,7 +37,7 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """Distribution of the model across wafers: the name of the mapping, and its stages.
+    """How a traced run distributes the model over wafers: the name of the mapping, and the stages.
 
     A stage is a rectangle of PEs that stores some layers.
     """

@@ -90,12 +90,12 @@ def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
 
 
 def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: DraftsResult) -> tuple[PassTime, ...]:
-    """Return, for each context length, the time to make a draft and to verify it.
+    """Return the time to make a draft and to verify it, for each context length.
 
     Args:
         drafter: Times of drafts and verification passes.
-        contexts: Numbers of tokens in the cache before the pass. If the draft does not fit after
-            such a context, a shorter context is timed.
+        contexts: Numbers of cached tokens before the pass. If the model's context has no room for
+            the draft after them, a shorter context is timed.
         result: The drafts.
     """
     tokens, passes = result.draft_tokens + 1, []

@@ -19,9 +19,10 @@ class PlainCsv:
     Attributes:
         title: Name of the format.
         arrival, prompt, answer: Names of the columns.
-        read_arrival: Function that converts the text of an arrival to seconds, given the line and
-            the name of the column.
-        from_first: Whether times are counted from the first arrival, because the file has dates.
+        read_arrival: Function that converts an arrival time to seconds. Its arguments are the line,
+            the name of the column, and the text of the cell.
+        from_first: Whether to subtract the first arrival from all arrival times, because the file
+            states dates.
     """
 
     title: str

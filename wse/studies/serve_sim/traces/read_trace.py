@@ -110,7 +110,10 @@ def _format_of(first_line: TraceLine) -> TraceFormat:
 
 
 class _Collector:
-    """Collector of the requests of a trace, which checks each request and counts those left out."""
+    """Checks the requests of a trace one by one, and collects the requests that are served.
+
+    Requests that are left out are counted.
+    """
 
     def __init__(self, selection: TraceSelection) -> None:
         """Create a collector without requests."""

@@ -202,8 +202,8 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
 def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
     """Yield cases that time the prefill of one layer of random small models on a square mesh.
 
-    The matrix products alternate between two weight layouts: one for prefill only, and one shared
-    with decode.
+    The cases alternate between two layouts of the weights. One is used only by prefill; the other
+    one is shared with decode.
 
     Args:
         count: Number of cases.

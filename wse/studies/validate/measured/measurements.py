@@ -126,9 +126,10 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """Name of the measured item: the phase for rows of the table `inference`, else the kernel.
+        """Name of what was measured: the phase for rows of the table `inference`, else the kernel.
 
-        If no kernel is stated, it is the model or, without a model, the system and its phase.
+        If no kernel is stated, it is the name of the model. Without a model, it is the system and
+        its phase.
         """
         if self.table == "inference":
             return self.text("phase")
@@ -301,7 +302,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _tolerant_measurement(file: str, table: str, header: list[str], record: CsvRecord) -> Measurement:
-    """Return the measurement in a row, with a description of its fault if the row is wrong.
+    """Return the measurement in a row. If the row is wrong, the measurement states the fault.
 
     Args:
         file: Name of the file.

@@ -180,7 +180,7 @@ def _wafers(sums: StepSums) -> Iterator[Group]:
 
 
 def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """Yield a group with totals for each given set of steps, in each phase.
+    """Yield a group with the total cycles and words of each set of steps, in each phase.
 
     Sets that have neither cycles nor words in a phase are omitted.
 
@@ -204,20 +204,21 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause, with the op in which this cause accounts for the most cycles.
+    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
 
-    To find that op, the cycles of corresponding ops of all layers are added up. The groups have no
-    words or hops, because words belong to whole steps, and the cycles spent in a step can have
-    several causes.
+    The costliest op is the op in which the cause accounts for the most cycles. The same op of
+    different layers counts as one op. Groups have no words or hops: words belong to whole steps,
+    whose cycles can have several causes.
     """
     ops = OpNumbers(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause, with the op in which this cause accounts for the most cycles.
+    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
 
-    In contrast to `_causes`, each op of each layer is considered separately.
+    The costliest op is the op in which the cause accounts for the most cycles. In contrast to
+    `_causes`, the same op of different layers counts as different ops.
     """
     return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
 
@@ -227,7 +228,7 @@ def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Grou
 
     Args:
         sums: Steps of a trace.
-        op: int ``[step]``: index in ``names`` of each step's op.
+        op: int ``[step]``: index of each step's op in ``names``.
         names: Names of the ops.
     """
     op_cycles, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]

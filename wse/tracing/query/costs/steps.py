@@ -181,11 +181,11 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 
 
 def _schedule_values(trace: Trace, path: str) -> Array:
-    """Look up, for each pass, a property of its schedule (the sequence of steps that it executes).
+    """Return a property of each pass's schedule, the sequence of steps that the pass executes.
 
     Args:
         trace: An open trace.
-        path: Path of the column of the schedule table with the property.
+        path: Path of the column with the property, in the table of schedules.
 
     Returns:
         int64 ``[pass]``, with -1 for passes without an existing schedule.

@@ -87,9 +87,10 @@ class PrefillTime:
     def cycles(self, run: PrefillRun) -> float:
         """Return how many cycles the prefill of a prompt takes.
 
-        The prompt is processed in chunks, which form a pipeline through the blocks of PEs. The
-        result is the time of the first chunk in all layers, plus one interval per subsequent chunk.
-        The interval is the time that two neighbouring blocks need for that chunk.
+        The prompt is divided into chunks, which pass through the blocks (rectangles of PEs) like
+        through a pipeline. The result is the time of the first chunk in all layers, plus one
+        interval for each later chunk. The interval is the time that two neighbouring blocks need
+        for the chunk.
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
@@ -117,9 +118,9 @@ class PrefillTime:
         return (run.rows + 1) * (body + PRODUCTS * shift + weights)
 
     def local_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles spent on a layer's norms, rotary embeddings and SiLU.
+        """Return how many cycles a layer spends on norms, rotary embeddings and SiLU for one chunk.
 
-        The reduces of the norms are included.
+        The reduces of the norms, which add up words of several PEs, are included.
         """
         layer, heads = self.layer, run.model.heads // run.model.kv_heads
         keys = max(1, run.model.kv_size // run.rows)
@@ -132,9 +133,9 @@ class PrefillTime:
     def pair_cycles(self, run: PrefillRun) -> float:
         """Return how many cycles it takes for the tokens of a chunk to attend to one cached chunk.
 
-        The cached chunk is the same chunk or an earlier one of the prompt. The scores take one step
-        for each PE column, and so does the weighted sum of values. In each step, a PE executes one
-        vector operation for each head and token, a send and a receive.
+        The cached chunk is an earlier chunk of the prompt, or the chunk itself. Computing the
+        scores takes one step for each PE column, and so does the weighted sum of values. In each
+        step, a PE executes one vector operation for each head and token, one send and one receive.
         """
         heads = run.model.heads // run.model.kv_heads
         dims = max(1, run.model.kv_size // run.rows)

@@ -65,10 +65,10 @@ def step_time_of(m: Measurement) -> StepTime:
 
 
 def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun]:
-    """Return the timing model for a measurement's wafer, and the run that was measured.
+    """Return a wafer's timing model, and the run (model, PEs and context) that was measured.
 
     Raises:
-        Declined: One of them is not known.
+        Declined: The wafer is not known, or the measurement does not state the run.
     """
     return step_time_of(m), described_run(m)
 
@@ -85,5 +85,5 @@ def duration(m: Measurement, cycles: float) -> Prediction:
 
 
 def in_row_unit(value: float) -> Prediction:
-    """Return a Prediction with a value that is already in the unit of the measurement."""
+    """Return a Prediction with a value that needs no conversion to the unit of the measurement."""
     return Prediction(value=value, method=METHOD, software=PROFILE)

@@ -93,7 +93,7 @@ class LayerTime:
         A function consists of several vector operations of the same length.
 
         Args:
-            work: The operation or function.
+            work: The operation or function, such as ``plain``, ``reduction`` or ``exponential``.
             length: Number of elements per vector operation.
         """
         costs = self.costs
@@ -148,19 +148,19 @@ class StepTime(LayerTime):
     def forced_cycles(self, run: DescribedRun) -> float:
         """Return the cycles per token if all tokens are known in advance.
 
-        Known tokens are pipelined through the blocks (rectangles of PEs that store layers), so the
-        result is the time of the slowest pipeline stage. The first rule that applies determines
-        the stages:
+        Known tokens are pipelined through the blocks (rectangles of PEs that store layers). The
+        result is therefore the time of the slowest pipeline stage. The first rule that applies
+        determines what a stage is:
 
-        1. If blocks contain whole layers, a stage is one or several blocks.
-        2. If attention is divided into two stages, the stages of a block's layers are attention
-           before the scores, attention starting with the scores, and feed-forward.
-        3. If there are at least as many stages as blocks, a stage is one block, which contains
-           only attention or only feed-forward.
+        1. If blocks store whole layers, a stage is one or several blocks.
+        2. If attention is divided into two stages, the three stages of a layer are: attention
+           before the scores, attention from the scores on, and feed-forward.
+        3. If there are at least as many stages as blocks, a stage is one block, with only attention
+           or only feed-forward.
         4. Otherwise, a stage is one or several pairs of blocks, one with attention and one with
            feed-forward.
 
-        If a stage covers several rows of blocks, the transfers between these rows are included.
+        If a stage has several rows of blocks, the transfers between these rows are included.
         """
         shard = run.shard
         attention, ffn = self.attention_cycles(shard), self.ffn_cycles(shard)
@@ -210,9 +210,9 @@ class StepTime(LayerTime):
         """Return the cycles to compute logits and select the next tokens of all sequences.
 
         1. Norm, product with a tile of the output head, and reduce of the logits along columns.
-        2. Selection of each PE's ``k`` largest of ``n`` logits with a heap. Of random logits in
-           random order, ``k + k ln(n / k)`` are inserted.
-        3. Merge of the selected logits along a row of PEs. Each PE that relays them stores them.
+        2. Selection of the ``k`` largest of ``n`` logits on each PE with a heap. For logits in
+           random order, about ``k + k ln(n / k)`` logits are inserted into the heap.
+        3. Merge of the selected logits along a row of PEs. PEs on the way store and forward them.
         """
         costs, wafer = self.costs, self.wafer
         hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
