@@ -150,9 +150,9 @@ class Session:
                 self._record_token(user, token, self._last_pass, cycles, wall)
 
     def _generate_in_turn(self) -> None:
-        """Generate the next token of each user in a separate pass, round-robin over the users.
+        """Generate the tokens of all users in turns: one pass generates the next token of one user.
 
-        The next pass of a user is announced to the backend as soon as its input token is known. The
+        The input token of a user's next pass is sent to the backend as soon as it is known. The
         backend may then run the passes of several users concurrently.
         """
         waiting_users = deque(user for user, answer in enumerate(self.answers) if not answer.is_finished)

@@ -127,8 +127,8 @@ class PublishedForm(Form):
 class ScenarioForm(Form):
     """The top level of a scenario file: question, models, machines, drafts, published figures.
 
-    Settings that apply to all combinations are at the top level of the file too, but are read
-    separately. They have the names of the options that ``wse sweep`` can vary.
+    The top level can also contain settings for all combinations, such as ``batch``. They are not
+    part of this class; their names are those of the options that ``wse sweep`` can vary.
     """
 
     title: Annotated[Text, Field(description="a title")]

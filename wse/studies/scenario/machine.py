@@ -111,7 +111,7 @@ class ModelLayout:
 
     @property
     def useful_users(self) -> int:
-        """Number of users from which on additional users do not increase throughput.
+        """Smallest number of users beyond which more users do not increase throughput.
 
         If the KV caches of that many users do not fit, the value is the maximum number that fits.
         Speculative decoding is not considered.
@@ -155,8 +155,8 @@ class Machine:
     """A model on one machine, which can be laid out for different goals such as latency or cost.
 
     Attributes:
-        facts: Values that are the same for all predictions on this machine, such as the names of
-            the model and the chip, keyed by `CombinationResult` field name.
+        facts: Values that all predictions on this machine have in common, such as the names of the
+            model and the chip, keyed by `CombinationResult` field name.
         economics: Power and price per chip.
         lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if no
             layout exists.
@@ -201,7 +201,7 @@ def _wafers(request: EstimateRequest) -> Machine:
 
 
 def _model_layout(layout: ChosenLayout) -> ModelLayout:
-    """Time a compiled layout on wafers, and return it with a function that adds a draft."""
+    """Time a compiled model on wafers. The result can also add a draft for speculative decoding."""
     estimate, compilation = layout.prepared, layout.compilation
     timed_result = timed_estimate(estimate, compilation.program)
 

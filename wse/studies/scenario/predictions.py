@@ -82,7 +82,8 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
 def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
     """Predict a setting's speed and cost for its number of users.
 
-    If the request specifies no number of users, the number that saturates the machine is used.
+    If the request states no number of users, the smallest number with the maximum throughput is
+    used.
 
     Raises:
         BadInput: No layout has room for the KV caches of the requested users and of their drafts.

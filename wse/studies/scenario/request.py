@@ -72,7 +72,7 @@ class Setting:
     def placement(self) -> EstimateRequest:
         """The estimate request without its number of users and its drafts.
 
-        Settings with the same placement share a compilation.
+        Settings for which this request is equal share one compiled model.
         """
         return replace_options(self.request, users=None, draft=None, draft_model=None, draft_place=None)
 

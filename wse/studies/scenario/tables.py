@@ -215,7 +215,7 @@ def _combinations_table(
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
-    """Build the table of drafts (speculative decoding): acceptance by position, and source."""
+    """Build the table of draft tokens: how often they are accepted, by position, and its source."""
     rows: dict[str, dict[str, str]] = {}
     for combination in possible:
         speculation = None if combination.prediction is None else combination.prediction.speculation
@@ -282,9 +282,9 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return the reasons that rule out a combination, as one string.
+    """Return the reasons that rule out a combination of settings, as one string.
 
-    Details after the first semicolon of a reason, such as remedies, are omitted.
+    Only the part of a reason before the first semicolon is included, not the remedies after it.
     """
     reasons = combination.ruled_out_by or ()
     return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))

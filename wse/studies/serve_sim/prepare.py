@@ -275,9 +275,9 @@ def _think_s(request: ServeRequest) -> float:
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine.
 
-    If a machine of a different type reads the prompts, its price is left out, because the decode
-    machine accepts only its own price. Users who pause between requests are left out too, because
-    the layout need not have room for all of them.
+    Two options are left out. One is the price of the prefill machine if that machine is of a
+    different type (wafers or GPUs). The other is the number of users if users pause between
+    requests, because the machine need not have room for all of them.
 
     Args:
         request: The serving request.

@@ -101,7 +101,7 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """Utilisation of machine, batch slots and KV caches from the first arrival to the last token."""
+    """How busy the machine, batch slots and KV caches are, from first arrival to last token."""
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]

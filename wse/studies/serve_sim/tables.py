@@ -203,7 +203,7 @@ def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
 
 
 def _tier_text(tier: KvTierResult) -> str:
-    """Describe the capacity of a tier, and the bandwidth and latency of loads from it."""
+    """Describe a memory tier for KV caches: its capacity, bandwidth and latency."""
     size = f"{in_bytes(tier.capacity_bytes)} ({printable(tier.capacity_source)}): {count(tier.capacity_tokens)} tokens"
     low, high = tier.bytes_per_s_range or (tier.bytes_per_s, tier.bytes_per_s)
     rate = f"{in_bytes(tier.bytes_per_s)}/s"

@@ -149,7 +149,7 @@ TOKENS: Final = "new_tokens"
 class Axis:
     """An option or constant that a sweep varies, with the list of values to try.
 
-    If the list has a single value, all settings of the sweep have this value.
+    An option with a single value is an axis too. All settings of the sweep then have this value.
     """
 
     name: str
@@ -194,7 +194,7 @@ class Grid:
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
-        """Divide settings into groups that share most of their compilation.
+        """Divide settings into groups that can reuse each other's compilation results.
 
         The settings within a group differ only in machine constants and in the number of generated
         tokens. A single worker process estimates a whole group, so that it can reuse cached

@@ -150,10 +150,10 @@ def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int |
 
 
 def check_view(view: SweepView) -> None:
-    """Check the printed columns and number of rows as far as possible without results.
+    """Check the columns and the number of rows to print, before any result is known.
 
     Raises:
-        BadInput: Columns are missing or repeated, or the number of rows is out of range.
+        BadInput: There are no columns, a column is repeated, or the number of rows is out of range.
     """
     if not view.columns or len(set(view.columns)) < len(view.columns):
         message = f"--columns {','.join(view.columns)!r}: give names with commas between, each once, such as user,cost"
@@ -164,7 +164,9 @@ def check_view(view: SweepView) -> None:
 
 
 def check_names_of_columns(view: SweepView, grid: Grid) -> None:
-    """Check that the columns to print and to sort by can exist, before any setting is estimated.
+    """Check that the columns to print and to sort by exist in any estimate result.
+
+    This is checked before the first setting is estimated.
 
     Raises:
         UnknownName: No estimate result has such a column.

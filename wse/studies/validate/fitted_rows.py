@@ -126,10 +126,10 @@ def is_fitted(m: Measurement, method: str) -> bool:
 
 
 def academic_group(m: Measurement) -> str:
-    """Return the group of similar measurements, such as "MeshGEMV", that contains a measurement.
+    """Return the name of a measurement's group of similar measurements, such as "MeshGEMV".
 
     The constants of the software profile `academic` are fitted separately for each group. The
-    result is "" for a measurement that belongs to no group.
+    result is "" if the measurement is not used in this fit.
     """
     system = m.text("system")
     if m.text("evidence") == "hardware-log" and m.text("metric") == "mean_cycles":
@@ -173,7 +173,7 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRows:
-    """Microbenchmarks that the constants of a compute engine are fitted on, in five groups.
+    """Microbenchmarks to which the constants of a compute engine are fitted, in five groups.
 
     Each group of measurements determines different constants.
 
@@ -240,9 +240,10 @@ def _launch_speeds() -> frozenset[tuple[str, int | None, float | None]]:
 
 @cache
 def _academic_rows() -> dict[str, Sequence[Measurement]]:
-    """Return the bundled measurements that the profile `academic` is fitted on.
+    """Return the bundled measurements to which the profile `academic` is fitted.
 
-    The keys are the groups that are fitted separately, such as "MeshGEMV".
+    The keys are groups of similar measurements, such as "MeshGEMV". Each group is fitted
+    separately.
     """
     groups: dict[str, list[Measurement]] = {}
     for m in read(BUNDLED / "waferllm_measured.csv"):

@@ -43,9 +43,9 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Return whether a fit with these settings may use a measurement.
+        """Return whether a measurement may be used in a fit with these settings.
 
-        Measurements on excluded models and GPUs are not used.
+        The settings can exclude models and GPUs.
         """
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 

@@ -33,7 +33,8 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
         files: CSV files with the columns of one of
             `wse.studies.validate.measured.measurements.TABLES`, or names of bundled files. By
             default, all bundled files.
-        capacity: ``report`` also predicts models that do not fit in SRAM; ``refuse`` does not.
+        capacity: ``report`` predicts models even if they do not fit in SRAM; ``refuse`` declines to
+            predict them.
         on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
 
     Raises:
@@ -111,8 +112,8 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
     Args:
         rows: The measurements.
         on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
-        capacity: ``refuse`` declines measurements of models that do not fit in SRAM; ``report``
-            predicts them.
+        capacity: ``report`` predicts models even if they do not fit in SRAM; ``refuse`` declines to
+            predict them.
     """
     compared_rows = []
     predictions: dict[tuple[object, ...], Prediction] = {}  # by all columns except the value

@@ -25,7 +25,7 @@ class PassSelection:
         passes: int64 ``[pass]``: indices of the passes, ordered by start time.
         tokens: int64 ``[token]``: indices of the tokens that these passes read or generated, in
             ascending order.
-        slices: Total number of steps in these passes.
+        slices: Total number of steps in these passes. Each step is a slice (bar) of the timeline.
         left_out: Number of passes omitted because the file would become too large.
     """
 

@@ -132,7 +132,7 @@ def write_pngs(
 
 
 def _plane_of(kind: str) -> str:
-    """Return the path of the dataset that a kind of heat map shows, within the trace file."""
+    """Return the path of the trace dataset with the values of a kind of heat map."""
     return _PLANES.get(kind, _LINKS)
 
 

@@ -171,10 +171,10 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
 
 def _column_names(field: Field) -> list[str]:
-    """Return the names of the columns to which a field of a trace is exported.
+    """Return the names of the table columns to which a field of a trace is exported.
 
-    A one-dimensional field becomes one column. A field with a second axis, such as the cause of
-    cycles, becomes one column for each position on it.
+    A field with one value per row becomes one column. A field with several values per row, such as
+    the cycles by cause, becomes one column for each value.
     """
     if len(field.axes) == 1:
         return [field.name]

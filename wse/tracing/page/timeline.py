@@ -190,9 +190,10 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 def _packed_shifts(
     trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]], pack: Pack, notes: list[str]
 ) -> tuple[dict[str, object] | None, Array]:
-    """Return the cache shifts of the steps on the page, packed for the page.
+    """Pack the words and hops of cache shifts for the page.
 
-    A cache shift moves KV-cache entries between rows of PEs, and happens in a single pass.
+    A cache shift moves KV-cache entries between rows of PEs. It is part of a step, but only in some
+    passes, so it is stored separately from the steps.
 
     Args:
         trace: An open trace.
@@ -217,7 +218,8 @@ def _packed_shifts(
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
     """Return the words and hops of the cache shifts that the page shows, sorted by pass.
 
-    A cache shift moves KV-cache entries between rows of PEs, and happens in a single pass.
+    A cache shift moves KV-cache entries between rows of PEs. It is part of a step, but only in some
+    passes, so it is stored separately from the steps.
 
     Args:
         trace: An open trace.

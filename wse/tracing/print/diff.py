@@ -75,9 +75,9 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int
 
 
 def _name(change: Change) -> str:
-    """Return the display name of what changed: an item, some layers, or an op of some layers.
+    """Return the display name of what differs between two runs: an item, some layers, or an op.
 
-    Layers that changed in the same way are combined.
+    The name of an op is followed by its layers. Layers that differ in the same way share a name.
     """
     if change.layers is None:
         return printable(change.name)

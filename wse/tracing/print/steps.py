@@ -75,15 +75,15 @@ def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
 
 
 def _op(step: Step) -> str:
-    """Format the op of a step, with the layers of all steps that the row combines."""
+    """Format the op of a step and its layers. A row can combine equal steps of several layers."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
 def _kernel_or_pattern(step: Step) -> str:
-    """Return the name of a step's kernel or pattern, as shown in the table of steps.
+    """Return the name of a step's kernel or communication pattern, for the table of steps.
 
-    A transfer between wafers or with the host is called "wafer transfer" or "host transfer",
-    depending on the cause of most of its cycles.
+    A transfer to another wafer or the host is called "wafer transfer" or "host transfer". The name
+    depends on whether wafer links or the host cause most of its cycles.
     """
     return TRANSFERS.get(step.mostly, step.name) if step.kind == "cross" else printable(step.name)
 
@@ -144,7 +144,12 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
     """
 
     def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
-        """Return a function that formats a group's amount ``name`` as a mean per pass."""
+        """Return a function that formats an amount of a group, such as its words, per pass.
+
+        Args:
+            text: Function that formats a number.
+            name: Field of the group with the amount.
+        """
         return lambda group: text(getattr(group, name) / passes)
 
     columns = (

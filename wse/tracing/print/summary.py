@@ -88,9 +88,9 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
-    """Return a (label, text) row, as a list, that states how long prefill waits for the host.
+    """Return a (label, text) row, as a list, that states how long prefill waits for the prompt.
 
-    The wait is for the transfer of the prompt. The list is empty if there is no wait.
+    The host sends the prompt to the wafers. The list is empty if prefill does not wait.
     """
     prefill = view.prefill
     if prefill is None:
@@ -121,10 +121,10 @@ def _max_tokens(view: SummaryView) -> str:
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Return a (label, text) row saying how many PE columns of each stage compute attention.
+    """Return a (label, text) row saying how many PE columns of a stage compute attention.
 
-    A stage is a rectangle of PEs that stores some layers. The list is empty if attention uses all
-    columns, or if the trace does not record it.
+    A stage is a rectangle of PEs that stores some layers. The result is empty if attention always
+    uses all columns of a stage, or if the trace does not record them.
     """
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each stage that has more")] if columns else []
@@ -172,7 +172,10 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
 
 
 def _print_kinds(console: Console, view: SummaryView) -> None:
-    """Print the op kinds that take the most cycles, summed over all layers."""
+    """Print a table of the op kinds, such as ``norm``, that take the most cycles in a pass.
+
+    The cycles of all layers are added up.
+    """
     phase = "prefill" if view.decode is None else "decode"
     kinds = kind_totals(view.tree, phase)
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0

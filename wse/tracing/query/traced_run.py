@@ -71,7 +71,7 @@ class TracedSram(Result):
 
     @property
     def fullest_pe_bytes(self) -> Mapping[str, int]:
-        """Number of bytes for each use of SRAM on the fullest PE of the whole model.
+        """Number of bytes for each use of SRAM on the fullest PE of all wafers.
 
         The keys are the names of the uses, including ``free``. Empty if SRAM was not recorded.
         """

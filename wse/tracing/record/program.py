@@ -201,7 +201,7 @@ def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, 
 
 
 def _write_routes(writer: TraceWriter, p: Program) -> None:
-    """Write the colours (routes) that each stage configures in the routers of its PEs."""
+    """Write the colours (routes in the routers of PEs) that each stage uses."""
     rows = [
         (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
     ]

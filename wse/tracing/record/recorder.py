@@ -32,7 +32,7 @@ from wse_traces.writer.write import TraceWriter
 
 
 class ExpertRecord:
-    """Writes to which experts tokens are routed, and adds up the counts over all passes.
+    """Recorder of the experts to which tokens are routed, with totals over all passes.
 
     Attributes:
         chosen: Number of tokens routed to each expert, int64 ``[experts]``, for each phase index

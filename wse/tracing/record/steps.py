@@ -26,7 +26,7 @@ BusyRectangles = list[tuple[int, int, int, int]]
 
 
 class PhaseSteps:
-    """Converts the steps of a phase to rows of the trace's tables.
+    """Converter of a phase's steps to rows of the trace's tables.
 
     Columns that are the same in all passes of the phase are computed only once.
 
@@ -123,10 +123,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the name of each step: its kernel, communication pattern, or kind of transfer.
-
-    Transfers without a pattern are named after their kind.
-    """
+    """Return the name of each step: its kernel, communication pattern, or type of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == StepKind.COMPUTE:

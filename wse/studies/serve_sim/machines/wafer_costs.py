@@ -96,7 +96,7 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
     lengths += [chunk] * (chunk > 1)
 
     def times(prompt: int) -> tuple[PassTime, ...]:
-        """Return the time of each chunk of one prompt. All other users have one-token prompts."""
+        """Return the time of each chunk of a prompt. All other users have one-token prompts."""
         fabric = _fabric(placeable, compilation, (prompt, *(1,) * (slots - 1)))
         phases = fabric.program.prefill[: ceil_div(prompt, chunk)]
         reader = RouteReader(fabric)

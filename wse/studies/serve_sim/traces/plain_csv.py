@@ -38,10 +38,7 @@ class PlainCsv:
         return f"{self.arrival},{self.prompt},{self.answer}"
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many columns of this format occur in a file's first line.
-
-        The format of a file is recognised by this number.
-        """
+        """Count the columns of this format in a file's first line, to recognise the format."""
         return count_columns(first_line, (self.arrival, self.prompt, self.answer))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:

@@ -105,7 +105,8 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
     """Time a case with the fast timing model, and return one result per group of patterns.
 
-    The patterns of a group run concurrently, and the groups run sequentially.
+    A case is a list of groups of communication patterns. The patterns of a group run concurrently,
+    and the groups run sequentially.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]

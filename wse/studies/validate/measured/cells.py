@@ -286,7 +286,7 @@ class CsvRecords:
     def __next__(self) -> CsvRecord:
         """Return the next record.
 
-        If a record cannot be parsed, the next call continues on the line after its first line.
+        If a record cannot be parsed, only its first line is skipped before the next record is read.
 
         Raises:
             StopIteration: All records were returned.

@@ -78,9 +78,9 @@ class Measurement:
         input: Cells of the row, keyed by column name.
         measured: The published value. None if the row contains a range or a formula instead of a
             single number.
-        sizes: Sizes stated in the row, such as PE rows or matrix sizes, with the same keys as
-            `wse.studies.validate.measured.cells.LARGEST`, or with the column names of the
-            `inference` table.
+        sizes: Sizes stated in the row, such as PE rows or matrix sizes. For the table `inference`,
+            the keys are column names; for other tables, keys of
+            `wse.studies.validate.measured.cells.LARGEST`.
         fault: Why the row cannot be used. Empty for a valid row.
     """
 

@@ -85,7 +85,8 @@ def predict(m: Measurement) -> Prediction | None:
 class _Run:
     """Conditions of a measured collective: its rectangle of PEs, its vectors and its algorithm.
 
-    The root of a reduce is at a corner of the rectangle, or at an end of the line.
+    The root of a reduce, which receives the sum, is a corner of the rectangle or an end of the
+    line.
     """
 
     rows: int
@@ -97,11 +98,11 @@ class _Run:
     def cycles(self) -> float | str:
         """Compute the duration of the collective in cycles, or return why this is not possible.
 
-        1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has its own
-           communication pattern.
+        1. Reject sizes and groups that cannot be timed. Time a ring all-reduce separately, because
+           it does not consist of a reduce and a multicast.
         2. Time a broadcast as one multicast.
-        3. Time a reduce. A K-tree (a reduce tree with K levels) also sends the sum to all PEs if
-           the collective is an all-reduce.
+        3. Time a reduce. For an all-reduce, a K-tree (a reduce tree with K levels) also sends the
+           sum to all PEs.
         4. For any other all-reduce, add the multicast of the sum, and the cycles between the two
            operations.
         """

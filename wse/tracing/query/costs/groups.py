@@ -24,10 +24,10 @@ _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Result):
-    """Cycles and traffic of a group of steps in one phase.
+    """Cycles and traffic of a group of a run's steps in one phase.
 
-    Which fields identify the group depends on how the steps are grouped, for example by op or
-    layer.
+    Steps can be grouped by op, layer, wafer, cause and so on. Only the fields for the chosen
+    grouping are set.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -67,7 +67,7 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View that divides the cycles of each phase into groups such as ops, layers or causes.
+    """The cycles of each phase, divided into groups such as ops, layers or causes.
 
     ``groups`` contains the groups of all phases, with the largest of each phase first.
     """
@@ -130,7 +130,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each op in each phase, combining equivalent ops of different layers."""
+    """Yield a group for each op in each phase. Equal ops of different layers share a group."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -144,7 +144,7 @@ def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each op in each phase, with a separate group for every layer."""
+    """Yield a group for each op in each phase. Ops of different layers have different groups."""
     heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
     op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
@@ -243,7 +243,7 @@ def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Grou
 
 
 def _tokens(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each pass, identified by the first token that the pass read or generated.
+    """Yield a group for each pass of the run, with the tokens that the pass read or generated.
 
     Raises:
         BadTrace: There are too many passes to list.

@@ -25,7 +25,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 class PartCycles(Result):
     """Cycles and traffic of some steps in one phase, summed over the run.
 
-    This is the base class for the totals of steps that share a kernel, an op or a kind of op.
+    Subclasses describe the steps of one kernel, of one op or of one kind of op.
     """
 
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
@@ -41,7 +41,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles that a set of equivalent ops spends on one kernel or communication pattern.
+    """Total cycles that equal ops of several layers spend on one kernel or communication pattern.
 
     Each step of an op runs either a kernel on the PEs or a communication pattern between them.
     """

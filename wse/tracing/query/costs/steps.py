@@ -30,10 +30,10 @@ ORDERS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Result):
-    """Step in one phase, or several equivalent steps combined, summed over the run.
+    """A step in one phase, summed over the run, or the sum of several equal steps.
 
     A step is one kernel on a rectangle of PEs, or one transfer of words. If steps are combined, the
-    rectangle and the stage belong to the step that started first.
+    rectangle and the stage are those of the step that started first.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]

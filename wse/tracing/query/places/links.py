@@ -51,9 +51,9 @@ class Link(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
-    """Words that a layer sends over a wafer's links: on the busiest link, and in total.
+    """Words that a layer sends over the links of a wafer during the run.
 
-    The words are summed over the whole run.
+    The fields state the words on its busiest link, and on all links together.
     """
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]

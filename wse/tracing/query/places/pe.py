@@ -36,10 +36,10 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """Use of a PE's SRAM, and the buffers of the fullest PE in the same stage.
+    """Use of a PE's SRAM, and the buffers of the fullest PE of its stage.
 
-    A trace records the buffers only for the fullest PE of each stage. ``is_fullest`` says whether
-    this PE is equally full, so that the recorded buffers are also its own.
+    A stage is a rectangle of PEs that stores some layers. A trace records the buffers only for the
+    fullest PE of a stage. They are also those of this PE if ``is_fullest`` is True.
     """
 
     bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]

@@ -78,7 +78,7 @@ class Change(Result):
 
 
 def read_totals(trace: Trace) -> Totals:
-    """Read the figures of a run that can be compared (`Totals`) from its trace.
+    """Read the quantities of a run, such as its cycles and traffic, that can be compared.
 
     Raises:
         TraceError: The trace is damaged.
@@ -139,11 +139,11 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
 
 
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
-    """Combine identical changes of several layers or ops.
+    """Combine equal changes of several layers or ops into one.
 
-    Op changes are equal if the ops have the same name within their layers and the same amounts in
-    both runs. Layer changes are equal if the amounts are the same in both runs. The result is
-    sorted by kind, and by decreasing size within a kind.
+    Changes of ops are equal if the ops have the same name within their layers and the same amounts
+    in both runs. Changes of layers are equal if they have the same amounts in both runs. The result
+    is sorted by kind, and by decreasing size within a kind.
     """
     equal: dict[tuple[Any, ...], list[Change]] = {}
     for number, change in enumerate(unfolded):

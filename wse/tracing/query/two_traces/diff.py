@@ -49,7 +49,7 @@ class Setting(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
-    """Names of the ops that occur in only one of two runs, for example because rewrites differ."""
+    """Names of the ops that only one of two runs has, for example because of different rewrites."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]

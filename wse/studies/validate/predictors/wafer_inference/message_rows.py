@@ -99,7 +99,7 @@ def _stored_cycles(message: StoredWords, steps: StepTime) -> float:
 
 
 def _predict_link(m: Measurement) -> Prediction:
-    """Predict the rate of one link, which the wafer preset states in words per cycle."""
+    """Predict the rate of a link between two PEs, a constant of the wafer in words per cycle."""
     steps = step_time_of(m)
     if not m.text("unit").startswith("wavelets/cycle"):
         return OWN_CONSTANT

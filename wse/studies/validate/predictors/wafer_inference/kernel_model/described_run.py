@@ -229,10 +229,10 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
 
 
 def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
-    """Return the number of candidates from which the sampler draws a token (top k).
+    """Return top k: the number of candidates from which the sampler draws a token.
 
-    If the measurement does not state it, a default is returned. The default is smaller for short
-    runs with attention and feed-forward in separate blocks of PEs.
+    If the measurement does not state it, a default is returned. There is a smaller default for
+    short runs in which attention and feed-forward are in separate blocks (rectangles) of PEs.
     """
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
@@ -283,7 +283,7 @@ class Shard:
 
     @property
     def keys(self) -> int:
-        """Number of elements of each cached key vector that a PE stores.
+        """Length of the part of a token's key vector that a PE caches, in elements.
 
         The keys of all heads are distributed across the columns of the block.
         """

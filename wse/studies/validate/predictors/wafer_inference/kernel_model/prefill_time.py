@@ -47,9 +47,8 @@ class PrefillRun:
         model: Sizes of the model.
         rows: Number of PE rows in a block.
         cols: Number of PE columns in a block.
-        layers: Number of layers in the fullest block.
-        one_block_per_layer: Whether the attention part and the feed-forward part of a layer share
-            one block.
+        layers: Number of layers in the block with the most layers.
+        one_block_per_layer: Whether attention and feed-forward of a layer run on the same block.
         chunk: Number of tokens in a chunk.
         prompt: Number of tokens in the prompt.
         first_chunk: Index of the first chunk to compute. Earlier chunks are already cached.
@@ -66,9 +65,9 @@ class PrefillRun:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of each chunk that one PE processes.
+        """Number of tokens that one PE processes in each chunk of the prompt.
 
-        A chunk is distributed across the PE columns, and small chunks are padded.
+        The tokens of a chunk are distributed across the PE columns, and small chunks are padded.
         """
         return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
 
@@ -101,7 +100,10 @@ class PrefillTime:
         return first + interval_layers * (later_chunks * fixed_cycles + pairs * self.pair_cycles(run))
 
     def layer_cycles(self, run: PrefillRun, chunk: int) -> float:
-        """Return the cycles that one layer takes for the chunk with index ``chunk``."""
+        """Return the cycles that one layer takes for the chunk with index ``chunk``.
+
+        A later chunk takes longer, because it attends to all earlier chunks.
+        """
         return self.product_cycles(run) + self.local_cycles(run) + (chunk + 1) * self.pair_cycles(run)
 
     def product_cycles(self, run: PrefillRun) -> float:

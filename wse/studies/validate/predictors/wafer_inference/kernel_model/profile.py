@@ -47,10 +47,12 @@ SIMULATOR: Final = "measured in a simulator, whose costs of operations the profi
 
 
 def step_time_of(m: Measurement) -> StepTime:
-    """Return the timing model of decode steps on a measurement's wafer, with the costs of `PROFILE`.
+    """Return the timing model of decode steps on the wafer that a measurement names.
+
+    The software costs are those of the profile `PROFILE`.
 
     Raises:
-        Declined: The wafer is not known, its block is too large, or it was simulated.
+        Declined: The wafer is not known, its block of PEs is too large, or it was simulated.
     """
     if on_simulator(m):
         raise Declined(SIMULATOR)

@@ -57,10 +57,10 @@ class LayerTime:
         return sum(self.step_cycles(step, shard) for step in steps)
 
     def step_cycles(self, step: Step, shard: Shard) -> float:
-        """Return how many cycles a step takes for all sequences of the batch.
+        """Return how many cycles a step of a layer takes for all sequences of the batch.
 
-        These are the cycles spent on vector operations, on all-reduces and, if attention and
-        feed-forward are in different blocks of PEs, on messages between blocks.
+        The cycles are spent on vector operations and all-reduces. If attention and feed-forward run
+        on different blocks (rectangles of PEs), messages between them take additional cycles.
         """
         operations = sum(self.operations_cycles(operations, shard) for operations in step.operations)
         collectives = sum(self.collective_cycles(collective, shard) for collective in step.collectives)
@@ -179,7 +179,11 @@ class StepTime(LayerTime):
         return rows * row + (rows - 1) * self.strip_cycles(shard)
 
     def hop_pair_cycles(self, shard: Shard) -> float:
-        """Return the cycles to send the hidden vector to the neighbouring block of PEs and back."""
+        """Return the cycles to send a vector to the neighbouring block and the result back.
+
+        A block is a rectangle of PEs with attention or feed-forward of some layers. The vector is
+        the hidden vector between them.
+        """
         words = shard.batch * math.ceil(shard.hidden / 2)
         return 2 * multicast_cycles(self.costs, 1, words)
 
