@@ -127,8 +127,8 @@ class PublishedForm(Form):
 class ScenarioForm(Form):
     """The top level of a scenario file: question, models, machines, drafts, published figures.
 
-    The top level can also contain settings for all combinations, such as ``batch``. They are not
-    part of this class; their names are those of the options that ``wse sweep`` can vary.
+    The top level can also contain settings for all combinations, which are not part of this class.
+    Their names are those of the options that ``wse sweep`` can vary.
     """
 
     title: Annotated[Text, Field(description="a title")]

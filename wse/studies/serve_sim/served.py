@@ -190,7 +190,7 @@ def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | No
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
     """Add up numbers of the same unit, and also the bounds of their ranges.
 
-    The evidence grade of the sum, which says how well it is known, is the lowest of all numbers.
+    The evidence grade of the sum, which says how well it is known, is the weakest of all numbers.
     """
     return SourcedNumber(
         value=sum(number.value for number in numbers),

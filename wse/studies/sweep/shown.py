@@ -164,7 +164,7 @@ def check_view(view: SweepView) -> None:
 
 
 def check_names_of_columns(view: SweepView, grid: Grid) -> None:
-    """Check that the columns to print and to sort by exist in any estimate result.
+    """Check that estimate results can have the columns to print and to sort by.
 
     This is checked before the first setting is estimated.
 

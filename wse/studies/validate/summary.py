@@ -98,10 +98,10 @@ class ComparedRow:
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Summarise prediction errors over all measurements and by group.
 
-    Groups are formed by kind, method, schedule, source and kernel. The errors over all measurements
-    and by kind exclude two types of measurements:
+    Groups are formed by kind, method, schedule, source and kernel. Two types of measurements are
+    counted, but excluded from the errors over all measurements and by kind:
 
-    - measurements to which constants were fitted. They are only counted.
+    - measurements to which constants were fitted.
     - measurements that only repeat a formula or constant of the models (methods in `CALIBRATED`).
     """
     all_rows = list(rows)

@@ -83,7 +83,7 @@ class Task(Generic[Output]):
 
 @dataclass(frozen=True, slots=True)
 class KilledItem:
-    """Outcome of an item whose worker process was killed each time it computed the item.
+    """Outcome of an item whose worker process was killed each time it tried to compute the item.
 
     Attributes:
         reason: Explanation for the user, with a remedy.

@@ -195,9 +195,9 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 def _plane(trace: Trace, field: Field) -> FlatTable:
     """Convert a field with one value per PE to a table that has a row for each PE.
 
-    If the field has a value per PE of each wafer, the rows are the PEs of all wafers. Words on
-    links are recorded per layer, for the PEs of its rectangle. For such a field, the rows are the
-    PEs of all recorded rectangles.
+    If the field has a value per PE of each wafer, the rows are the PEs of all wafers. The words
+    that layers send over links are recorded in maps (patterns), each for a rectangle of PEs. For
+    them, the rows are the PEs of all maps.
     """
     first, *middle_axes, _row, _col = field.axes
     labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()

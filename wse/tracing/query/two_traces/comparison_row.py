@@ -147,7 +147,7 @@ class StreamLimits(NamedTuple):
     """Limits on the number of streams that are in flight concurrently.
 
     A stream is a batch of users (or one user) whose tokens pass through the stages together. A
-    server is a stage or a link, which processes one stream at a time.
+    server is, for example, a stage or a link between wafers.
 
     Attributes:
         limited_by: ``KV cache``, or the server that is always busy.
