@@ -162,7 +162,7 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
     """Return a table of the settings that differ between two traces, with both values."""
 
     def side(name: str) -> Callable[[Setting], str]:
-        """Return a function that formats the value of a setting in trace ``first`` or ``second``."""
+        """Return a function that formats a setting's value in trace ``first`` or ``second``."""
 
         def cell(setting: Setting) -> str:
             """Format the value of the setting, truncated to ``MAX_VALUE`` characters."""
