@@ -25,7 +25,7 @@ def as_png(result: WhatIfResult) -> bytes:
 
 
 def tornado(result: WhatIfResult) -> Figure:
-    """Draw a bar chart of how each change to the machine affects the tokens/s per user.
+    """Draw a tornado plot: a bar chart of how each change affects the tokens/s per user.
 
     Each bar extends from the speed without the change to the speed with it. The largest effect is
     at the top. If a constant is changed in both directions, both bars are on the same line. Changes
