@@ -68,7 +68,8 @@ class ExpertLoad:
 
     @property
     def over_run(self) -> dict[int, I64]:
-        """Total tokens routed to each expert over all phases: int64 ``[experts]`` for each layer.
+        """Number of tokens routed to each expert in all phases together: int64 ``[experts]`` per
+        layer.
 
         The keys are layer indices.
         """
@@ -81,7 +82,7 @@ class ExpertLoad:
     def result(self) -> ExpertLoadResult | None:
         """Return the totals of all layers, or None if the model has no experts.
 
-        Verified tokens are included only if a verification pass was counted.
+        The tokens of verification passes are only included if there were such passes.
         """
         layers = [
             LayerLoadResult(

@@ -16,7 +16,7 @@ from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDraftOptions:
-    """Speculative-decoding options of a run: the source and number of draft tokens."""
+    """Options of a run for speculative decoding: where draft tokens come from, and their number."""
 
     draft: Annotated[
         str | Path | None,

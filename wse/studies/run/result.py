@@ -187,10 +187,10 @@ def _speed_table(result: RunResult) -> Table:
 
 
 def _prefill_text(result: RunResult) -> str:
-    """Describe the transfers to and from the host that prefill's cycles and TTFT contain.
+    """Describe how long prompts and first tokens are transferred between the host and the wafers.
 
-    The transfer of the first token is stated only if the prompts were read in one chunk. Otherwise
-    chunks can overlap, and TTFT is not the sum of prefill's cycles and this transfer.
+    The transfer of the first token is only stated if the prompts were read in one chunk. Several
+    chunks can overlap, so that TTFT is not the sum of the prefill cycles and this transfer.
     """
     prefill = result.prefill
     texts = [prompt_transfer_text(prefill.cycles_by["host"], result.wafer.clock_hz)]

@@ -105,7 +105,7 @@ class Session:
         self.wall_s = time.perf_counter() - began
 
     def _report_tokens(self) -> None:
-        """Report progress: the number of tokens read and generated so far, and the maximum."""
+        """Report progress: the number of tokens read and generated so far, and its maximum."""
         max_tokens = sum(len(answer.prompt) + self.prepared.new_tokens for answer in self.answers)
         self._on_tokens(self._read_tokens + sum(len(answer.tokens) for answer in self.answers), max_tokens, "")
 
@@ -150,9 +150,9 @@ class Session:
                 self._record_token(user, token, self._last_pass, cycles, wall)
 
     def _generate_in_turn(self) -> None:
-        """Generate the next token of each user in a separate pass, round-robin over the users.
+        """Generate the tokens of all users in turns: one pass generates the next token of one user.
 
-        The next pass of a user is announced to the backend as soon as its input token is known. The
+        The input token of a user's next pass is sent to the backend as soon as it is known. The
         backend may then run the passes of several users concurrently.
         """
         waiting_users = deque(user for user, answer in enumerate(self.answers) if not answer.is_finished)
@@ -167,10 +167,10 @@ class Session:
                 waiting_users.append(user)
 
     def _draft(self) -> Draft:
-        """Return the draft tokens that the next pass verifies.
+        """Propose draft tokens (speculative decoding) for the next pass to verify.
 
-        The draft is empty if the run uses no drafts or they do not fit in the KV cache. The time
-        that the model waits for the draft is added to the clock.
+        The draft is empty if the run does not use drafts, or if it does not fit in the KV cache.
+        The cycles needed to make the draft are added to the totals of the run.
         """
         answer, tokens = self.answers[0], self.program.verify_tokens
         if self.drafter is None or self.clock.lengths[0] + tokens > self.program.context:
@@ -244,7 +244,7 @@ class Session:
         """Write the record of one pass to the trace.
 
         Args:
-            phase_index: Index of the Program phase that ran.
+            phase_index: Index of the phase of the Program (compiled model) that the pass executed.
             use: Occupied KV-cache slots.
             cost: Cycles and traffic of the pass.
             pairs: Number of tokens routed to each expert, keyed by layer.

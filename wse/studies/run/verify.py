@@ -28,7 +28,7 @@ class AcceptanceCounts:
         self.verified, self.accepted = [0] * tokens, [0] * tokens
 
     def add(self, accepted: int) -> None:
-        """Add a verification pass in which the first ``accepted`` draft tokens were accepted."""
+        """Count a verification pass in which the first ``accepted`` draft tokens were accepted."""
         for position in range(len(self.verified)):
             self.verified[position] += position <= accepted
             self.accepted[position] += position < accepted
@@ -36,7 +36,7 @@ class AcceptanceCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftResult(Result):
-    """Drafts of a run: how many draft tokens were accepted, and how long drafting took."""
+    """Draft tokens of a run (speculative decoding): number accepted, and time to make them."""
 
     name: Annotated[str, Doc("name of the draft model, or `ngram`")]
     place: Annotated[str, Doc("where drafts are made: `same`, `wafer` or `host`")]
@@ -58,11 +58,11 @@ class DraftResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedResult(Result):
-    """Verification passes of a run, and the resulting speed.
+    """Number, cycles and speed of a run's verification passes.
 
-    A verification pass runs the model over a user's next token and the draft tokens, or over the
-    next token only if there are no drafts. If there are drafts, the result also contains the speed
-    without speculative decoding, for which the same Program is timed token by token.
+    A verification pass runs the model over a user's next token and the draft tokens (speculative
+    decoding). Without drafts, it processes only the next token. With drafts, the result also
+    contains the speed that the same compiled model has without speculative decoding.
     """
 
     tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]

@@ -35,7 +35,8 @@ class Point:
 
     Attributes:
         x: Horizontal coordinate.
-        y: Vertical coordinate. None for a published speed without a price, which has no height.
+        y: Vertical coordinate. None for a published speed without a cost, which is drawn as a
+            vertical line.
         lines: Lines of the tooltip.
     """
 
@@ -46,11 +47,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A chart line: the points of one model and machine, ordered by number of users.
+    """A chart line for one model on one machine, with a point for each number of users.
 
     Attributes:
-        series: Name of the model or machine that determines the colour. Empty if published figures
-            rule out the predictions, which are then drawn in grey.
+        series: Name of the model or machine that determines the colour. Empty for a grey line,
+            which shows predictions that contradict published figures.
         kind: ``wafer`` or ``gpu``.
         points: The points, in order.
     """
@@ -78,11 +79,14 @@ class Drawing:
 
 
 def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
-    """Build the two charts of a scenario, in which speed is the horizontal axis.
+    """Build the two charts of a scenario. The horizontal axis of both shows the speed.
 
-    One chart shows the cost. If the scenario has a plain and a fast service tier, the other chart
-    shows speed and cost relative to the plain tier. Otherwise it shows the size of the machine or,
-    if there are several models, of the model.
+    The vertical axis of one chart is the cost. The vertical axis of the other chart is:
+
+    - the cost relative to the plain tier, if the scenario has a plain and a fast service tier. The
+      speed is relative to the plain tier too.
+    - the number of parameters, if there are several models.
+    - the number of wafers or GPUs otherwise.
 
     Combinations of settings that cannot run are omitted.
     """
@@ -122,10 +126,11 @@ def series_of(drawings: Sequence[Drawing]) -> list[str]:
 
 
 def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Drawing:
-    """Build the chart of speed and cost relative to the plain tier, the slower of two tiers.
+    """Build the chart that compares a fast service tier with a plain (slower and cheaper) one.
 
-    Published speed-ups are drawn at the height of the first published cost ratio. Without a
-    published cost ratio, they have no height.
+    The axes are speed and cost, each divided by that of the plain tier. All published speed-ups are
+    combined with the first published cost ratio. Without a published cost ratio, they are drawn as
+    vertical lines.
 
     Args:
         lines: Predictions, one line per combination of settings.
@@ -151,10 +156,11 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
 
 
 def _ratio_points(combination: CombinationResult) -> list[Point]:
-    """Return speed and cost of a combination of settings, relative to its plain service tier.
+    """Return the chart points of one combination of settings, relative to its plain service tier.
 
-    The points are the plain tier, the fast tier (fewer users, each of whom gets a higher speed),
-    and all points with fewer users than the plain tier. They are sorted by number of users.
+    The points are the plain tier, the fast tier, and all calculated points with at most as many
+    users as the plain tier. With fewer users, each gets a higher speed. The points are sorted by
+    number of users.
     """
     assert combination.tiers is not None  # callers check this
     ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
@@ -165,10 +171,12 @@ def _ratio_points(combination: CombinationResult) -> list[Point]:
 
 
 def _size_point(combination: CombinationResult, *, several_models: bool) -> Point:
-    """Return the point of a combination of settings in the chart of size against speed per user.
+    """Return a chart point: speed per user (horizontal) and size (vertical).
 
-    The size is the number of wafers or GPUs if all combinations have the same model. Otherwise it
-    is the number of parameters in billions.
+    Args:
+        combination: The combination of settings that the point shows.
+        several_models: Whether the chart has several models. If True, the size is the number of
+            parameters in billions. Otherwise it is the number of wafers or GPUs.
     """
     assert combination.prediction is not None  # callers check this
     size = combination.parameters / 1e9 if several_models else combination.prediction.chips
@@ -181,10 +189,10 @@ def _point(combination: CombinationResult, point: Mapping[str, Any], speed: floa
 
     Args:
         combination: The combination.
-        point: Its figures for one number of users, keyed by field names of
+        point: Predicted figures for one number of users, keyed by field names of
             `wse.studies.results.operating_points.OperatingPointResult`.
-        speed: Speed by which the horizontal coordinate is divided, in tokens/s per user.
-        cost: Cost by which the vertical coordinate is divided, in USD per million tokens.
+        speed: Divisor of the speed, in tokens/s per user. 1 for the absolute speed.
+        cost: Divisor of the cost, in USD per million tokens. 1 for the absolute cost.
     """
     low, value, high = (point[f"usd_per_million_tokens{end}"] for end in ("_low", "", "_high"))
     lines = (

@@ -18,11 +18,12 @@ class Figure:
     """A predicted number, such as a cost per token, that can be compared with published numbers.
 
     Attributes:
-        name: Name of the number in scenario files, and of the result field that contains it.
+        name: Name of the number in scenario files. It is also the name of the result field that
+            contains the number.
         title: Human-readable name, for tables.
         unit: Unit; empty for ratios.
-        part: Field of `CombinationResult` in which the result field is: ``prediction`` or
-            ``tiers``.
+        part: Name of the field of `CombinationResult` that contains the result field:
+            ``prediction`` or ``tiers``.
     """
 
     name: str
@@ -42,11 +43,11 @@ class Figure:
 
 
 def _figures(part: str, *figures: tuple[str, str, str]) -> tuple[Figure, ...]:
-    """Create figures (comparable numbers) from (name, title, unit) tuples.
+    """Create descriptions of predicted numbers that can be compared with published ones.
 
     Args:
-        part: Field of `CombinationResult` that contains these figures: ``prediction`` or ``tiers``.
-        figures: The (name, title, unit) tuples.
+        part: Field of `CombinationResult` that contains the numbers: ``prediction`` or ``tiers``.
+        figures: A tuple (name, title, unit) for each number.
     """
     return tuple(Figure(name=name, title=title, unit=unit, part=part) for name, title, unit in figures)
 
@@ -88,7 +89,7 @@ def nearest_of(
 ) -> tuple[CombinationResult, AgainstResult] | None:
     """Find the combination of settings whose prediction is nearest to a published figure.
 
-    Combinations that agree with all published figures take precedence over all others.
+    If some combinations agree with all published figures, only these are considered.
 
     Args:
         combinations: The combinations of settings, with their comparisons.

@@ -73,10 +73,10 @@ class Form(BaseModel):
 
 
 class TiersForm(Form):
-    """The table ``[tiers]`` of a scenario file: a plain and a fast service tier.
+    """The table ``[tiers]`` of a scenario file, which describes two service tiers.
 
-    The fast tier promises each user a multiple of the plain speed. Both tiers run on the same
-    number of chips.
+    The plain tier promises each user a given speed, and the fast tier a multiple of it. Both tiers
+    run on the same number of chips.
     """
 
     plain_speed: Annotated[
@@ -127,8 +127,8 @@ class PublishedForm(Form):
 class ScenarioForm(Form):
     """The top level of a scenario file: question, models, machines, drafts, published figures.
 
-    Settings that apply to all combinations are at the top level of the file too, but are read
-    separately. They have the names of the options that ``wse sweep`` can vary.
+    The top level can also contain settings for all combinations, which are not part of this class.
+    Their names are those of the options that ``wse sweep`` can vary.
     """
 
     title: Annotated[Text, Field(description="a title")]

@@ -69,7 +69,7 @@ class ServedUsers(NamedTuple):
     Attributes:
         point: Latencies, speed and cost at this number of users.
         deployment: The machine, including the wafers and caches of a draft model.
-        grade: Evidence grade of the weakest number on which the speed depends.
+        grade: Evidence grade of the speed, which says how well its inputs are known.
         speculation: Draft tokens and the resulting speed-up; None without speculative decoding.
     """
 
@@ -95,11 +95,12 @@ class ModelLayout:
 
     Attributes:
         plain: The deployment without speculative decoding.
-        grade: Evidence grade of the speed without speculative decoding.
+        grade: Evidence grade of the speed without speculative decoding, which says how well the
+            inputs of the prediction are known.
         model: Name of the model.
-        with_draft: Function that adds a draft model or draft head. It returns the name of the draft
-            and the machine that serves the model with it. It raises BadInput or DoesNotFit if the
-            draft cannot run.
+        with_draft: Function that adds a draft model or draft head. It returns the name of the
+            draft, and the machine that serves the model with the draft. It raises BadInput or
+            DoesNotFit if the draft cannot run.
     """
 
     plain: Deployment
@@ -110,10 +111,10 @@ class ModelLayout:
 
     @property
     def useful_users(self) -> int:
-        """Minimum number of users beyond which additional users do not increase throughput.
+        """Smallest number of users beyond which more users do not increase throughput.
 
         If the KV caches of that many users do not fit, the value is the maximum number that fits.
-        Drafts are not considered.
+        Speculative decoding is not considered.
         """
         return saturating_users(self.plain)
 
@@ -154,8 +155,8 @@ class Machine:
     """A model on one machine, which can be laid out for different goals such as latency or cost.
 
     Attributes:
-        facts: Values that are the same for all predictions on this machine, such as the names of
-            the model and the chip, keyed by `CombinationResult` field name.
+        facts: Values that all predictions on this machine have in common, such as the names of the
+            model and the chip, keyed by `CombinationResult` field name.
         economics: Power and price per chip.
         lay_out: Function that returns the layout for a goal. It raises BadInput or DoesNotFit if no
             layout exists.
@@ -200,7 +201,7 @@ def _wafers(request: EstimateRequest) -> Machine:
 
 
 def _model_layout(layout: ChosenLayout) -> ModelLayout:
-    """Time a compiled layout on wafers, and return it with a function that adds a draft."""
+    """Time a compiled model on wafers. The result can also add a draft for speculative decoding."""
     estimate, compilation = layout.prepared, layout.compilation
     timed_result = timed_estimate(estimate, compilation.program)
 
@@ -261,7 +262,11 @@ def _gpus(request: EstimateRequest) -> Machine:
     )
 
     def lay_out(goal: Goal) -> ModelLayout:
-        """Return the only layout. Raise BadInput if it has no room for the users of a goal."""
+        """Return the layout of the model on the GPUs, which is the same for every goal.
+
+        Raises:
+            BadInput: The KV caches of the number of users in the goal do not fit.
+        """
         if goal.users is not None:
             check_users(server, goal.users, estimate.deployment.shape.tokens, "users", 1)
         return layout
@@ -273,7 +278,8 @@ def _gpus(request: EstimateRequest) -> Machine:
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
     """Return a copy of a request that uses speculative decoding.
 
-    The acceptance (how often draft tokens are accepted) is only a placeholder, a typical value.
+    The result is only used to place the draft. Its acceptance (how often draft tokens are accepted)
+    is therefore set to a typical value.
 
     Args:
         request: The request.

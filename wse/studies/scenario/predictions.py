@@ -33,7 +33,8 @@ class Answers:
     """Predicted speed and cost for a scenario's settings that share one compiled model.
 
     Attributes:
-        combinations: Pairs of a setting and its prediction. Empty after a bug.
+        combinations: Pairs of a setting and its prediction. Empty if an unexpected exception
+            occurred.
         economics: Assumed power and price of the machine, keyed by names such as
             ``gpu_usd_per_hour.h100``.
         bug: Traceback of an unexpected exception; empty if there was none.
@@ -47,13 +48,13 @@ class Answers:
 def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
     """Predict speed and cost for settings that differ only in users and drafts.
 
-    For a setting that cannot run, the result states the reason instead of a prediction. An
-    unexpected exception is returned as a bug.
+    For a setting that cannot run, the result states the reason instead of a prediction. If an
+    unexpected exception occurs, the result contains only its traceback.
 
     Args:
         settings: The settings, which share a compilation.
-        tiers: The service tiers of the scenario, or None. Each plain speed results in a separate
-            combination.
+        tiers: The service tiers of the scenario, or None. If tiers specify several plain speeds,
+            there is one prediction per setting and plain speed.
     """
     try:
         machine = machine_of(settings[0].placement)
@@ -81,7 +82,8 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
 def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
     """Predict a setting's speed and cost for its number of users.
 
-    If the request specifies no number of users, the number that saturates the machine is used.
+    If the request states no number of users, the smallest number with the maximum throughput is
+    used.
 
     Raises:
         BadInput: No layout has room for the KV caches of the requested users and of their drafts.
@@ -103,9 +105,9 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
 def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_speed: float) -> CombinationResult:
     """Predict a setting's speed and cost with two service tiers, a plain and a fast one.
 
-    Each tier promises its users a speed. It uses the layout with the lowest cost per token at this
-    speed, and serves the maximum number of users for which the speed is reached. If even a single
-    user does not reach the fast speed, the fast tier serves one user, and the result says so.
+    Each tier promises its users a minimum speed. It uses the layout with the lowest cost per token
+    at this speed, and serves as many users as can get this speed. If not even one user gets the
+    fast speed, the fast tier serves one user, and the result is marked as not reached.
 
     Args:
         setting: The setting.
@@ -137,10 +139,10 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
 
 
 def _users(request: EstimateRequest) -> int | None:
-    """Return the requested users in flight; None for the number that saturates the machine.
+    """Return the number of users in flight, or None for the number that saturates the machine.
 
-    If the request specifies no number, the result is the batch size (by default 1) for a
-    minimum-latency request, and None for any other request.
+    It is the requested number of users. If none is requested, it is the batch size (by default 1)
+    for a request that minimises latency, and None for all other requests.
     """
     serving = request.serving
     return serving.users or (serving.batch or 1 if (serving.objective or LATENCY) == LATENCY else None)
@@ -175,7 +177,10 @@ def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -
 
 
 def _curve(laid_out: ModelLayout, draft: Draft | None) -> tuple[Any, ...]:
-    """Return latencies, speed and cost for several user counts, up to saturation.
+    """Return latencies, speed and cost for increasing numbers of users.
+
+    The largest number is the one beyond which more users do not increase throughput. Numbers whose
+    KV caches do not fit are omitted.
 
     Args:
         laid_out: The model on its machine.

@@ -43,8 +43,9 @@ class _Table(NamedTuple):
     """A table ``[[models]]``, ``[[machines]]`` or ``[[drafts]]`` of a scenario file.
 
     Attributes:
-        name: Name of the machine or drafts in the file, or None.
-        axes: Values of the settings, keyed by setting name. All combinations are estimated.
+        name: Name that the file gives to the machine or drafts; None if it gives none.
+        axes: Values of each setting in the table, keyed by setting name. If settings have several
+            values, all combinations are estimated.
     """
 
     name: str | None
@@ -71,7 +72,7 @@ class Setting:
     def placement(self) -> EstimateRequest:
         """The estimate request without its number of users and its drafts.
 
-        Settings with the same placement share a compilation.
+        Settings for which this request is equal share one compiled model.
         """
         return replace_options(self.request, users=None, draft=None, draft_model=None, draft_place=None)
 
@@ -159,14 +160,15 @@ def _settings(
     """Yield all combinations of a scenario's settings.
 
     1. Read the tables of models, machines and drafts. Every model needs the field ``model``, and
-       the names of machines and of drafts are unique.
-    2. Combine each machine with each model and each draft. Refuse more than `MOST_COMBINATIONS`
-       combinations of values.
-    3. Yield a setting for each combination of values.
+       names of machines and of drafts must be unique.
+    2. Combine each machine with each model and each draft, and with all values of settings that are
+       given as lists. Refuse more than `MOST_COMBINATIONS` combinations.
+    3. Yield a setting for each combination.
 
     Args:
         form: The validated top level of the file.
-        tiers: The tiers, or None. Each plain speed counts as a separate combination.
+        tiers: The service tiers, or None. If tiers have several plain speeds, each counts as a
+            separate combination.
         common_settings: Settings outside any table, which apply to all combinations.
         name: Name of the scenario, for error messages.
 
@@ -276,8 +278,8 @@ def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> No
     """Check that the settings of a scenario are compatible with service tiers.
 
     Raises:
-        BadInput: A setting specifies the number of users, which the speed of a tier determines. Or
-            only the fast tier uses drafts, and the scenario has none.
+        BadInput: A setting specifies the number of users. With tiers, this number is computed from
+            the promised speed. Or only the fast tier uses drafts, and the scenario has none.
     """
     if any(setting.request.serving.users is not None for setting in settings):
         message = f"{name}: users: with [tiers] users follow from the speed; leave it out"

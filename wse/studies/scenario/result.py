@@ -87,8 +87,8 @@ class TiersResult(Result):
         """Create the record for two service tiers, including their speed and cost ratios.
 
         Args:
-            ordinary: Operating point of the plain tier.
-            fast: Operating point of the fast tier.
+            ordinary: Speed and cost of the plain tier.
+            fast: Speed and cost of the fast tier.
             reached: Whether the fast tier reaches the requested speed-up.
         """
         numbers = {

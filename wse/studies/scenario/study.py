@@ -23,10 +23,10 @@ from wse.studies.workers.engine_pool import each_output, engine_pool
 def compare_with_published(combination: CombinationResult, published: Sequence[PublishedResult]) -> CombinationResult:
     """Compare the prediction for a combination of settings with the published figures.
 
-    The result contains a comparison with each figure that applies to the combination's machine,
-    element type and drafts. The combination's agreement is its worst agreement with any figure that
-    may rule it out, or None if there are no such figures. A combination that cannot run at all is
-    ruled out.
+    The prediction is compared with each figure that applies to the combination's machine, element
+    type and drafts. Some figures can rule out a combination. The agreement of the combination is
+    its worst agreement with any of these figures, or None if there are none. A combination that
+    cannot run at all is ruled out.
 
     Args:
         combination: A combination of settings with its prediction.
@@ -88,8 +88,8 @@ def _fault_text(published: PublishedResult, row: AgainstResult) -> str:
 def _applies(published: PublishedResult, combination: CombinationResult) -> bool:
     """Return whether a published figure applies to a combination of settings.
 
-    The figure may name machines, element types and drafts to which it is limited. If it names no
-    machines, for example, it applies to all machines.
+    A figure can be limited to certain machines, element types and drafts. A figure without a list
+    of machines, for example, applies to all machines.
     """
     pairs = (
         (published.machines, combination.machine),
@@ -103,9 +103,11 @@ def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[Pu
     """Summarise the verdict on a scenario in one or two sentences.
 
     The first sentence counts the combinations of settings that agree with the published figures.
-    The second sentence names the combination whose prediction is nearest to the first figure that
-    may rule out combinations. If there are no such figures, the sentences count the combinations
-    that can run and name the fastest one.
+    The second sentence names the combination whose prediction is nearest to a published figure: the
+    first figure that can rule out combinations.
+
+    If no published figure can rule out combinations, the sentences count the combinations that can
+    run and name the fastest one.
 
     Args:
         combinations: All combinations of the scenario, compared with the published figures.
@@ -217,10 +219,10 @@ def _name(setting: Setting) -> str:
 
 
 def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[CombinationResult]:
-    """Yield all combinations of settings except duplicates.
+    """Yield the results for all combinations of settings, without duplicates.
 
-    Two combinations are duplicates if they differ only in how the number of chips was requested,
-    such as ``auto`` and the number to which it resolves.
+    Two combinations are duplicates if they differ only in how the number of chips was requested.
+    For example, one requests ``auto``, and the other one the number that ``auto`` selects.
     """
     seen_keys = set()
     for setting, result in combinations:

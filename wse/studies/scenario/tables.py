@@ -215,7 +215,7 @@ def _combinations_table(
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
-    """Build the table of drafts (speculative decoding): acceptance by position, and source."""
+    """Build the table of draft tokens: how often they are accepted, by position, and its source."""
     rows: dict[str, dict[str, str]] = {}
     for combination in possible:
         speculation = None if combination.prediction is None else combination.prediction.speculation
@@ -228,7 +228,7 @@ def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
 
 
 def _against_table(result: ScenarioResult) -> Table:
-    """Build the table of every prediction against every published figure."""
+    """Build a table with one row for each comparison of a prediction with a published figure."""
     rows = []
     for combination in result.combinations:
         for row in combination.against or ():
@@ -282,20 +282,20 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 
 
 def _reasons(combination: CombinationResult) -> str:
-    """Return the reasons that rule out a combination, as one string.
+    """Return the reasons that rule out a combination of settings, as one string.
 
-    Details after the first semicolon of a reason, such as remedies, are omitted.
+    Only the part of a reason before the first semicolon is included, not the remedies after it.
     """
     reasons = combination.ruled_out_by or ()
     return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """Return a footer line with the number of omitted rows; empty if no rows are omitted.
+    """Return a footer line that says how many rows are omitted; empty if none are omitted.
 
     Args:
         rows: All rows.
-        listed_rows: The rows listed in the table.
+        listed_rows: The rows that the table contains.
     """
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()

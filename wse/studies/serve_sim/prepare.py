@@ -35,11 +35,11 @@ class PreparedServe:
     Attributes:
         request: The serving request with all options.
         decode: The decode machine.
-        prefill: The machine that reads prompts. None if the decode machine reads them.
+        prefill: The separate machine that reads prompts. None if the decode machine reads them.
         context: Maximum number of tokens per request.
-        workload: The users' requests. Random requests arrive at one per second until the rate is
-            known.
-        trace: The trace from which the workload comes; None if requests are drawn at random.
+        workload: The users' requests. Until the arrival rate is known, random requests arrive at a
+            rate of one per second.
+        trace: The file of recorded requests that are simulated; None if requests are random.
         shares_wafers: Whether prompts are read on a separate part of the same wafers.
     """
 
@@ -103,8 +103,8 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
 def _check_states(request: ServeRequest, decode: Placement) -> None:
     """Refuse options that store or send KV caches if the model has linear attention.
 
-    Layers with linear attention have a state instead of a KV cache. The simulation neither saves
-    states at the end of a prefix nor sends them to another machine.
+    A layer with linear attention has a state instead of a KV cache. The simulation can neither save
+    this state for reuse nor send it to another machine.
 
     Raises:
         BadInput: ``--prefix-cache``, ``--kv-tiers`` or ``--prefill own`` is specified for such a
@@ -260,7 +260,10 @@ def _prefix_count(request: ServeRequest) -> int:
 
 
 def _think_s(request: ServeRequest) -> float:
-    """Return the seconds from an answer to the same user's next request; 0 without users."""
+    """Return the think time: seconds between an answer and the next request of the same user.
+
+    The result is 0 if no number of users is given.
+    """
     named_workload = request.base.workload.named_workload
     if request.base.serving.users is None:
         return 0.0
@@ -272,9 +275,9 @@ def _think_s(request: ServeRequest) -> float:
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine.
 
-    If a machine of a different type reads the prompts, its price is left out, because the decode
-    machine accepts only its own price. Users who pause between requests are left out too, because
-    the layout need not have room for all of them.
+    Two options are left out. One is the price of the prefill machine if that machine is of a
+    different type (wafers or GPUs). The other is the number of users if users pause between
+    requests, because the machine need not have room for all of them.
 
     Args:
         request: The serving request.

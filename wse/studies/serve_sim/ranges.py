@@ -41,9 +41,10 @@ class ServiceRanges(NamedTuple):
     """Uncertainty of the results of a serving simulation.
 
     Attributes:
-        intervals: 90 % intervals of results, keyed by path, such as ``served.tokens_per_s``.
-        overloaded_share: Fraction of the samples in which the service cannot sustain the rate of
-            arrivals; None if the rate depends on the machine's speed.
+        intervals: 90 % intervals of results, keyed by field path, such as ``served.tokens_per_s``.
+        overloaded_share: Fraction of random samples (of uncertain constants and model errors) in
+            which requests arrive faster than they can be served. None if the arrival rate depends
+            on the machine's speed.
     """
 
     intervals: Mapping[str, RangeResult]
@@ -59,8 +60,8 @@ def ranges_of_service(
         served_result: Latencies, throughput, cost and energy of the simulation.
         decode: One replica of the machine that generates tokens.
         in_flight: Mean number of requests in flight on a replica.
-        given_load: Arrivals per second as a fraction of the capacity, below 1, if requests arrive
-            at a given rate. None if the rate depends on the machine's speed.
+        given_load: Arrival rate divided by capacity, below 1. None if the arrival rate depends on
+            the machine's speed.
 
     Returns:
         The intervals. None if no request fits, or if the uncertainty of the machine is unknown.

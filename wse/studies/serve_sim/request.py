@@ -77,7 +77,7 @@ class ServeRequest:
 
     @property
     def keeps_prefixes(self) -> bool:
-        """True if KV caches of prefixes are kept for later prompts, in the KV cache or in tiers."""
+        """True if KV caches of prompt prefixes are stored, so that later prompts can reuse them."""
         return self.batches.prefix_cache or self.parking.kv_tiers is not None
 
     def estimate_request(

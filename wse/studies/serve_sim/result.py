@@ -28,7 +28,7 @@ from wse.studies.serve_sim.tables import machine_table, served_table, waits_tabl
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """Distributions of queueing delay, TTFT and TPOT over all requests or those of one tier."""
+    """Distributions of queueing delay, TTFT and TPOT, for all requests or for one request tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[Distribution, Doc("from arrival until the request is admitted", "s")]
@@ -101,7 +101,7 @@ class GoodputResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """Utilisation of machine, batch slots and KV caches from the first arrival to the last token."""
+    """How busy the machine, batch slots and KV caches are, from first arrival to last token."""
 
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
@@ -135,7 +135,7 @@ class LittleResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TierUseResult(Result):
-    """Use of a memory tier, which stores prompt prefixes that had to leave the KV cache."""
+    """Use of a memory tier, which stores prompt prefixes that were evicted from the KV cache."""
 
     name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
     loaded_tokens: Annotated[int, Doc("prompt tokens that were loaded from the tier")]
@@ -262,9 +262,9 @@ class ServeResult(Result):
         return f"{medians} {PREDICTION_INTERVALS}{QUEUE_OF_SAMPLE if load.overloaded_share else ''}"
 
     def _limit(self) -> str:
-        """Return a sentence that states that KV-cache room limits the capacity, or "" otherwise.
+        """Return a sentence saying that the size of the KV cache limits the capacity, or "" if not.
 
-        The room is the limit if the busiest stage would have spare time even at full load.
+        The KV cache is the limit if even the busiest stage is idle part of the time at full load.
         """
         is_pipeline = self.machine.stages > 1 and self.prefill_machine is None
         is_continuous = self.inputs["batching"] == CONTINUOUS

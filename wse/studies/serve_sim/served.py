@@ -114,9 +114,9 @@ def _prefix_result(outcome: SimulationOutcome, decode: ServingMachine) -> Prefix
 
 
 def _tokens_per_pass(outcome: SimulationOutcome) -> float | None:
-    """Return the mean tokens that a decode pass adds to an answer, or None without passes.
+    """Return the mean number of tokens that a decode pass adds to an answer; None without passes.
 
-    The number is above 1 if drafts are accepted. The first token of an answer is not counted,
+    The number is above 1 if draft tokens are accepted. The first token of an answer is not counted,
     because it comes from prefill.
     """
     passes = float((outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum())
@@ -188,10 +188,9 @@ def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | No
 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
-    """Add up numbers of the same unit.
+    """Add up numbers of the same unit, and also the bounds of their ranges.
 
-    The bounds of the ranges are added up too. The sum has the weakest evidence grade of all
-    numbers.
+    The evidence grade of the sum, which says how well it is known, is the weakest of all numbers.
     """
     return SourcedNumber(
         value=sum(number.value for number in numbers),
@@ -206,7 +205,7 @@ def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> 
     """Convert a number and its range to another unit, such as watts to joules per token.
 
     Args:
-        number: The number with its evidence, or None if unknown.
+        number: The number with its range and source, or None if unknown.
         convert: Function that converts a value.
     """
     if number is None:

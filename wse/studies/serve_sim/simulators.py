@@ -24,7 +24,7 @@ from wse.studies.serve_sim.prepare import PreparedServe
 
 
 class Simulate(Protocol):
-    """Type of a function that simulates how a service handles the requests of a workload."""
+    """Type of a function that simulates how a service handles a list of requests over time."""
 
     def __call__(self, workload: Workload, *, on_done: OnDone) -> SimulationOutcome:
         """Simulate how a workload's requests are served, and return the times of each request.

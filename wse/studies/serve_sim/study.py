@@ -186,9 +186,10 @@ def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: f
     The first applicable rule determines the number:
 
     1. If ``--replicas`` is a number, it is this number.
-    2. With ``--users``, it is the number for which the layout was chosen, or else the minimum
-       number whose KV caches can hold all users. If users pause between requests and fewer
-       replicas suffice for their request rate, it is this smaller number.
+    2. With ``--users``, it is the number for which the layout was chosen. If the layout does not
+       determine it, it is the minimum number whose KV caches have room for all users. If users
+       pause between requests and fewer replicas suffice for their request rate, it is this smaller
+       number.
     3. Otherwise, it is the minimum number at which the queue stays short.
 
     Args:

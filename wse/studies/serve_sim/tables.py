@@ -186,7 +186,10 @@ def machine_table(result: ServeResult) -> Table:
 
 
 def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
-    """Return rows on the origin of prompt tokens and on the links of tiers; none without tiers."""
+    """Return table rows about cached prompts: where the tokens came from, how busy links were.
+
+    The result is empty without memory tiers, which store KV caches of prompt prefixes.
+    """
     if prefixes.kv_tiers is None:
         return []
     names = {"cache": "KV cache", "recomputed": "read again", "new": "read for the first time"}
@@ -200,7 +203,7 @@ def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
 
 
 def _tier_text(tier: KvTierResult) -> str:
-    """Describe the capacity of a tier, and the bandwidth and latency of loads from it."""
+    """Describe a memory tier for KV caches: its capacity, bandwidth and latency."""
     size = f"{in_bytes(tier.capacity_bytes)} ({printable(tier.capacity_source)}): {count(tier.capacity_tokens)} tokens"
     low, high = tier.bytes_per_s_range or (tier.bytes_per_s, tier.bytes_per_s)
     rate = f"{in_bytes(tier.bytes_per_s)}/s"

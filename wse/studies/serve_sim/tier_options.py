@@ -18,7 +18,7 @@ TIERS: Final = (SRAM, WAFER, HOST)
 class TierOptions:
     """Options for memory tiers that store KV caches of prompt prefixes for reuse.
 
-    A prefix that must leave the KV cache is stored in a tier, from which later prompts can load it.
+    If the KV cache is full, a prefix is moved to a tier. Later prompts can load it from there.
     """
 
     kv_tiers: Annotated[

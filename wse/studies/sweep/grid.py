@@ -60,8 +60,8 @@ def is_number_of_machine(name: str) -> bool:
 def checked_value(name: str, raw: object, source: str) -> Scalar:
     """Check a value for an option or constant, and return it as displayed in tables.
 
-    The value ``default`` of an option is replaced by the actual default, unless that is computed
-    later. A factor for a constant, such as "x2", remains a string.
+    The value ``default`` is replaced by the default of the option. It remains if the default is
+    only computed later. A factor for a constant, such as "x2", remains a string.
 
     Args:
         name: Name of the option or constant, such as ``batch`` or ``wafer.clock_hz``.
@@ -70,7 +70,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
 
     Raises:
         UnknownName: The option or constant does not exist.
-        BadInput: The value has the wrong type, or is impossible for the machine.
+        BadInput: The value has the wrong type, or is out of range for the constant.
     """
     fields = known_fields()
     if name.startswith((WAFER, SOFTWARE)):
@@ -118,22 +118,21 @@ def _value(type_: type, raw: object) -> Scalar:
 
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
-    """Convert a checked option value to the value expected by an estimate request.
+    """Convert a checked option value to the value that an estimate request expects.
 
     Args:
         name: Name of the option.
         value: Value as returned by `checked_value`.
 
     Returns:
-        The value. None if it is ``auto`` or ``default`` and stands for a default that is computed
-        later.
+        None for ``auto`` or ``default`` if the actual value is computed later. Otherwise the value.
     """
     is_found = _options()[name].default is None or _options()[name].option.none == AUTO
     return None if is_found and value == _word(name) else value
 
 
 def _word(name: str) -> str:
-    """Return the value that selects an option's computed default: ``auto`` or ``default``."""
+    """Return the word with which a user requests an option's default: ``auto`` or ``default``."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 
@@ -150,7 +149,7 @@ TOKENS: Final = "new_tokens"
 class Axis:
     """An option or constant that a sweep varies, with the list of values to try.
 
-    If the list has a single value, all settings of the sweep have this value.
+    An option with a single value is an axis too. All settings of the sweep then have this value.
     """
 
     name: str
@@ -195,7 +194,7 @@ class Grid:
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
-        """Divide settings into groups that share most of their compilation.
+        """Divide settings into groups that can reuse each other's compilation results.
 
         The settings within a group differ only in machine constants and in the number of generated
         tokens. A single worker process estimates a whole group, so that it can reuse cached

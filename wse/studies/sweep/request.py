@@ -173,8 +173,9 @@ def _axis(name: str, raw_values: Sequence[object], source: str) -> Axis:
 def check_names(grid: Grid) -> None:
     """Check that all models, machines, mappings and files named by a sweep exist and are readable.
 
-    Such errors are thus found before the sweep starts. A value that is valid only in combination
-    with some values of other axes is accepted.
+    Such errors are thus found before the sweep starts. A value may be valid only in combination
+    with some values of other options. It is accepted here, and invalid combinations become errors
+    in the table.
 
     Raises:
         BadInput: A model, wafer, GPU, mapping or similar item does not exist. The subclass

@@ -98,14 +98,14 @@ def column(name: str) -> str:
 
 
 def can_have_column(kind: type[Result], name: str) -> bool:
-    """Return whether the fields of a result class can yield a table column of a given name.
+    """Return whether a result class has a field, possibly nested, that a column name denotes.
 
     The column name of a nested field consists of all field names on the path, joined by
-    underscores.
+    underscores, such as ``decode_cycles``.
 
     Args:
         kind: Class of the result.
-        name: Name of the column. For a mapping field, any name may follow the field name.
+        name: Name of the column. If a field is a mapping, any key is accepted after its name.
     """
     for field_name, annotation in get_type_hints(kind).items():
         key = field_name.removesuffix("_")

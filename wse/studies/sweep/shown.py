@@ -30,11 +30,11 @@ class ShownColumn(NamedTuple):
     """A printed-table column with a short command-line name, such as ``cost``.
 
     Attributes:
-        columns: Columns of the written table that can provide the value. The first column present
-            is used.
+        columns: Columns of the written table. The value is taken from the first one that the table
+            has.
         title: Heading.
         formatter: Function that formats a value.
-        best: Whether the largest or the smallest value is best. Empty if neither.
+        best: ``largest`` or ``smallest``: which value is best. Empty if neither is.
         doc: Explanation for the footer.
         priority: Narrow terminals drop columns with a high priority number first.
     """
@@ -115,9 +115,9 @@ class SweepView:
 
     Attributes:
         columns: Names of the columns that are printed in addition to the axes of the sweep.
-        sort: Column to sort by, best value first. If neither large nor small values are better, the
-            smallest value comes first, or the largest one with the suffix ``:down``. None keeps
-            grid order, or sorts by speed per user if not all rows are printed.
+        sort: Column to sort by, best value first. In a column without a best value, the smallest
+            value comes first. The suffix ``:down`` requests that the largest value comes first.
+            None keeps grid order if all rows are printed, and sorts by speed per user otherwise.
         top: Maximum number of rows.
     """
 
@@ -150,10 +150,10 @@ def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int |
 
 
 def check_view(view: SweepView) -> None:
-    """Check the printed columns and number of rows as far as possible without results.
+    """Check the columns and the number of rows to print, before any result is known.
 
     Raises:
-        BadInput: Columns are missing or repeated, or the number of rows is out of range.
+        BadInput: There are no columns, a column is repeated, or the number of rows is out of range.
     """
     if not view.columns or len(set(view.columns)) < len(view.columns):
         message = f"--columns {','.join(view.columns)!r}: give names with commas between, each once, such as user,cost"
@@ -164,7 +164,9 @@ def check_view(view: SweepView) -> None:
 
 
 def check_names_of_columns(view: SweepView, grid: Grid) -> None:
-    """Check that the columns to print and to sort by can exist, before any setting is estimated.
+    """Check that estimate results can have the columns to print and to sort by.
+
+    This is checked before the first setting is estimated.
 
     Raises:
         UnknownName: No estimate result has such a column.
@@ -262,7 +264,8 @@ def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool
     """Return the sort key of a setting. Settings without a value in the sort column come last.
 
     Args:
-        sort: Column to sort by, optionally with ``:down``. None keeps grid order.
+        sort: Column to sort by; the suffix ``:down`` puts the largest value first. None keeps grid
+            order.
         grid: Axes of the sweep, whose combinations are the settings.
         entry: The result of the setting.
     """

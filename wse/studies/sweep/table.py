@@ -82,7 +82,7 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
     """Yield a table row for each setting: its axis values, its error, and the estimated numbers.
 
-    Estimate columns that repeat an axis are omitted.
+    Result columns with the same values as an axis are omitted.
 
     Args:
         grid: Axes of the sweep, whose combinations are the settings.
@@ -104,7 +104,7 @@ def _is_prose(name: str) -> bool:
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:
-    """Add the columns of a row, and the types of its values, to the columns known so far.
+    """Extend the list of known columns, and the types of their values, by those of a row.
 
     A new column is inserted after the column that precedes it in the row.
 

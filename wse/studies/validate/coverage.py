@@ -65,10 +65,12 @@ def error_kind_of(kind: str, metric: str) -> ErrorKind | None:
 
 
 def publisher_of(source: str, software: str) -> str:
-    """Return who published a measurement: a group, the owner of a repository, or a web site.
+    """Return who published a measurement, such as a research group or the owner of a repository.
+
+    If neither is known, the result is the web site.
 
     Args:
-        source: The publication, as the file of measurements states it.
+        source: Publication of the measurement, as a title or web address.
         software: Software profile or serving stack with which the measurement is predicted.
     """
     if software == "epcc":
@@ -150,12 +152,12 @@ def _model_error(kind: MeasurementKind, row: ComparedRow, rows: Sequence[Compare
     """Return the error distribution from which a row's prediction interval is computed.
 
     The distribution uses only rows from other sources, so that the row does not affect its own
-    interval. None if there are too few such rows.
+    interval. The result is None if there are too few such rows.
 
     Args:
-        kind: Kind of the row.
+        kind: Group of similar measurements that contains the row.
         row: The row.
-        rows: All rows of the kind.
+        rows: All rows of the group.
     """
     error_kind = error_kind_of(kind.name, row.measurement.text("metric"))
     source = row.measurement.source

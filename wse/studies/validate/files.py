@@ -81,7 +81,7 @@ def _reasons(reasons: Sequence[ReasonCount]) -> str:
 
 
 def _kind_cells(kind: KindErrors) -> tuple[str, ...]:
-    """Format one row of the accuracy table, for one kind of measurement."""
+    """Format one row of the accuracy table, which is for one kind of measurement."""
     coverage = ("" if part is None else f"{100 * part:.0f} %" for part in (kind.coverage_50, kind.coverage_90))
     fitted_count = count(kind.fitted) if kind.fitted else ""
     return kind.kind, kind.where, count(kind.predicted), fitted_count, *_errors(kind), *coverage

@@ -95,10 +95,10 @@ _VECTOR_SOURCE: Final = "luozoupi/FABRICA"
 
 
 def is_fitted(m: Measurement, method: str) -> bool:
-    """Return whether a constant was fitted on a measurement.
+    """Return whether a measurement was used to fit a constant of the models.
 
-    A row that restates a fitted figure, exactly or rounded, counts as fitted. For a benchmark run
-    on GPUs, all rates and times per token count as fitted if one of them was used in a fit.
+    Measurements that repeat a value used in a fit, exactly or rounded, also count as used. If one
+    speed or time of a GPU benchmark was used, all its rates and times per token count as used.
 
     Args:
         m: The measurement. A copy of a bundled row in another file counts like the bundled row.
@@ -126,10 +126,10 @@ def is_fitted(m: Measurement, method: str) -> bool:
 
 
 def academic_group(m: Measurement) -> str:
-    """Return the group of similar measurements, such as "MeshGEMV", that contains a measurement.
+    """Return the name of a measurement's group of similar measurements, such as "MeshGEMV".
 
     The constants of the software profile `academic` are fitted separately for each group. The
-    result is "" for a measurement that belongs to no group.
+    result is "" if the measurement is not used in this fit.
     """
     system = m.text("system")
     if m.text("evidence") == "hardware-log" and m.text("metric") == "mean_cycles":
@@ -151,11 +151,11 @@ def academic_sample(rows: Sequence[RowT], group: str) -> Sequence[RowT]:
 
 
 def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, EstimateRequest]]:
-    """Return the published speeds that the profile `production` is fitted on, one per model.
+    """Select the published speeds to which the software profile `production` is fitted.
 
-    For each model, the first row is used that states a number of wafers, states that no speculative
-    decoding was used, and is not later than `LAST_PLAIN_MONTH`. After this month, the service used
-    speculative decoding.
+    For each model, the result has the first speed that was published without speculative decoding
+    and with a number of wafers. It must not be later than `LAST_PLAIN_MONTH`, because the service
+    used speculative decoding after this month.
 
     Returns:
         The measurement of each model, with the request that estimates it.
@@ -173,7 +173,7 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRows:
-    """Microbenchmarks that the constants of a compute engine are fitted on, in five groups.
+    """Microbenchmarks to which the constants of a compute engine are fitted, in five groups.
 
     Each group of measurements determines different constants.
 
@@ -214,7 +214,7 @@ def engine_rows(rows: Iterable[Measurement]) -> EngineRows:
 
 
 def _is_fitted_run(m: Measurement) -> bool:
-    """Return whether a measurement's GPU benchmark is used to fit a serving stack's constants."""
+    """Return whether a measurement is from a GPU benchmark that is used to fit constants."""
     conditions = serving_row(m)
     if not isinstance(conditions, ServingRow) or conditions.stack not in CALIBRATIONS:
         return False
@@ -225,7 +225,7 @@ def _is_fitted_run(m: Measurement) -> bool:
 
 
 def _states_launch_speed(m: Measurement) -> bool:
-    """Return whether a row states a published speed that the profile `production` is fitted on."""
+    """Return whether the profile `production` is fitted to the speed stated by a measurement."""
     service = service_request(m)
     if not isinstance(service, ServiceRequest):
         return False
@@ -240,9 +240,10 @@ def _launch_speeds() -> frozenset[tuple[str, int | None, float | None]]:
 
 @cache
 def _academic_rows() -> dict[str, Sequence[Measurement]]:
-    """Return the bundled measurements that the profile `academic` is fitted on.
+    """Return the bundled measurements to which the profile `academic` is fitted.
 
-    The keys are the groups that are fitted separately, such as "MeshGEMV".
+    The keys are groups of similar measurements, such as "MeshGEMV". Each group is fitted
+    separately.
     """
     groups: dict[str, list[Measurement]] = {}
     for m in read(BUNDLED / "waferllm_measured.csv"):

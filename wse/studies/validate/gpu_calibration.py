@@ -43,9 +43,9 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Return whether a fit with these settings may use a measurement.
+        """Return whether a measurement may be used in a fit with these settings.
 
-        Measurements on excluded models and GPUs are not used.
+        The settings can exclude models and GPUs.
         """
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 
@@ -101,10 +101,11 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Prediction errors of a serving stack's model in one cross-validation test.
+    """Prediction errors of one cross-validation test of a serving stack's timing model.
 
-    The constants of the stack are fitted to some measurements, and other measurements are then
-    predicted. `fit_stack` also uses this record, for the errors on the fitted measurements.
+    The constants of the stack are fitted to some measurements, and the errors are those of the
+    predictions for other measurements. The result of `fit_stack` has the errors on the fitted
+    measurements instead.
     """
 
     stack: Annotated[str, Doc("Name of the serving stack.")]

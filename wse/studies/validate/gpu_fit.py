@@ -49,7 +49,7 @@ No known kernel exceeds 0.92 of the stated HBM bandwidth or 0.9 of the stated te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """A GPU measurement with the conditions under which it was made, for fits and their tests."""
+    """A GPU measurement with its conditions, such as the model and the number of users."""
 
     measurement: Measurement
     conditions: ServingRow
@@ -66,11 +66,10 @@ class FitRow:
 
 
 def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
-    """Return the GPU measurements that a fit of constants may use.
+    """Select the GPU measurements to which constants can be fitted.
 
-    A measurement is used if all users fit in memory and its metric is the one that the benchmark
-    measures directly. This is the total rate if all users start together, otherwise the time per
-    output token.
+    All users of the benchmark must fit in memory. If all users start together, only the total
+    output rate in tokens/s is selected. Otherwise, only the time per output token is selected.
     """
     rows = []
     for m in measurements:

@@ -47,9 +47,9 @@ _PASS: Final = re.compile(r"\bpass:", re.IGNORECASE)
 
 
 def kind_name(m: Measurement) -> str:
-    """Return the name of the group of similar measurements to which an inference row belongs.
+    """Return the name of the group of similar measurements that contains a measurement.
 
-    Only rows of the table type `inference` have such names; `kind_of` classifies all tables.
+    This is only for measurements of the table type `inference`. `kind_of` accepts all measurements.
     """
     phase = m.text("phase").strip().lower()
     if (m.sizes.get("wafers") or 1) > 1:

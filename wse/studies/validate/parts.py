@@ -18,7 +18,7 @@ were taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether a whole model fits in SRAM, in cases where a single layer was timed."""
+    """Whether all layers of a model fit in SRAM, for a prediction that times a single layer."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
@@ -110,10 +110,9 @@ class GroupErrors(Errors, SourceAndKernel):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfittedErrors(Errors):
-    """Prediction errors for the measurements of a group, except those used to fit constants.
+    """Prediction errors for a group of measurements, without those used to fit constants.
 
-    Measurements that only restate a formula or constant of the models are also excluded from the
-    errors.
+    Measurements that only repeat a formula or constant of the models are excluded too.
     """
 
     fitted: Annotated[int, Doc("Number of predicted measurements that constants of the models were fitted on.")]
@@ -130,8 +129,8 @@ class UnfittedErrors(Errors):
 class KindErrors(UnfittedErrors):
     """Errors for one kind of measurement, such as MeshGEMV on WSE-3 silicon.
 
-    ``coverage_50`` and ``coverage_90`` state how often the measured value lies in the interval of
-    its prediction.
+    ``coverage_50`` is the fraction of measured values inside the 50 % intervals of their
+    predictions, and ``coverage_90`` that inside the 90 % intervals.
     """
 
     kind: Annotated[str, Doc("What was measured; for kinds that wse does not know, the name of the kernel.")]
@@ -169,7 +168,8 @@ class GpuErrors(Result):
 class ValidationSummary(UnfittedErrors):
     """Errors over all measurements, and separately for each kind, method, source and GPU.
 
-    The errors by method, by source and by GPU include rows that constants were fitted on.
+    Measurements to which constants were fitted are included in the errors by method, source and
+    GPU. All other errors exclude them.
     """
 
     by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors of each kind of measurement on each machine.")] = ()
@@ -198,7 +198,7 @@ class WafersNeeded(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCapacity(Result):
-    """Wafer count that a publication states for a model, with the minimum count of the emulator."""
+    """Number of wafers for a model: as stated by a publication, and as needed by the emulator."""
 
     model: Annotated[str, Doc("Name of the bundled configuration.")]
     wafer: Annotated[str, Doc("Name of the wafer.")]

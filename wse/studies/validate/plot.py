@@ -30,8 +30,9 @@ class _Line(NamedTuple):
         name: What was measured.
         where: The machine.
         errors_pct: Errors of all rows.
-        intervals_pct: For each row with an interval, the errors that its prediction would have if
-            the measured value were at the high or at the low end.
+        intervals_pct: Error intervals, for rows whose prediction has an interval. A row has the
+            smallest and the largest error that are possible if the measured value is inside the
+            interval.
     """
 
     name: str
@@ -61,8 +62,8 @@ def figure_of(validation: Validation) -> Figure:
 def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
     """Group the errors by line of the plot, and sort the lines by machine, with GPUs last.
 
-    A line contains the errors of similar measurements. Rows that only restate a formula or constant
-    of the models are omitted.
+    A line contains the errors of similar measurements. Measurements that only repeat a formula or
+    constant of the models are omitted.
     """
     lines: dict[tuple[str, str], _Line] = {}
     for row in rows:
@@ -83,7 +84,8 @@ def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
 def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
     """Draw the errors of one line as points with their median, and their statistics as text.
 
-    A grey bar shows the median ends of the 90 % intervals.
+    A grey bar extends from the median of the lower ends to the median of the upper ends of the 90 %
+    intervals.
 
     Args:
         axes: Matplotlib axes.

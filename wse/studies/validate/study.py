@@ -33,7 +33,8 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
         files: CSV files with the columns of one of
             `wse.studies.validate.measured.measurements.TABLES`, or names of bundled files. By
             default, all bundled files.
-        capacity: ``report`` also predicts models that do not fit in SRAM; ``refuse`` does not.
+        capacity: ``report`` predicts models even if they do not fit in SRAM; ``refuse`` declines to
+            predict them.
         on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
 
     Raises:
@@ -91,7 +92,11 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
-    """Combine predicted measurements, summaries of errors and wafer counts into a result."""
+    """Build the result of ``wse validate`` from measurements and their predictions.
+
+    The result also contains intervals of the predictions, a summary of the errors, and the number
+    of wafers that each model needs.
+    """
     return Validation(
         rows=tuple(row.as_row(interval) for row, interval in zip(rows, intervals_of(rows), strict=True)),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),
@@ -107,8 +112,8 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
     Args:
         rows: The measurements.
         on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
-        capacity: ``refuse`` declines measurements of models that do not fit in SRAM; ``report``
-            predicts them.
+        capacity: ``report`` predicts models even if they do not fit in SRAM; ``refuse`` declines to
+            predict them.
     """
     compared_rows = []
     predictions: dict[tuple[object, ...], Prediction] = {}  # by all columns except the value

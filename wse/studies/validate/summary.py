@@ -98,10 +98,11 @@ class ComparedRow:
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
     """Summarise prediction errors over all measurements and by group.
 
-    Groups are formed by kind, method, schedule, source and kernel. Two types of rows are counted
-    but excluded from the errors over all rows and by kind: rows that constants were fitted on, and
-    rows predicted by a method in `CALIBRATED`, which only restate a formula or constant of the
-    models.
+    Groups are formed by kind, method, schedule, source and kernel. Two types of measurements are
+    counted, but excluded from the errors over all measurements and by kind:
+
+    - measurements to which constants were fitted.
+    - measurements that only repeat a formula or constant of the models (methods in `CALIBRATED`).
     """
     all_rows = list(rows)
     by_kernel = _grouped(all_rows, lambda row: (row.measurement.source, row.measurement.kernel))
@@ -128,7 +129,9 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def intervals_of(rows: Sequence[ComparedRow]) -> list[tuple[float, float] | None]:
-    """Return the 90 % interval of each prediction of a row that no constant was fitted on.
+    """Return the 90 % interval of each prediction.
+
+    Predictions of measurements to which constants were fitted have no interval.
 
     Args:
         rows: Measurements with their predictions.
@@ -145,7 +148,10 @@ def intervals_of(rows: Sequence[ComparedRow]) -> list[tuple[float, float] | None
 
 
 def _rows_by_kind(rows: Iterable[ComparedRow]) -> dict[MeasurementKind, list[ComparedRow]]:
-    """Group the predicted rows by kind, without those that only restate a formula or constant."""
+    """Group the predicted measurements by kind.
+
+    Measurements that only repeat a formula or constant of the models are left out.
+    """
     predicted_rows = (
         row for row in rows if row.prediction.value is not None and row.prediction.method not in CALIBRATED
     )
@@ -182,7 +188,7 @@ def _unfitted_errors(rows: list[ComparedRow]) -> dict[str, Any]:
 
 
 def _order(kind: tuple[MeasurementKind, list[ComparedRow]]) -> tuple[bool, bool]:
-    """Return the sort key for kinds of measurement: first kernels, then services, then GPUs."""
+    """Return a sort key that puts kernels first, then services, then GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 
 
@@ -206,10 +212,10 @@ def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None =
 def groups_of(row: ServingRow, m: Measurement) -> list[str]:
     """Return the names of the measurement groups to which a GPU measurement belongs.
 
-    A measurement from a benchmark with varying numbers of users belongs to several groups: by model
-    type, by model size, and by serving stack and GPU. One further group contains measurements from
-    other benchmarks and, if users do not start together, metrics that depend on more than decode
-    passes, such as rates.
+    Benchmarks that vary the number of users have several groups: by model type, by model size, and
+    by serving stack and GPU. A single further group contains all measurements of other benchmarks.
+    It also contains the metrics that do not depend on decode passes alone, such as rates, unless
+    all users start together.
 
     Args:
         row: Conditions of the measurement.
@@ -232,11 +238,11 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
 def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
     """Return the mean absolute and mean signed errors of each group of GPU measurements.
 
-    If a group contains times between tokens, the result also includes the mean ratio of a roofline
-    to the measured time. The roofline is the duration of a pass at the vendor's stated rates.
+    If a group contains times between tokens, the result also has the mean ratio of roofline to
+    measured time. The roofline is the duration of a pass at the rates that the GPU's vendor states.
 
     Args:
-        rows: Measurements with predictions. Non-GPU measurements are skipped.
+        rows: Measurements with predictions. Measurements on other machines are skipped.
     """
     groups: dict[str, list[float]] = {}
     bounds: dict[str, list[float]] = {}

@@ -47,8 +47,8 @@ def validation_tables(
     Args:
         rows: All measurements with their predictions.
         summary: Summary of the errors.
-        capacity: Wafer count of each model, or None.
-        listed_rows: Which measurements to list individually.
+        capacity: Stated and required number of wafers of each model, or None.
+        listed_rows: Which measurements to list individually: ``predicted``, ``all`` or ``none``.
         width: Width of the output in characters.
     """
     groups: dict[tuple[str, str], list[ValidationRow]] = {}

@@ -45,15 +45,15 @@ AS_PREDICTED: Final = (Alternative(weight=1.0, rate_ratio=1.0),)
 
 
 def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative, ...]:
-    """Return all combinations of the settings that a measurement leaves open.
+    """Return all combinations of the settings that a measurement does not state.
 
-    Settings are left open only by measured speeds of services. For other measurements, and if all
-    settings are stated, the result has a single combination, the predicted one.
+    Only measured speeds of services can leave settings open. For other measurements, and if all
+    settings are stated, the result is only the predicted combination.
 
     Args:
         m: The measurement.
         prediction: Prediction of the measurement. If it assumes speculative decoding, it also
-            contains the speed without.
+            contains the speed without speculative decoding.
     """
     if prediction.method not in METHODS.values() or m.text("metric").strip() not in RATES:
         return AS_PREDICTED
@@ -74,10 +74,10 @@ def alternatives_of(m: Measurement, prediction: Prediction) -> tuple[Alternative
 
 
 def _alternatives(rows: Sequence[Mapping[str, Any]], *, is_drafted: bool) -> list[Alternative]:
-    """Return the possible values of one setting, such as the precision, as alternatives.
+    """Return one alternative for each possible value of a setting, such as the precision.
 
-    A value with several speed ratios, for different models, becomes one alternative per ratio.
-    They have equal weights, which add up to the weight of the value.
+    A value can have several speed ratios, for different models. It then becomes several
+    alternatives of equal weight, one per ratio, whose weights add up to that of the value.
 
     Args:
         rows: Possible values of the setting, from `undisclosed_settings`.

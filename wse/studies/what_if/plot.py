@@ -25,10 +25,11 @@ def as_png(result: WhatIfResult) -> bytes:
 
 
 def tornado(result: WhatIfResult) -> Figure:
-    """Draw a tornado plot with bars from the unchanged to the changed tokens/s per user.
+    """Draw a tornado plot: a bar chart of how each change affects the tokens/s per user.
 
-    The largest effect is at the top. For a constant changed in both directions, both bars share one
-    line. Changes that prevent the model from running are omitted.
+    Each bar extends from the speed without the change to the speed with it. The largest effect is
+    at the top. If a constant is changed in both directions, both bars are on the same line. Changes
+    with which the model cannot run are omitted.
     """
     from wse.reports.figure import NotebookFigure
 

@@ -137,7 +137,7 @@ class WhatIfResult(Result):
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:
-        """Draw a tornado plot: tokens/s per user after each change, relative to no change."""
+        """Draw a tornado plot (bar chart) of the effect of each change on tokens/s per user."""
         from wse.studies.what_if.plot import tornado
 
         return tornado(self)

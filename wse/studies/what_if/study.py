@@ -38,9 +38,9 @@ class EstimateOutcome:
     Attributes:
         numbers: Figures, keyed by `WhatIfRow` field name. None after an error or a bug.
         inputs: The options with defaults filled in, and the batch size of the selected layout.
-        price: A note on how the bounds of the price range affect the costs, and a description of
-            the price with its source. None if costs are not estimated.
-        error: User-correctable error, such as a model that does not fit.
+        price: Two strings: a note on how the costs change with the price, and the price with its
+            source. None if costs are not estimated.
+        error: Error that the user can correct, such as a model that does not fit.
         bug: Traceback of a bug; empty if there was none.
     """
 
@@ -146,9 +146,9 @@ def check(request: EstimateRequest) -> None:
 
 
 def estimate_change(request: EstimateRequest) -> EstimateOutcome:
-    """Estimate a request in the layout selected by ``wse estimate``.
+    """Estimate a request, and return the figures, the error or the bug as an outcome.
 
-    Exceptions are returned as part of the outcome.
+    The layout is selected as in ``wse estimate``. No exception is raised.
     """
     try:
         prepared_estimate = prepare_estimate(request)

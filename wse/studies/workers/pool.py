@@ -34,11 +34,11 @@ Output = TypeVar("Output")
 
 
 class Queue:
-    """Queue of the items yet to be computed by several worker processes, in groups.
+    """Queue of items that several worker processes still have to compute.
 
-    A worker computes a whole group item by item, so that it can reuse results cached for the first
-    item. A worker without a group takes a new group or, if no group is left, half of the items of
-    the worker with the most items left.
+    The items are divided into groups, because results cached for one item of a group help to
+    compute the next one. A worker without items takes a new group. If no group is left, it takes
+    half of the remaining items of the worker that has the most.
     """
 
     def __init__(self, groups: Iterable[list[int]]) -> None:
@@ -83,7 +83,7 @@ class Task(Generic[Output]):
 
 @dataclass(frozen=True, slots=True)
 class KilledItem:
-    """Outcome of an item whose process was killed on every try.
+    """Outcome of an item whose worker process was killed each time it tried to compute the item.
 
     Attributes:
         reason: Explanation for the user, with a remedy.

@@ -37,9 +37,11 @@ def ray_cluster(address: str | None) -> Iterator[None]:
     """Connect to a Ray cluster, or start one on this computer and stop it when the context ends.
 
     If this process is already connected to a cluster, that cluster is used. A new cluster has one
-    CPU per core of this process and no dashboard. Access requires a secret known to this process,
-    unless `RAY_AUTH_MODE` is set or Ray has already been imported, because Ray reads both settings
-    on import.
+    CPU per core of this process and no dashboard.
+
+    Access to a new cluster requires a secret that only this process knows. This is not the case if
+    `RAY_AUTH_MODE` is set, or if Ray has already been imported, because Ray reads the setting on
+    import.
 
     Args:
         address: HOST:PORT or "auto". None starts a cluster.
@@ -101,8 +103,8 @@ def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[A
         min_actors: Number of actors to wait for.
 
     Returns:
-        The index of each actor, keyed by the reference to its ``ping`` call. Actors that have not
-        started yet are included.
+        A dict from the reference to the ``ping`` call of each actor to the index of the actor. It
+        also contains the actors that have not started yet.
 
     Raises:
         BadInput: Too few actors have started within `START_S` seconds, or an actor cannot start.
@@ -143,9 +145,10 @@ def check_ping(ping: Any, noun: str) -> None:
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
-    """Return the number of CPUs available to each of several identical actors.
+    """Return how many CPUs each of several identical actors can use.
 
-    This is the maximum number at which the machines' CPUs and memory suffice for all actors.
+    An actor is a process that emulates one wafer. The result is the maximum number for which all
+    actors fit on the machines, given their CPUs and memory.
 
     Args:
         actors: Number of actors, one per wafer.

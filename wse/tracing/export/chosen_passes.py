@@ -25,7 +25,7 @@ class PassSelection:
         passes: int64 ``[pass]``: indices of the passes, ordered by start time.
         tokens: int64 ``[token]``: indices of the tokens that these passes read or generated, in
             ascending order.
-        slices: Total number of steps in these passes.
+        slices: Total number of steps in these passes. Each step is a slice (bar) of the timeline.
         left_out: Number of passes omitted because the file would become too large.
     """
 
@@ -38,9 +38,9 @@ class PassSelection:
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
     """Select the passes that a timeline shows: the passes of a token range, or all passes.
 
-    A timeline has at most ``MAX_SLICES`` steps. If the passes have more steps in total, prefill
-    passes are omitted, unless there are only prefill passes. Of the remaining passes, the first
-    ones that fit are selected.
+    A timeline has at most ``MAX_SLICES`` steps. If all passes together have more steps, prefill
+    passes are omitted, unless there are only prefill passes. The first passes that fit are then
+    selected.
 
     Args:
         trace: Trace of a run or estimate.

@@ -200,9 +200,10 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
     total = 2 * selection.slices
 
     def on_events(event_count: int) -> None:
-        """Report how many events were written.
+        """Report how many events were written, with an estimate of the total.
 
-        The total is an estimate of two events per slice: the slice and a counter value.
+        The estimate is two events for each slice (event with a duration): the slice and a counter
+        value.
         """
         on_progress(min(event_count, total), total + 1, "timeline")
 

@@ -40,9 +40,9 @@ class WaferMap:
         unit: Unit of the values.
         values: int64 ``[row, col]``.
         max_value: Largest possible value, or 0 if there is no limit.
-        outlines: Stages on the wafer, keyed by index, whose rectangles are drawn. Link maps have no
-            outlines if the wafer has dead PEs: links are then numbered by rows and columns of the
-            physical wafer, but stages by rows and columns of the mesh that programs see.
+        outlines: Stages on the wafer, keyed by index. Their rectangles are drawn into the map.
+            Empty for link maps of a wafer with dead PEs: their rows and columns are those of the
+            physical wafer, but stages have rows and columns of the smaller mesh that programs see.
     """
 
     kind: str
@@ -132,7 +132,7 @@ def write_pngs(
 
 
 def _plane_of(kind: str) -> str:
-    """Return the path of the dataset that a kind of heat map shows, within the trace file."""
+    """Return the path of the trace dataset with the values of a kind of heat map."""
     return _PLANES.get(kind, _LINKS)
 
 

@@ -119,16 +119,17 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
 
 
 def _departures(moves: Columns) -> tuple[Columns, Array]:
-    """Combine the moves by which one wavelet leaves a router in several directions.
+    """Convert logged moves to departures of wavelets (32-bit words in the fabric) from routers.
 
-    A logged move is the departure of a wavelet (a 32-bit word) in one direction.
+    A wavelet can leave a router in several directions in the same cycle. The log has a move for
+    each direction; this function combines them into one departure.
 
     Args:
         moves: Moves in logged order. The moves of one departure are next to each other.
 
     Returns:
-        The columns of the departures, with the bit mask ``leaves`` of their directions; and int64
-        ``[move]``: the index of the departure that each move belongs to.
+        The columns of the departures, with the bit mask ``leaves`` of their directions. Also int64
+        ``[move]``, the index of each move's departure.
     """
     names = ("cycle", "source", *_PLACE)
     is_first = np.ones(len(moves["cycle"]), bool)
@@ -141,13 +142,13 @@ def _departures(moves: Columns) -> tuple[Columns, Array]:
 
 
 def _arrivals(moves: Columns) -> tuple[Array, Columns]:
-    """Convert the moves of wavelets over links to arrivals at the neighbouring routers.
+    """Convert moves of wavelets (32-bit words) over links to arrivals at the neighbouring routers.
 
     The ``cycle`` of an arrival is the cycle in which the wavelet left the previous router. Its row
-    or column may be outside of the wafer.
+    or column may be outside the wafer.
 
     Returns:
-        Indices of the moves over links, and the columns of their arrivals.
+        Indices of the moves over links (not into a PE), and the columns of their arrivals.
     """
     link_moves = np.flatnonzero(moves["direction"] != RAMP)
     side = moves["direction"][link_moves]
@@ -192,10 +193,11 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
 
 
 def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
-    """Match each departure from a router queue with the arrival of the same wavelet in the queue.
+    """Find the arrival of each wavelet (32-bit word) that leaves a router.
 
-    A queue is identified by PE, side, colour and step. Queues are first in, first out, so the n-th
-    departure belongs to the n-th arrival.
+    A wavelet waits in a queue between its arrival and its departure. Each PE has a queue for each
+    side, colour and step. Queues are first in, first out, so the n-th departure from a queue
+    belongs to the n-th arrival.
 
     Args:
         arriving: Columns of the arrivals, each with one value per wavelet: ``cycle``, ``source``
@@ -226,13 +228,16 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
 
 
 def _queue_numbers(queue: Array) -> Array:
-    """Return the position of each item among the items of the same queue, starting at 0.
+    """Number the items of each queue from 0, and return the number of each item.
 
     Args:
-        queue: int64 ``[n]``: queue that each item belongs to. Items are in order of time.
+        queue: int64 ``[n]``: queue of each item. Items are in order of time.
 
     Returns:
         int64 ``[n]``.
+
+    >>> _queue_numbers(np.array([7, 2, 7, 7, 2])).tolist()
+    [0, 0, 1, 2, 1]
     """
     order = np.argsort(queue, kind="stable")
     ordered = queue[order]
@@ -260,10 +265,11 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 def _roots(parent: Array) -> Array:
     """Number the trees of a forest from 1, and return the number of each item's tree.
 
-    The items are departures of wavelets from routers. All departures of one wavelet form a tree.
+    The items are departures of wavelets (32-bit words) from routers. All departures of one wavelet
+    form a tree, because the wavelet is copied when it leaves a router in several directions.
 
     Args:
-        parent: int64 ``[n]``: index of the parent of each item, negative for roots.
+        parent: int64 ``[n]``: index of the previous departure of the wavelet, negative if none.
 
     Returns:
         int64 ``[n]``: number of the tree that contains the item.

@@ -44,9 +44,9 @@ def sram_png_of(request: InspectRequest) -> bytes:
 def _figure(lives: SramLives, title: str) -> Any:
     """Return a figure with up to three plots of the SRAM of a PE.
 
-    The first plot shows the whole SRAM. The others show, over time, the addresses that are reused:
-    during one token, and enlarged during the second layer. The last plot is omitted if the trace
-    has fewer than two layers.
+    The first plot shows the whole SRAM. The second one shows the use of the changing part of SRAM
+    while one token is processed. The third one enlarges the second plot during one layer. It is
+    omitted if the PE stores fewer than two layers.
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -72,7 +72,10 @@ def _figure(lives: SramLives, title: str) -> Any:
 
 
 def _one_layer(lives: SramLives) -> tuple[int, int] | None:
-    """Return the first and last cycle of the model's second layer, or None if there is none."""
+    """Return the first and last cycle of one layer, to show how SRAM is used during a layer.
+
+    It is the second layer that runs on the PE. The result is None if there are fewer than two.
+    """
     starts: dict[int, int] = {}
     for name, start in lives.ops:
         parts = name.split(".", 2)
@@ -88,7 +91,8 @@ def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
     Args:
         axes: Axes to draw on.
         lives: SRAM of the PE, and when each buffer is in use.
-        enlarged: Address range that other plots show enlarged.
+        enlarged: Address range whose use changes over time. It is only marked here; other plots
+            show its details.
     """
     axes.set(xlim=(0, 1), ylim=(lives.sram_bytes, 0), ylabel="address in SRAM (bytes)", xticks=[])
     axes.set_title("whole SRAM", fontsize=9, loc="left")

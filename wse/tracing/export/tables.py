@@ -139,7 +139,7 @@ def _is_plane(field: Field) -> bool:
 def _flat(trace: Trace, name: str) -> FlatTable:
     """Return a table of the trace for export, with one value per cell.
 
-    If a column refers to ops or names by row number, a second column contains the names themselves.
+    A column that refers to ops or names by row number is followed by a column with the names.
     """
     fields = [field for field in TABLES[name] if not _is_plane(field)]
     columns: dict[str, Field] = {}
@@ -171,10 +171,10 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
 
 def _column_names(field: Field) -> list[str]:
-    """Return the names of the columns to which a field of a trace is exported.
+    """Return the names of the table columns to which a field of a trace is exported.
 
-    A one-dimensional field becomes one column. A field with a second axis, such as the cause of
-    cycles, becomes one column for each position on it.
+    A field with one value per row becomes one column. A field with several values per row, such as
+    the cycles by cause, becomes one column for each value.
     """
     if len(field.axes) == 1:
         return [field.name]
@@ -195,8 +195,9 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 def _plane(trace: Trace, field: Field) -> FlatTable:
     """Convert a field with one value per PE to a table that has a row for each PE.
 
-    A value that is recorded for each wafer has a row for each PE of each wafer. A map of the words
-    that a layer sends over links (a pattern) has a row for each PE of the layer's rectangle.
+    If the field has a value per PE of each wafer, the rows are the PEs of all wafers. The words
+    that layers send over links are recorded in maps (patterns), each for a rectangle of PEs. For
+    them, the rows are the PEs of all maps.
     """
     first, *middle_axes, _row, _col = field.axes
     labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()

@@ -91,9 +91,9 @@ def _rows(columns: Columns) -> Iterator[Report]:
 
 
 def _facts(step: Report) -> Report:
-    """Return the attributes of a step that viewers show when it is selected.
+    """Return the details of a step that timeline viewers show when the step is selected.
 
-    These are its place, cycles and traffic. Causes without cycles and traffic without words are
+    The details are its PEs, cycles and traffic. Causes without cycles and traffic without words are
     omitted.
     """
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
@@ -163,8 +163,8 @@ def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
 def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
     """Yield each user's timeline slices: one for prefill and one per generated token.
 
-    No slice starts before the first selected pass. Otherwise, the timeline of a few tokens would
-    start with a long wait for the first of them.
+    A timeline may show only a few tokens. No slice starts before the first pass of these tokens, so
+    that the timeline does not begin with a long wait.
     """
     tokens, texts = trace.table("token"), trace.token_bytes()
     check_range(trace, "tokens/cycles", tokens["cycles"], LATEST_CYCLE)
@@ -226,10 +226,10 @@ def _link_counts(steps: Columns) -> Iterator[Count]:
 
 
 def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
-    """Yield counter values for the bytes that passes send between wafers.
+    """Yield counter values of the bytes that the running passes send between wafers.
 
-    There is a counter for each pair of wafers, or wafer and host, between which bytes are sent. Its
-    value is the number of bytes sent by the passes that are running.
+    There is a counter for each pair of wafers, or of a wafer and the host, between which bytes are
+    sent. A value is the number of bytes that the passes running at this time send in total.
     """
     table, pass_table = trace.table("crossing"), trace.table("pass")
     length = trace.column("schedules/cycles")
@@ -252,8 +252,8 @@ def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
     """Return the times at which a running sum changes, and its value from each time onwards.
 
     Args:
-        times: int64 ``[n]``: when each change happens, in any order.
-        changes: ``[n]``: amount added at each time.
+        times: int64 ``[n]``: time of each change, in any order.
+        changes: ``[n]``: amount that each change adds to the sum.
 
     Returns:
         The times in ascending order, and the values.

@@ -78,10 +78,10 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return, for each cause, the cycles by which a token exceeds its lower bound.
+    """Return why a token takes more cycles than the lower bound: the extra cycles of each cause.
 
     Each item has the keys ``cause``, ``cycles`` and ``reason``. Malformed rows are skipped. The
-    order is that of the report.
+    items are in the order of the report.
     """
     found = []
     for row in rows if isinstance(rows, list) else ():
@@ -125,7 +125,8 @@ def _text(value: object) -> str | None:
 def _grade(value: object) -> Report | None:
     """Return an evidence grade (a letter) for the page, or None if ``value`` does not contain one.
 
-    The source of the number and the weakest constant behind it are included if they are known.
+    The grade says how well a number is known. If the report states them, the source of the number
+    and the least certain constant on which it depends are included.
     """
     letter = _mapping(value).get("grade")
     if not isinstance(letter, str) or len(letter) != 1:

@@ -84,7 +84,7 @@ class Packer:
 def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
     """Return the indices of the rows that differ from the row before them.
 
-    The result is None if so many rows differ that storing only these rows would save little.
+    The array can then be stored as these rows only. The result is None if this would save little.
     """
     if values.ndim != 2 or len(values) < FEW:
         return None

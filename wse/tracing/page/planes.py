@@ -91,7 +91,7 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _planes(trace: Trace, wafer: int) -> Iterator[tuple[str, Array]]:
-    """Yield the name and values ``[row, col]`` of each quantity recorded for the PEs of a wafer.
+    """Yield the name and the values ``[row, col]`` of each map of a wafer with a value per PE.
 
     Examples of names are ``sram.weights``, ``busy`` and ``links.north``.
     """
@@ -150,16 +150,15 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Add ``used_fraction``, which states how full the PEs are, to the record of a stage."""
+    """Add ``used_fraction`` to the record of a stage: the fraction of a PE's SRAM in use."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """Convert the record of an SRAM buffer in a trace to a record for the page.
+    """Convert the record of an SRAM buffer from a trace to a record for the page.
 
-    ``live`` contains the first and last op that need the buffer. It is empty if the buffer is
-    always needed.
+    ``live`` is the first and last op that need the buffer, or empty if it is always needed.
     """
     live = [op for op in (record["live_from"], record["live_to"]) if op]
     place = {name: record[name] for name in ("address", "bytes", "dtype")}
@@ -220,7 +219,7 @@ def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _steps(trace: Trace, index: int) -> dict[str, Array]:
-    """Return the op and the kernel or pattern of each step of a pass.
+    """Return the op of each step of a pass, and its kernel or communication pattern.
 
     Both are row numbers in tables of the trace. The columns are empty if the pass does not exist.
     """

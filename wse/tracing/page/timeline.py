@@ -107,12 +107,14 @@ def _shown_schedules(
 ) -> list[Report]:
     """Return a record for each schedule on the page, including the cycle count of each op kind.
 
-    A schedule is a sequence of steps that several passes share.
+    A schedule is a sequence of steps that several passes share. The page has some or all of its
+    steps.
 
     Args:
         schedules: Columns of all schedules in the trace.
         schedule_indices: Indices of the schedules on the page.
-        first: For each schedule on the page, the index of its first step on the page.
+        first: For each schedule on the page, the position of its first step in the page's list of
+            steps.
         rows: For each schedule on the page, the number of its steps on the page.
         by_kind: int ``[schedule, kind]``: cycle count of each op kind, for all schedules.
     """
@@ -131,9 +133,10 @@ def _chosen_sequences(
 ) -> tuple[list[int], list[int]]:
     """Select the schedules to show on the page, with at most `MAX_STEPS` steps in total.
 
-    A schedule is a sequence of steps that the passes of several tokens share. The schedule of the
-    slowest decoded token comes first, and only its first steps are shown if it is too long. The
-    other schedules follow in the order of their tokens. One that does not fit is left out.
+    A schedule is a sequence of steps that the passes of several tokens share. The first one is the
+    schedule of the slowest decoded token. If it has too many steps, only its first steps are shown.
+    The other schedules follow in the order of their tokens. A schedule that does not fit is
+    omitted.
 
     Args:
         token_schedules: int ``[token]``: schedule of each token's pass, or -1.
@@ -187,9 +190,10 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 def _packed_shifts(
     trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]], pack: Pack, notes: list[str]
 ) -> tuple[dict[str, object] | None, Array]:
-    """Return the cache shifts of the steps on the page, packed for the page.
+    """Pack the words and hops of cache shifts for the page.
 
-    A cache shift moves KV-cache entries between rows of PEs, and happens in a single pass.
+    A cache shift moves KV-cache entries between rows of PEs. It is part of a step, but only in some
+    passes, so it is stored separately from the steps.
 
     Args:
         trace: An open trace.
@@ -214,7 +218,8 @@ def _packed_shifts(
 def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
     """Return the words and hops of the cache shifts that the page shows, sorted by pass.
 
-    A cache shift moves KV-cache entries between rows of PEs, and happens in a single pass.
+    A cache shift moves KV-cache entries between rows of PEs. It is part of a step, but only in some
+    passes, so it is stored separately from the steps.
 
     Args:
         trace: An open trace.

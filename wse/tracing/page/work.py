@@ -72,9 +72,9 @@ def op_kinds(trace: Trace) -> tuple[list[str], Array]:
 
 
 def _phases(sums: StepSums) -> Report:
-    """Return the totals of each phase that ran: its passes, cycles, words and hops.
+    """Return the totals of each phase that ran, keyed by phase name.
 
-    The cycles are also broken down by cause. The keys are phase names.
+    They are the numbers of passes, cycles, words and hops, and the cycles by cause.
     """
     totals = sums.by_phase()
     return {
@@ -91,10 +91,11 @@ def _phases(sums: StepSums) -> Report:
 
 
 def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
-    """Return a record for each set of ops that take the same number of cycles.
+    """Return a record for each group of ops that have the same name and the same cycles.
 
-    There are separate records for each phase and op kind. The keys of a record include ``cycles``
-    (broken down by cause), ``layers`` and ``steps``. ``kind`` is -1 for steps without an op.
+    Such ops are usually the same op in several layers. There are separate records for each phase
+    and op kind. The keys of a record include ``cycles`` (by cause), ``layers`` and ``steps``.
+    ``kind`` is -1 for steps that belong to no op.
     """
     return [
         {
@@ -118,7 +119,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return, for each stage and op kind, the compute cycles of PEs and the hops of words.
+    """Return the compute cycles of PEs and the hops of words, for each stage and kind of op.
 
     A stage is a rectangle of PEs that stores some layers.
     """
@@ -130,7 +131,7 @@ def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
 
 
 def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
-    """Return the packed columns of the costliest steps, or None if there is no room for them.
+    """Return a table of the costliest steps for the page, or None if there is no room for it.
 
     Args:
         sums: Steps of a trace, summed over the run.

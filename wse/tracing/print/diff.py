@@ -75,9 +75,9 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int
 
 
 def _name(change: Change) -> str:
-    """Return the display name of what changed: an item, some layers, or an op of some layers.
+    """Return the display name of what differs between two runs: an item, some layers, or an op.
 
-    Layers that changed in the same way are combined.
+    The name of an op is followed by its layers. Layers that differ in the same way share a name.
     """
     if change.layers is None:
         return printable(change.name)
@@ -87,7 +87,7 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Return a function that formats a table cell, given a function that formats a change.
+    """Convert a function that formats a change to a function that formats a table cell.
 
     The cell is empty in the heading of a group of changes.
     """
@@ -162,7 +162,7 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
     """Return a table of the settings that differ between two traces, with both values."""
 
     def side(name: str) -> Callable[[Setting], str]:
-        """Return a function that formats the value that a setting has in one of the traces."""
+        """Return a function that formats a setting's value in trace ``first`` or ``second``."""
 
         def cell(setting: Setting) -> str:
             """Format the value of the setting, truncated to ``MAX_VALUE`` characters."""

@@ -34,8 +34,8 @@ class _Layers(NamedTuple):
 def print_links(console: Console, view: LinksView) -> None:
     """Print a table of the busiest links, and the layer that sends the most words over one link.
 
-    For each link, the table lists the layers whose words cross it. If the view contains no links, a
-    line says that links are counted only when a run has ended.
+    The table lists the layers that send words over each link. If links were not counted, because
+    the run has not ended, a line says so.
     """
     print_table(console, _table(view.links, 10 if console.width < 90 else 20))
     if not view.links:
@@ -72,7 +72,10 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """Describe a link: place, words, layers, and number of links with the same load."""
+    """Describe a link in one line: its position, its words, and the layers that send them.
+
+    The line also states how many other links carry the same number of words.
+    """
     place = f"wafer {link.wafer}, row {link.row}, col {link.col} to the {link.direction}"
     layers, other_links = _layers(link), link.count - 1
     equal_text = f", the same number as on {plural(other_links, 'other link')}" if other_links else ""
@@ -111,10 +114,13 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return a phrase with the highest load of any layer on a link, and the layers with this load.
+    """Return a phrase with the largest number of words that any layer sends over one link.
+
+    The phrase names a layer that sends this number, and counts the other layers that send it too.
 
     Args:
-        links: Load of each layer, with the highest first. There must be at least one layer.
+        links: Number of words of each layer, with the largest first. There must be at least one
+            layer.
     """
     max_words = links[0].busiest_link_words
     layers = sorted({link.layer for link in links if link.busiest_link_words == max_words})

@@ -120,10 +120,9 @@ class _Colours(NamedTuple):
     Attributes:
         first: First colour.
         last: Last colour.
-        along: Whether the communication patterns run along the row or the column of the PE, or
-            both.
+        along: Direction of the communication patterns through the PE: its row, its column, or both.
         patterns: Names of the patterns.
-        stages: Stages that use the colours.
+        stages: Stages (groups of layers) that use the colours.
     """
 
     first: int
@@ -171,8 +170,8 @@ def _busy(pe: Pe) -> str:
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
     """Return a (label, text) row, as a list, if dead PEs make the words on links unknown.
 
-    The list is empty if the words are known, or if busy cycles are unknown too. In the latter case,
-    the run is incomplete, which another row states.
+    The list is empty if the words are known. It is also empty if busy cycles are unknown, because
+    the run is then incomplete. Another row says so.
     """
     if pe.links is not None or pe.busy_cycles is None:
         return []

@@ -64,7 +64,7 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
-    """Return the explanations of columns in a table of steps; empty without steps."""
+    """Return footer lines that explain the columns of a table of steps; empty without steps."""
     text = "what PEs compute (kernel, see docs/reference/kernels.md), or how they exchange words (pattern)"
     if not steps:
         return []
@@ -75,23 +75,23 @@ def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
 
 
 def _op(step: Step) -> str:
-    """Format the op of a step, with the layers of all steps that the row combines."""
+    """Format the op of a step and its layers. A row can combine equal steps of several layers."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
 def _kernel_or_pattern(step: Step) -> str:
-    """Return the name of a step's kernel or pattern, as shown in the table of steps.
+    """Return the name of a step's kernel or communication pattern, for the table of steps.
 
-    A transfer between wafers or with the host is called "wafer transfer" or "host transfer",
-    depending on the cause of most of its cycles.
+    A transfer to another wafer or the host is called "wafer transfer" or "host transfer". The name
+    depends on whether wafer links or the host cause most of its cycles.
     """
     return TRANSFERS.get(step.mostly, step.name) if step.kind == "cross" else printable(step.name)
 
 
 def _order_columns(order: str) -> list[Column]:
-    """Return an additional column for the number by which steps are sorted, as a list.
+    """Return the column with the number by which steps are sorted, as a list.
 
-    The list is empty if the table shows this number anyway.
+    The list is empty if the table has this column anyway.
     """
     if order in ("cycles", "words", "hops"):
         return []
@@ -110,8 +110,8 @@ MAX_GROUPS: Final = 20
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
     """Print a table for each phase of a run, with the cycle count of each group of steps.
 
-    Cycle counts of the prefill phase are totals over all prompt chunks. Those of other phases are
-    means per pass, unless the groups are tokens.
+    In the prefill phase, cycle counts are totals over the whole prompt. In other phases, they are
+    means per pass. If each group is a token, the cycle counts are those of the token.
 
     Args:
         console: Console to print to.
@@ -144,7 +144,12 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
     """
 
     def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
-        """Return a function that formats a group's amount ``name`` as a mean per pass."""
+        """Return a function that formats an amount of a group, such as its words, per pass.
+
+        Args:
+            text: Function that formats a number.
+            name: Field of the group with the amount.
+        """
         return lambda group: text(getattr(group, name) / passes)
 
     columns = (
@@ -192,9 +197,9 @@ def _name(by: str, group: Group) -> str:
 
 
 def _folded_name(by: str, group: Group) -> str:
-    """Return the display name of a group that stands for several ops or layers.
+    """Return the display name of a group that combines several ops or layers.
 
-    Such a group combines ops or layers with equal cycles, or all ops of one kind.
+    The ops or layers have equal cycles, or the group consists of all ops of one kind.
     """
     layers, number = group.layers or (), group.count or 1
     if by == "layer":

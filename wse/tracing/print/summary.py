@@ -88,9 +88,9 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
-    """Return a (label, text) row, as a list, that states how long prefill waits for the host.
+    """Return a (label, text) row, as a list, that states how long prefill waits for the prompt.
 
-    The wait is for the transfer of the prompt. The list is empty if there is no wait.
+    The host sends the prompt to the wafers. The list is empty if prefill does not wait.
     """
     prefill = view.prefill
     if prefill is None:
@@ -100,7 +100,10 @@ def _prompt_transfer(view: SummaryView) -> list[tuple[str, str]]:
 
 
 def _sram_note(view: SummaryView, stage: int) -> str:
-    """Return a note with the stage of the fullest PE and the tokens of each user's KV cache."""
+    """Return a note about the fullest PE: its stage, and the capacity of its KV cache in tokens.
+
+    The note has the stage only if there are several.
+    """
     notes = [f"in stage {stage}"] if len(view.system.stages) > 1 else []
     if "context" in view.options:
         users = " of each user" if len(view.users) > 1 else ""
@@ -109,16 +112,19 @@ def _sram_note(view: SummaryView, stage: int) -> str:
 
 
 def _max_tokens(view: SummaryView) -> str:
-    """Return a phrase with the maximum number of new tokens; empty unless fewer were generated."""
+    """Return a phrase such as " of at most 100" with the maximum number of new tokens.
+
+    The phrase is empty if the maximum was reached.
+    """
     max_tokens = len(view.users) * int(view.options.get("new_tokens", 0))
     return f" of at most {max_tokens:,}" if view.generated_tokens < max_tokens else ""
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Return a (label, text) row saying how many PE columns of each stage compute attention.
+    """Return a (label, text) row saying how many PE columns of a stage compute attention.
 
-    A stage is a rectangle of PEs that stores some layers. The list is empty if attention uses all
-    columns, or if the trace does not record it.
+    A stage is a rectangle of PEs that stores some layers. The result is empty if attention always
+    uses all columns of a stage, or if the trace does not record them.
     """
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each stage that has more")] if columns else []
@@ -166,7 +172,10 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
 
 
 def _print_kinds(console: Console, view: SummaryView) -> None:
-    """Print the op kinds that take the most cycles, summed over all layers."""
+    """Print a table of the op kinds, such as ``norm``, that take the most cycles in a pass.
+
+    The cycles of all layers are added up.
+    """
     phase = "prefill" if view.decode is None else "decode"
     kinds = kind_totals(view.tree, phase)
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0

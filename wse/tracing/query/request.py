@@ -95,11 +95,11 @@ def _check(request: InspectRequest, view: str) -> None:
 
 
 def _check_dump(request: InspectRequest) -> None:
-    """Check the options for the contents of a buffer.
+    """Check the options for printing the contents of a buffer.
 
     Raises:
-        BadInput: An option that requires ``--dump`` is used without it, an option that excludes it
-            is used with it, or the pass is negative.
+        BadInput: ``--pass``, ``--hex`` or ``--dump-file`` is used without ``--dump``, ``--dump`` is
+            combined with ``--sram-png``, or the pass is negative.
     """
     options = {
         "pass": request.pass_index is not None,

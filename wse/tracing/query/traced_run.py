@@ -37,7 +37,7 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """Distribution of the model across wafers: the name of the mapping, and its stages.
+    """How a traced run distributes the model over wafers: the name of the mapping, and the stages.
 
     A stage is a rectangle of PEs that stores some layers.
     """
@@ -71,7 +71,7 @@ class TracedSram(Result):
 
     @property
     def fullest_pe_bytes(self) -> Mapping[str, int]:
-        """Number of bytes for each use of SRAM on the fullest PE of the whole model.
+        """Number of bytes for each use of SRAM on the fullest PE of all wafers.
 
         The keys are the names of the uses, including ``free``. Empty if SRAM was not recorded.
         """

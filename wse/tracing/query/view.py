@@ -21,11 +21,11 @@ from wse_traces.validator.validate import problems
 
 @dataclass(frozen=True, kw_only=True)
 class View(Result):
-    """View of a trace: the answer to one question about the run.
+    """Answer to one question about a traced run. Each subclass answers another question.
 
     Attributes:
-        TABLE: Name of the field whose items are the rows of the view's table. Empty if the view has
-            no table or creates the rows in another way.
+        TABLE: Name of the field that contains the rows of the view's table. Empty if the view has
+            no table, or if the subclass overrides ``table_rows``.
     """
 
     TABLE: ClassVar[str] = ""
@@ -44,7 +44,7 @@ class View(Result):
 
 
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
-    """Return the fields common to all views.
+    """Return the values of the fields that all views have.
 
     The keys are ``view`` (the name of the view), ``trace`` (the path of the trace), ``complete``
     (whether the run has finished), and ``ending`` (the error that ended the run, or None).

@@ -38,7 +38,7 @@ NO_TOKEN = -1
 def write_estimate(
     path: Path, placeable: Placeable, program: Program, timed_run: TimedRun, report: dict[str, Any]
 ) -> None:
-    """Write the trace of an estimate: its prompts and tokens, as if they had been run.
+    """Write an estimate as a trace. Its prompts and tokens look as if they had been emulated.
 
     Args:
         path: File to write.
@@ -82,7 +82,7 @@ class _Passes:
         """Write the passes of all prompt chunks, and the first generated token of each user.
 
         Args:
-            costs: Cost of each prompt chunk.
+            costs: Cost of each prompt chunk, in order.
         """
         read: list[list[I64]] = [[np.zeros(0, np.int64)] for _ in self._lengths]
         for index, (phase, cost) in enumerate(zip(self._program.prefill, costs, strict=True)):
@@ -102,8 +102,8 @@ class _Passes:
         """Write the decoded tokens. Each pass generates one token for each user.
 
         Args:
-            token_classes: Groups of consecutive tokens whose passes have the same cost, because the
-                same number of cache slots are in use.
+            token_classes: Groups of consecutive tokens. The passes of a group have the same cost,
+                because the same number of cache slots are in use.
         """
         phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
         wait_cycles = self._now - self._ended  # cycles that each user waits for the prompts of later users
@@ -142,22 +142,17 @@ class _Passes:
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """Return the state of the KV caches before the next decode pass, and advance their lengths.
-
-        Each user's number of cached tokens is increased by one.
-        """
+        """Return the KV-cache state for the next decode pass, then add a token to each cache."""
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
         return use
 
     def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
-        """Append passes that execute the same schedule sequentially, and return their indices.
-
-        A schedule is a sequence of steps with their cycles and traffic.
+        """Append several passes with the same steps, one after the other, and return their indices.
 
         Args:
             phase_index: Phase that the passes execute.
-            sequence: Index of the schedule, from ``Recorder.sequence``.
+            sequence: Index of their schedule (sequence of steps), from ``Recorder.sequence``.
             cost: Cost of one pass.
             uses: State of the KV caches before each pass.
         """
@@ -186,7 +181,7 @@ class _Passes:
 
 
 def assumed_routing(program: Program, phase: Phase) -> Pairs:
-    """Return how many tokens each expert in each layer is assumed to process.
+    """Return how many tokens each expert is assumed to process in a pass.
 
     Args:
         program: The compiled Program.

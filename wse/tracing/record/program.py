@@ -122,10 +122,10 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 
 
 def _traced_bytes(uses: dict[str, int]) -> list[int]:
-    """Sum the SRAM bytes of a PE by the uses that traces record, in the order of `USES`.
+    """Return how many bytes of SRAM a PE needs for each use, in the order of `USES`.
 
     Args:
-        uses: Bytes of each use in the Program, some of which a trace combines.
+        uses: Bytes of each use in the Program. Traces combine some of these uses.
     """
     return [sum(size for use, size in uses.items() if TRACED_USES.get(use, use) == traced_use) for traced_use in USES]
 
@@ -139,7 +139,7 @@ def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
     """Return a table of the PE columns that compute attention, with a row for each stage.
 
     The keys are ``stage``, ``col`` (first column) and ``cols``. Stages without attention are
-    omitted. For a stage that spans several wafers, all columns of its rectangle are included.
+    omitted. A stage that spans several wafers is listed with all of its columns.
     """
     rows = [
         (index, stage.rect.col, stage.rect.cols)
@@ -170,9 +170,9 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
 
 
 def _write_lives(writer: TraceWriter, p: Program) -> None:
-    """Write the intervals of steps during which each SRAM buffer is needed.
+    """Write when each SRAM buffer is needed: the first and last step of each interval.
 
-    If several phases have the same name, as prompt chunks do, only the first is recorded.
+    All prompt chunks have the same phase name. Only the first phase of each name is recorded.
     """
     first = {p.phases[index].name: index for index in reversed(range(len(p.phases)))}
     codes = {first[name]: PHASES.index(name) for name in first}
@@ -201,7 +201,7 @@ def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, 
 
 
 def _write_routes(writer: TraceWriter, p: Program) -> None:
-    """Write the colours (routes) that each stage configures in the routers of its PEs."""
+    """Write the colours (routes in the routers of PEs) that each stage uses."""
     rows = [
         (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
     ]

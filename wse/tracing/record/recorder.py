@@ -32,13 +32,13 @@ from wse_traces.writer.write import TraceWriter
 
 
 class ExpertRecord:
-    """Recorder of the experts that tokens are routed to, with totals over passes.
+    """Recorder of the experts to which tokens are routed, with totals over all passes.
 
     Attributes:
-        chosen: For each phase index and layer, int64 ``[experts]``: number of tokens routed to each
-            expert.
-        reached: For each phase index and layer, int64 ``[wafers]``: number of passes in which
-            tokens were routed to experts on each wafer.
+        chosen: Number of tokens routed to each expert, int64 ``[experts]``, for each phase index
+            and layer.
+        reached: Number of passes that route tokens to experts on each wafer, int64 ``[wafers]``,
+            for each phase index and layer.
     """
 
     def __init__(self, writer: TraceWriter, program: Program) -> None:
@@ -137,7 +137,7 @@ class Recorder:
     def steps(self, phase_index: int) -> PhaseSteps:
         """Return the object that converts the steps of a phase to rows of the trace.
 
-        Phases with the same steps, such as equal prompt chunks, share this object.
+        Phases with the same steps, such as prompt chunks of equal length, share this object.
         """
         phase = self._program.phases[phase_index]
         if phase.steps not in self._steps:
@@ -147,16 +147,16 @@ class Recorder:
     def sequence(
         self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, varying_steps: I64 = NO_STEPS
     ) -> int:
-        """Write the steps of a pass to the trace once, and return an index that passes refer to.
+        """Write the steps of a pass with cycles and traffic as a schedule, and return its index.
 
-        The written sequence of steps, with their cycles and traffic, is called a schedule. If an
-        earlier call has written an equal schedule, its index is returned.
+        Many passes execute the same steps at the same cost. They refer to the schedule by its
+        index, so that it is written only once.
 
         Args:
             phase_index: Phase whose steps are executed, an index into ``Program.phases``.
             cost: Cost of one pass.
             slots: Number of KV-cache slots in use in each stage.
-            key: Additional value that distinguishes schedules of this phase. Passes share a
+            key: Additional value, such as a digest of the routing to experts. Passes share a
                 schedule only if their steps, slots and keys are equal.
             varying_steps: Indices of the steps whose traffic differs from pass to pass. Their
                 traffic is set to 0 here and written by `write_shifts`.
@@ -279,7 +279,7 @@ class Recorder:
             self.writer.append("placed_layer", columns)
 
     def _count_busy(self, busy: BusyRectangles, times: int) -> None:
-        """Add the compute cycles of some passes to the busy cycles of the PEs.
+        """Add the compute cycles of some passes to the number of busy cycles of each PE.
 
         Args:
             busy: Rectangles of PEs and their compute cycles in one pass.

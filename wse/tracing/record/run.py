@@ -64,9 +64,9 @@ class _PhaseRun(NamedTuple):
 
     @property
     def sequence_key(self) -> tuple[Hashable, ...]:
-        """Key that is equal for passes that can share a schedule (steps with their costs).
+        """Key that is equal for passes that can share a schedule (a sequence of steps with costs).
 
-        Passes with equal keys may still have different cache shifts.
+        Cache shifts are not part of a schedule, so they may differ between passes with equal keys.
         """
         return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
 
@@ -217,9 +217,9 @@ class RunRecorder(Recorder):
             self.writer.append_tokens(*tokens)
 
     def _write_passes(self, runs: list[_PhaseRun]) -> None:
-        """Write consecutive passes that can share a schedule (steps with their costs).
+        """Write consecutive passes that can share a schedule (a sequence of steps with costs).
 
-        The passes may have different cache shifts, which are written separately for each pass.
+        Cache shifts can differ between these passes, so they are written for each pass.
         """
         first, (slots, _) = runs[0], runs[0].use
         # The experts that tokens are routed to affect the cost, so they are part of the key.
@@ -239,6 +239,6 @@ class RunRecorder(Recorder):
                 self.writer.append_content(values, pass_index=run.number, buffer=buffer, pe=place)
 
     def _write_if_due(self) -> None:
-        """Write all buffered passes and tokens if there are many or the last write was long ago."""
+        """Write the buffered passes and tokens if there are many or the last write was long ago."""
         if len(self._waiting) >= MAX_PASSES or time.monotonic() - self._wrote_at > MAX_S:
             self.write_waiting()

@@ -26,9 +26,9 @@ BusyRectangles = list[tuple[int, int, int, int]]
 
 
 class PhaseSteps:
-    """Converter of the steps of a phase to rows of the tables of a trace.
+    """Converter of a phase's steps to rows of the trace's tables.
 
-    Columns that are the same in all passes of the phase are computed once.
+    Columns that are the same in all passes of the phase are computed only once.
 
     Attributes:
         shifting: int64 ``[shift]``: indices of the steps that are KV-cache shifts.
@@ -76,9 +76,10 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """Return the transfers between wafers in one pass as columns of the crossing table.
+        """Return the bytes and cycles of the transfers between wafers in one pass.
 
-        There is a row for each step and pair of wafers. The column ``pass`` is not included.
+        The result has the columns of the trace's table of crossings, except ``pass``. There is a
+        row for each step and pair of wafers.
         """
         # The pairs of wafers of some steps depend on the pass, for example on the chosen experts.
         pairs = [(step, *pair) for step, default in self._crossings for pair in cost.used_crossings.get(step, default)]
@@ -122,10 +123,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the name of each step: its kernel, communication pattern, or kind of transfer.
-
-    Transfers without a pattern are named after their kind.
-    """
+    """Return the name of each step: its kernel, communication pattern, or type of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == StepKind.COMPUTE:

@@ -126,11 +126,13 @@ class WaferActors:
             raise self._loss(call.wafer, error) from error
 
     def _loss(self, wafer: int, error: Exception) -> WorkerLost:
-        """Build the error for a lost process. It names the wafer and says how to continue the run.
+        """Return the error to raise when the process that emulates a wafer has been lost.
+
+        The message names the wafer and says how to continue the run.
 
         Args:
-            wafer: Index of the called wafer. Used if Ray's error does not identify the lost
-                process.
+            wafer: Index of the called wafer. It is reported if Ray's error does not identify the
+                lost process.
             error: Error raised by Ray.
         """
         by_id = {actor._actor_id.hex(): i for i, actor in enumerate(self.by_wafer)}

@@ -15,9 +15,10 @@ from wse.studies.options.drafts.acceptance import DraftAcceptance
 
 @dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
-    """Drafts (speculative decoding) of a simulated service, with their acceptance and times.
+    """Draft tokens (speculative decoding) of a simulated service: acceptance and times.
 
-    All times are for a decode pass with a mean context, i.e. the prompt plus half of the answer.
+    All times are for a decode pass whose context has the mean length: the prompt plus half of the
+    answer.
     """
 
     grade: Annotated[str, Doc("evidence grade of the acceptance for this draft")]
@@ -30,11 +31,11 @@ class DraftsResult(AcceptanceResult, DraftPlaceResult):
 def drafts_result(
     acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """Select how many tokens are drafted per pass, and return the times of drafting and verifying.
+    """Return the number of draft tokens per pass, and the times to make and to verify them.
 
     Args:
         acceptance: Probability that a draft token is accepted, for each position.
-        users: The users and the machine, which determine the fastest number of draft tokens.
+        users: The users and the machine, for which the fastest number of draft tokens is computed.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
         place: The draft model and where it runs.
         model: Name of the model that verifies the drafts.

@@ -38,7 +38,7 @@ _FILE: Final = Path(__file__).parents[3] / "data" / "kv_tiers.toml"
 class KvTierResult(Result):
     """Memory that stores KV caches of prompt prefixes for reuse, and the link for loading them.
 
-    All fields describe one replica.
+    All fields describe one replica, i.e. one of the identical machines of a service.
     """
 
     name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
@@ -138,8 +138,9 @@ def wafer_tiers(
 def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ...]:
     """Return the only memory tier of GPUs, ``host``; empty if no tiers are requested.
 
-    The tier is the memory of the GPUs' hosts. Each GPU loads its part of a KV cache over its own
-    link. A part that several GPUs need is stored once and loaded by each of them.
+    The tier is the memory of the servers that contain the GPUs. Each GPU loads its part of a KV
+    cache over its own link. A part that several GPUs need is stored once, and each of them loads
+    it.
 
     Args:
         options: The requested tiers. The caller has already rejected tiers that GPUs lack.
@@ -176,8 +177,8 @@ def _link(number: SourcedNumber, factor: float, bytes_per_token: float) -> dict[
     """Return the fields of `KvTierResult` that describe the bandwidth of a link.
 
     Args:
-        number: Bandwidth in bytes/s or rate in words per cycle, with its source.
-        factor: Factor that converts ``number`` to the total bandwidth in bytes/s.
+        number: Bandwidth in bytes/s or in words per cycle, with its source.
+        factor: Factor that converts this bandwidth to the total bandwidth of all links in bytes/s.
         bytes_per_token: Bytes that are loaded for each cached token.
     """
     bounds = None if number.range is None else (factor * number.range[0], factor * number.range[1])

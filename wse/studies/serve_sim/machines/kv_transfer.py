@@ -27,18 +27,18 @@ class KvTransferResult(Result):
 
 
 def kv_transfer(prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine) -> KvTransferResult:
-    """Return the link over which KV caches are sent to the decode machine.
+    """Return the link that sends KV caches from the prefill machine to the decode machine.
 
     There are three cases:
 
-    1. Both machines are parts of the same wafer: the link is the edge between them.
+    1. Both machines are parts of the same wafer: the link is the boundary between them.
     2. Both machines are wafers, or both are GPUs: the links of the prefill machine are used. Each
-       GPU has a link for its part of the cache.
-    3. One machine consists of wafers and the other of GPUs: the wafers' link carries one copy of
-       the cache.
+       GPU sends its part of the cache over its own link.
+    3. One machine consists of wafers and the other of GPUs: one copy of the cache is sent over the
+       link of the wafers.
 
-    ``--kv-bandwidth`` and ``--kv-latency`` override the figures of the link. A link whose bandwidth
-    is given in this way carries one copy of the cache.
+    ``--kv-bandwidth`` and ``--kv-latency`` override the bandwidth and latency of the link. With
+    ``--kv-bandwidth``, one copy of the cache is sent.
 
     Args:
         prepared_serve: The serving request.

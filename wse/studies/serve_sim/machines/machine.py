@@ -19,10 +19,10 @@ from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """A machine that serves requests, with its KV-cache capacity.
+    """A simulated machine that serves requests, with its KV-cache capacity.
 
-    On wafers, only passes with certain batch sizes, contexts and chunk lengths are compiled and
-    timed. These sizes are listed in the ``grid_`` fields.
+    On wafers, passes are compiled and timed only for some batch sizes, contexts and chunk lengths.
+    The fields that start with ``grid_`` list them.
     """
 
     name: Annotated[str, Doc("name of the wafer or GPU")]

@@ -31,11 +31,11 @@ def max_users_of(max_users: int | None, workload: Workload, costs: PassCosts, *,
     """Return the maximum number of concurrent users per replica.
 
     Args:
-        max_users: Requested number. None selects the maximum number of shortest requests whose KV
-            caches fit.
+        max_users: Requested number. None selects the number of users whose KV caches fit if all of
+            them send the shortest request.
         workload: The requests.
         costs: Costs of passes, and the KV-cache capacity.
-        shares_prefixes: Whether cached prefixes are shared, so that each is stored only once.
+        shares_prefixes: Whether a prompt prefix that several users share is cached only once.
 
     Raises:
         BadInput: The requested number exceeds the KV-cache capacity, even for the shortest

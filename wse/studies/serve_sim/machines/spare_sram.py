@@ -12,10 +12,10 @@ from wse_mappings.mesh.placement import Rect
 
 
 def spare_kv_tokens(program: Program, draft: DraftRegionResult | None, kv_bytes_per_token: float) -> int:
-    """Return how many tokens of KV caches fit on unused PEs, which store no part of a model.
+    """Return how many tokens of KV caches fit on PEs that store no part of a model.
 
-    The KV cache of a layer can be stored only on a wafer that computes this layer. The number of
-    tokens is therefore the minimum over all wafers with KV caches. It is 0 if there are none.
+    The KV cache of a layer can be stored only on a wafer that computes this layer, so the wafer
+    with the smallest room limits the number of tokens. The result is 0 if no wafer has KV caches.
 
     Args:
         program: The compiled model.

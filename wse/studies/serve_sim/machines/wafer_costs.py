@@ -30,7 +30,7 @@ LENGTH_FACTOR: Final = 4
 def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
     """Compile and time the passes of a request for several contexts and chunk lengths.
 
-    1. Compile a Program for the longest prompt. The remaining free SRAM determines the KV-cache
+    1. Compile the model for the longest prompt. The SRAM that remains free determines the KV-cache
        capacity.
     2. Time decode passes at `CONTEXTS` different cache lengths.
     3. Time prefill chunks of several lengths.
@@ -69,10 +69,10 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
 def _choice(compilation: Compilation) -> Choice:
     """Return the compiler's choices, such as the layout, with a chunk size that suits all prompts.
 
-    In the matrix products of a full chunk, each PE row of a pipeline stage processes the same
-    number of tokens. The chunk size is therefore rounded down to a multiple of the row count. The
-    compiler may have chosen a different size for a prompt that fits in one chunk. With thin GEMMs
-    (matrix products whose tokens are not distributed across PE rows), the chosen size is kept.
+    The chunk size is rounded down to a multiple of the number of PE rows of a stage, so that all PE
+    rows process the same number of tokens. The compiler may have chosen another size, because its
+    prompt fits in one chunk. With thin GEMMs, whose tokens are not distributed across PE rows, the
+    chunk size is kept.
     """
     choice, rows = compilation.choice, max(stage.rect.rows for stage in compilation.program.stages)
     if choice.prefill == THIN_GEMM:
@@ -81,11 +81,11 @@ def _choice(compilation: Compilation) -> Choice:
 
 
 def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
-    """Time full prompt chunks, and last chunks of several lengths.
+    """Time the prefill passes, which read prompts in chunks of equal size.
 
-    Prompts are read in equal-sized chunks, except that the last chunk may be shorter. Full chunks
-    are timed up to the end of the longest prompt. Last chunks are timed in two positions: as the
-    only chunk of a prompt, and at the end of the longest prompt.
+    Full chunks are timed up to the end of the longest prompt. The last chunk of a prompt may be
+    shorter. It is therefore timed for several lengths, each in two positions: as the only chunk of
+    a prompt, and at the end of the longest prompt.
     """
     max_prompt, slots = compilation.options.context - 1, compilation.options.batch
     chunk = min(compilation.choice.prefill_chunk, max_prompt)
@@ -96,7 +96,7 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
     lengths += [chunk] * (chunk > 1)
 
     def times(prompt: int) -> tuple[PassTime, ...]:
-        """Return the time of each chunk of one prompt. All other users have one-token prompts."""
+        """Return the time of each chunk of a prompt. All other users have one-token prompts."""
         fabric = _fabric(placeable, compilation, (prompt, *(1,) * (slots - 1)))
         phases = fabric.program.prefill[: ceil_div(prompt, chunk)]
         reader = RouteReader(fabric)
@@ -113,9 +113,10 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
 
 
 def _fabric(placeable: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
-    """Compile the model in the same layout for different prompt lengths; return its timing model.
+    """Compile the model for other prompt lengths in the same layout, and return its timing model.
 
-    The Program may need more SRAM than a PE has, because only its times are used.
+    The compiled Program may need more SRAM than a PE has. This is allowed, because only its times
+    are used.
 
     Args:
         placeable: The validated request.

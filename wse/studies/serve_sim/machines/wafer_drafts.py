@@ -41,11 +41,11 @@ class DraftedCosts:
 def drafted_costs(
     prepared_estimate: PreparedEstimate, compilation: Compilation, draft_tokens: int | None
 ) -> DraftedCosts:
-    """Return the times of passes, using drafts if they are requested and increase the speed.
+    """Return the times of decode and prefill passes. They use drafts if this increases the speed.
 
-    A draft head is an additional layer of the model. Prompts pass through it too, and its KV cache
-    reduces the capacity for users. A separate draft model limits the capacity to the capacity of
-    its own KV cache.
+    Drafts are used only if they are requested. A draft head is an additional layer of the model. It
+    also processes prompts, and its KV cache reduces the capacity for users. A separate draft model
+    has its own KV cache, whose capacity limits the number of tokens too.
 
     Args:
         prepared_estimate: The validated request.
@@ -79,9 +79,9 @@ def drafted_costs(
 
 
 def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
-    """Return a copy of the costs whose KV-cache capacity is at most that of the draft model.
+    """Limit the KV-cache capacity of the costs to that of the draft model, and return a copy.
 
-    A draft on the host does not limit the capacity.
+    A draft model on the host does not limit the capacity.
     """
     if draft.compilation is None:
         return costs
@@ -90,12 +90,12 @@ def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
 
 
 def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: DraftsResult) -> tuple[PassTime, ...]:
-    """Return, for each context length, the time to make a draft and to verify it.
+    """Return the time to make a draft and to verify it, for each context length.
 
     Args:
         drafter: Times of drafts and verification passes.
-        contexts: Numbers of tokens in the cache before the pass. If the draft does not fit after
-            such a context, a shorter context is timed.
+        contexts: Numbers of cached tokens before the pass. If the model's context has no room for
+            the draft after them, a shorter context is timed.
         result: The drafts.
     """
     tokens, passes = result.draft_tokens + 1, []

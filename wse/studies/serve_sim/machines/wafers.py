@@ -27,8 +27,8 @@ def wafer_machine(
 ) -> ServingMachine:
     """Build the serving-simulation model of a wafer machine by compiling and timing its passes.
 
-    If another part of the same wafer reads the prompts, KV caches are sent over the edge of this
-    machine's mesh. The bandwidth is one stream per PE of the shorter side of the mesh.
+    Prompts may be read on another part of the same wafer. In this case, KV caches are sent over the
+    boundary of the mesh, and each PE of its shorter side sends one stream.
 
     Args:
         prepared_estimate: The validated request for wafers.

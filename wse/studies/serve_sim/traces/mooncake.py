@@ -34,9 +34,9 @@ class Mooncake:
     first_line: Final = '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, ...]}'
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many fields of this format the JSON object in a file's first line has.
+        """Count the fields of this format in a file's first line, to recognise the format.
 
-        The format of a file is recognised by this number. It is 0 for any other text.
+        The result is 0 if the line is not a JSON object.
         """
         try:
             value = json.loads(first_line)

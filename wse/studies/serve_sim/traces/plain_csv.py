@@ -19,9 +19,10 @@ class PlainCsv:
     Attributes:
         title: Name of the format.
         arrival, prompt, answer: Names of the columns.
-        read_arrival: Function that converts the text of an arrival to seconds, given the line and
-            the name of the column.
-        from_first: Whether times are counted from the first arrival, because the file has dates.
+        read_arrival: Function that converts an arrival time to seconds. Its arguments are the line,
+            the name of the column, and the text of the cell.
+        from_first: Whether to subtract the first arrival from all arrival times, because the file
+            states dates.
     """
 
     title: str
@@ -37,10 +38,7 @@ class PlainCsv:
         return f"{self.arrival},{self.prompt},{self.answer}"
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many columns of this format occur in a file's first line.
-
-        The format of a file is recognised by this number.
-        """
+        """Count the columns of this format in a file's first line, to recognise the format."""
         return count_columns(first_line, (self.arrival, self.prompt, self.answer))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:

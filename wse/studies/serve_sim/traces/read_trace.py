@@ -93,7 +93,9 @@ def read_trace(path: Path, selection: TraceSelection) -> Trace:
 
 
 def _format_of(first_line: TraceLine) -> TraceFormat:
-    """Return the format with the most field names in the first line of a file.
+    """Recognise the format of a trace by the field names in its first line.
+
+    The format with the most of its field names in the line is returned.
 
     Raises:
         BadInput: The line contains no field name of any format.
@@ -110,7 +112,7 @@ def _format_of(first_line: TraceLine) -> TraceFormat:
 
 
 class _Collector:
-    """Collector of the requests of a trace, which checks each request and counts those left out."""
+    """The requests read from a trace so far, and the numbers of requests left out."""
 
     def __init__(self, selection: TraceSelection) -> None:
         """Create a collector without requests."""

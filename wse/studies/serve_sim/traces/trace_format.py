@@ -47,9 +47,9 @@ class TraceFormat(Protocol):
     def first_line(self) -> str: ...
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many field names of this format occur in a file's first line.
+        """Count the field names of this format in a file's first line.
 
-        A file is read in the format with the highest number.
+        A file is read in the format with the highest count.
         """
         ...
 

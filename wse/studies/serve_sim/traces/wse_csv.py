@@ -34,10 +34,7 @@ class WseCsv:
     first_line: Final = ",".join(NEEDED)
 
     def known_fields(self, first_line: str) -> int:
-        """Return how many columns of this format occur in a file's first line.
-
-        The format of a file is recognised by this number.
-        """
+        """Count the columns of this format in a file's first line, to recognise the format."""
         return count_columns(first_line, (*NEEDED, *OPTIONAL))
 
     def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:

@@ -105,7 +105,8 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
     """Time a case with the fast timing model, and return one result per group of patterns.
 
-    The patterns of a group run concurrently, and the groups run sequentially.
+    A case is a list of groups of communication patterns. The patterns of a group run concurrently,
+    and the groups run sequentially.
     """
     times = PatternTimes(costs)
     return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
@@ -225,7 +226,7 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
     """Time layers of a small model with the fast timing model and with a cycle-by-cycle simulation.
 
     Args:
-        name: Key of `LAYERS` from which the case comes. The result reports it as the pattern.
+        name: Type of the layers, a key of `LAYERS`. It fills the field ``pattern`` of the result.
         layers: The model, its mesh, and the phase to time: decode, prefill or verification.
         wafer: The machine. Only a mesh of the size in ``layers`` is used.
         software: Software costs of a PE, such as cycles for starting a step or relaying a message.
@@ -258,10 +259,10 @@ def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """Return the counts and relative errors of configurations, by `AgreementErrors` field name.
+    """Return counts and relative errors of a group of runs, keyed by `AgreementErrors` field name.
 
-    The errors exclude runs of at most `JUDGED_CYCLES` cycles, which are too short for a meaningful
-    relative error.
+    Runs of at most `JUDGED_CYCLES` cycles are counted, but their errors are left out. These runs
+    are too short for a meaningful relative error.
     """
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {

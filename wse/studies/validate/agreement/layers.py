@@ -146,9 +146,9 @@ class LayerCase:
 def layers(count: int, seed: int) -> Iterator[LayerCase]:
     """Yield cases that time the decoding of one token in random small models.
 
-    Models with one layer and with three layers alternate. Each three-layer model has a random
-    feature from `KINDS`, such as latent attention or experts. If its schedule is ``optimized``, its
-    attention may be restricted to some of the PE columns.
+    The models have one and three layers alternately. A model with three layers has a random feature
+    from `KINDS`, such as latent attention or experts. With the schedule ``optimized``, its
+    attention may use only some of the PE columns.
 
     Args:
         count: Number of cases.
@@ -202,8 +202,8 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
 def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
     """Yield cases that time the prefill of one layer of random small models on a square mesh.
 
-    The matrix products alternate between two weight layouts: one for prefill only, and one shared
-    with decode.
+    The cases alternate between two layouts of the weights. One is used only by prefill; the other
+    one is shared with decode.
 
     Args:
         count: Number of cases.

@@ -49,8 +49,8 @@ class AgreementRow(Result):
 class AgreementErrors(Result):
     """Errors of the fast timing model over a group of configurations.
 
-    The errors are relative to the cycle-by-cycle simulation. The median and the maximum cover only
-    configurations with enough cycles (`judged`).
+    The errors are relative to the cycle-by-cycle simulation. Configurations with very few cycles do
+    not contribute to the median and the maximum; `judged` counts all others.
     """
 
     rows: Annotated[int, Doc("Configurations.")]
@@ -64,7 +64,7 @@ class AgreementErrors(Result):
 class ComparedPattern(Result):
     """Base class of records about one communication pattern, such as its timing errors.
 
-    The field ``pattern`` names the pattern, or a type of whole layers that were timed instead.
+    The field ``pattern`` is the name of the pattern. If whole layers were timed, it is their type.
     """
 
     pattern: Annotated[str, Doc("The pattern, or whole layers.")]

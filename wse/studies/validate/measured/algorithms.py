@@ -44,13 +44,13 @@ class Collective:
 
     Attributes:
         kind: ``reduce``, ``broadcast`` or ``all_reduce``.
-        algorithm: Name of the algorithm in the models. Empty if the source names no modelled
-            algorithm.
-        group: PEs per group in a two-phase reduce. None for the square root of the number of PEs on
-            the line.
+        algorithm: Name of the algorithm. Empty if the models do not include the algorithm or the
+            publication does not name one.
+        group: PEs per group in a two-phase reduce. None selects the square root of the number of
+            PEs on the line.
         groups: Number of groups of PEs in a two-level K-tree (a reduce tree with K levels). None
-            for the number with which the longest path has the fewest relaying PEs.
-        levels: Number of levels of a K-tree, which is its K. None if not stated.
+            selects the number for which the fewest PEs relay words on the longest path.
+        levels: Number K of levels of a K-tree. None if not stated.
     """
 
     kind: str
@@ -97,18 +97,18 @@ _LAUNCH_SKEW: Final = re.compile(r"\blaunch (skew|itself ripples)\b", re.IGNOREC
 
 
 def clock_starts_apart(m: Measurement) -> bool:
-    """Return whether the PE clocks were started at different times, so that they disagree.
+    """Return whether the clocks of the measured PEs were started at different times.
 
-    Times measured in this way are comparable only with each other.
+    The difference is part of the measured times, which are thus comparable only with each other.
     """
     return _LAUNCH_SKEW.search(m.text("note")) is not None
 
 
 def program_window(m: Measurement) -> int:
-    """Return the cycles that a published time includes beyond the collective itself.
+    """Return how many cycles a published time includes in addition to the collective operation.
 
-    The number depends on what was timed: the interval between two time stamps, or a whole
-    simulation.
+    The number depends on how the time was measured: by two time stamps in the program, or as the
+    duration of a whole simulation.
     """
     is_whole_simulation = _WHOLE_SIMULATION.search(m.text("note")) or _WHOLE_SIMULATION.search(m.text("metric"))
     return SIMULATION_CYCLES if is_whole_simulation else TIMED_PROGRAM_CYCLES

@@ -160,10 +160,10 @@ _KINDS: Final = re.compile(r"measured|sum of measured|derived|fit|compiled|simul
 
 
 class InferenceCells(NamedTuple):
-    """Numbers and faults of a row in the table `inference`.
+    """The checked numbers of a row in the table `inference`, and what is wrong with the row.
 
     Attributes:
-        sizes: Numbers of the row, keyed by column. Empty cells have no key.
+        sizes: Numbers of the row, keyed by column. Empty cells are omitted.
         value: The measured value; None if it is missing or wrong.
         fault: What is wrong or missing, and what is allowed. Empty if the row is complete.
     """
@@ -268,10 +268,10 @@ class CsvRecords:
         self.resume_at(1)
 
     def resume_at(self, line: int) -> None:
-        """Set the line at which the next record begins.
+        """Continue reading at a given line.
 
-        After a record with an unclosed quote, which extends over later lines by mistake, callers
-        can thus continue with the line after its first line.
+        A record with an unclosed quote wrongly extends over the following lines. Callers can
+        continue on the line after the start of such a record.
 
         Args:
             line: Number of the line, counted from 1.
@@ -286,7 +286,7 @@ class CsvRecords:
     def __next__(self) -> CsvRecord:
         """Return the next record.
 
-        If a record cannot be parsed, the next call continues on the line after its first line.
+        If a record cannot be parsed, only its first line is skipped before the next record is read.
 
         Raises:
             StopIteration: All records were returned.

@@ -78,9 +78,9 @@ class Measurement:
         input: Cells of the row, keyed by column name.
         measured: The published value. None if the row contains a range or a formula instead of a
             single number.
-        sizes: Sizes stated in the row, such as PE rows or matrix sizes, with the same keys as
-            `wse.studies.validate.measured.cells.LARGEST`, or with the column names of the
-            `inference` table.
+        sizes: Sizes stated in the row, such as PE rows or matrix sizes. For the table `inference`,
+            the keys are column names; for other tables, keys of
+            `wse.studies.validate.measured.cells.LARGEST`.
         fault: Why the row cannot be used. Empty for a valid row.
     """
 
@@ -126,9 +126,10 @@ class Measurement:
 
     @property
     def kernel(self) -> str:
-        """Name of the measured item: the phase for rows of the table `inference`, else the kernel.
+        """Name of what was measured: the phase for rows of the table `inference`, else the kernel.
 
-        If no kernel is stated, it is the model or, without a model, the system and its phase.
+        If no kernel is stated, it is the name of the model. Without a model, it is the system and
+        its phase.
         """
         if self.table == "inference":
             return self.text("phase")
@@ -301,7 +302,7 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _tolerant_measurement(file: str, table: str, header: list[str], record: CsvRecord) -> Measurement:
-    """Return the measurement in a row, with a description of its fault if the row is wrong.
+    """Return the measurement in a row. If the row is wrong, the measurement states the fault.
 
     Args:
         file: Name of the file.

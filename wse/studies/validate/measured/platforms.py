@@ -40,9 +40,9 @@ def on_simulator(m: Measurement) -> bool:
 
 
 def on_silicon(m: Measurement) -> bool:
-    """Return whether a measurement was made on silicon.
+    """Return whether a measurement was made on silicon instead of the vendor's simulator.
 
-    This is assumed if a platform other than the simulator is stated.
+    If the measurement states another platform than the simulator, silicon is assumed.
     """
     return not on_simulator(m) and not _UNSTATED.search(m.platform)
 
@@ -83,17 +83,21 @@ _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fd
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
     """Return the software costs used to predict the duration of a hand-written collective.
 
-    The costs are taken from the software profile `tuned`, except for the number of cycles between
-    two vector operations of a PE. This number depends on the version of the measured code. The
-    first version is assumed to load descriptors (the addresses and lengths of operands) before
-    each operation, the second to preload them. The measurement's text or commit identifies the
-    version; by default, it is the second.
+    These are the costs of the software profile `tuned`, except for the cycles between two vector
+    operations of a PE. They depend on the version of the measured code:
+
+    - The first version is assumed to load descriptors (the addresses and lengths of operands)
+      before each operation.
+    - The second version is assumed to load all descriptors in advance.
+
+    The text or the commit of the measurement identifies the version. If neither does, the second
+    version is assumed.
 
     Args:
         m: The measurement.
         wafer: Wafer on which the measurement was made.
         same_descriptors: Whether all operations of a PE have the same descriptors. If so, the
-            descriptors are loaded only once, and the version makes no difference.
+            version makes no difference.
     """
     tuned = software("tuned", wafer.generation)
     if same_descriptors:

@@ -191,8 +191,8 @@ def gpu_of(m: Measurement) -> str | None:
 def stack_of(m: Measurement) -> str | None:
     """Return the name of the serving stack whose constants apply to a measurement.
 
-    Some stacks have separate constants for versions from 2024. The version stated in the
-    measurement, or else its date, determines which constants apply.
+    Old versions of some software have a separate stack. Whether a version is old is decided by the
+    stated version or, if none is stated, by the date of the measurement.
 
     Returns:
         The name of the stack, or None if the software is unknown.

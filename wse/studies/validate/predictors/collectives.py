@@ -85,7 +85,8 @@ def predict(m: Measurement) -> Prediction | None:
 class _Run:
     """Conditions of a measured collective: its rectangle of PEs, its vectors and its algorithm.
 
-    The root of a reduce is at a corner of the rectangle, or at an end of the line.
+    The root of a reduce, which receives the sum, is a corner of the rectangle or an end of the
+    line.
     """
 
     rows: int
@@ -97,11 +98,11 @@ class _Run:
     def cycles(self) -> float | str:
         """Compute the duration of the collective in cycles, or return why this is not possible.
 
-        1. Reject sizes and groups that cannot be timed. Time a ring all-reduce, which has its own
-           communication pattern.
+        1. Reject sizes and groups that cannot be timed. Time a ring all-reduce separately, because
+           it does not consist of a reduce and a multicast.
         2. Time a broadcast as one multicast.
-        3. Time a reduce. A K-tree (a reduce tree with K levels) also sends the sum to all PEs if
-           the collective is an all-reduce.
+        3. Time a reduce. For an all-reduce, a K-tree (a reduce tree with K levels) also sends the
+           sum to all PEs.
         4. For any other all-reduce, add the multicast of the sum, and the cycles between the two
            operations.
         """
@@ -148,8 +149,8 @@ class _Run:
     def _flood(self) -> LineSchedule:
         """Build the pattern of a multicast from a corner of the rectangle to all PEs.
 
-        The result is a multicast along a line of PEs that has the same number of hops to the
-        farthest PE.
+        It is timed as a multicast along a line of PEs, with as many hops as to the farthest PE of
+        the rectangle.
         """
         return multicast(self.rows + self.cols - 1, 1, 0)
 
@@ -170,7 +171,7 @@ class _Run:
         return x_y(self.rows, self.cols, Arrival.ADD, line_reduce)
 
     def _one_line(self) -> Reduce | None:
-        """Return the function that builds the pattern of a reduce over one line of PEs.
+        """Return the function that builds the messages of a reduce along a line of PEs.
 
         The result is None if the algorithm is not modelled.
         """
@@ -187,12 +188,14 @@ class _Run:
         return reduces.get(collective.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """Build the messages of a K-tree with the stated number of groups or levels.
+        """Build the messages of a K-tree, a reduce along a line of PEs in K levels.
 
-        A K-tree is a reduce in K levels: groups of PEs reduce into their middle PEs, which form
-        the groups of the next level. Each level has fewer groups than the previous one, by a
-        factor of the K-th root of the number of PEs. For two levels, the default is the number of
-        groups with the fewest relaying PEs.
+        In each level, groups of PEs add up their words in their middle PE. The middle PEs form the
+        groups of the next level. Each level has fewer groups than the previous one, by a factor of
+        the K-th root of the number of PEs.
+
+        The measurement may state the number of groups or of levels. If it states neither, the tree
+        has two levels, and the number of groups with the fewest relaying PEs.
 
         Args:
             length: Number of PEs on the line.
@@ -222,10 +225,10 @@ class _Run:
 
 
 def _batched_star(length: int) -> LineSchedule:
-    """Build a star reduce (each PE sends to the root) in which each PE sends one word.
+    """Build a star reduce, in which each PE sends one word directly to the root.
 
-    The root adds several words in one operation. Words from neighbouring PEs arrive one hop apart,
-    so `STAR_BATCH_WORDS` words are timed as one message.
+    The root adds several words in one operation. To time this, one message stands for
+    `STAR_BATCH_WORDS` words of neighbouring PEs, which arrive one hop apart.
 
     Args:
         length: Number of PEs on the line.

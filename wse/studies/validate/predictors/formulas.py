@@ -22,10 +22,11 @@ LONGEST_SEARCH: Final = 1024
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Predict a cycle count that its source computed with a formula instead of measuring it.
+    """Predict a cycle count that a publication computed with a formula instead of measuring it.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None for measured rows.
+        A Prediction with the value, or with the reason why there is none. None if the cycle count
+        was measured.
     """
     if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
         return None

@@ -192,17 +192,17 @@ def fits(row: ServingRow) -> bool:
 class _Load:
     """Rooflines (minimum pass times) of a serving benchmark.
 
-    The rooflines depend on only one constant of the serving stack, the fraction of memory that it
-    uses. A fit evaluates many values of the other constants, so the rooflines are computed only
-    once per fit.
+    A fit of a serving stack's constants tries many values. The rooflines do not depend on these
+    constants, so they are computed only once. The only exception is the fraction of memory that the
+    stack uses.
 
     Attributes:
         server: The model on its GPUs.
         row: The conditions of the benchmark.
-        users: Number of users in flight: the benchmark's users, or fewer if not all fit.
+        users: Number of users in flight. It is less than in the benchmark if not all of its users
+            fit.
         decoding: Roofline of a pass that only decodes.
-        mixed: Roofline of a pass that also reads a prompt, or several prompts if there is more than
-            one per pass on average.
+        mixed: Roofline of a pass that decodes and also reads one or several prompts.
         mixed_share: Fraction of passes that are mixed. 0 if all users start together.
         reading: Roofline of a pass that processes the prompts of all users.
     """

@@ -128,8 +128,8 @@ def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, co
         M: Number of rows of the first matrix.
         K: Number of columns of the first matrix and rows of the second matrix.
         N: Number of columns of the second matrix.
-        repeats: How many times each PE multiplies each pair of tiles. Some measurements repeat the
-            product.
+        repeats: Number of times that each PE multiplies its tiles before they move on. Usually 1;
+            some benchmarks repeat the product to measure its time.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """

@@ -90,7 +90,7 @@ _RECORRECTED: Final = re.compile(r"re-?corrected|global clock", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """A measured message from one PE to another, with the wafer and its software costs.
+    """A measured message between two PEs, with the wafer and software costs to predict its time.
 
     The message travels from one corner of the measured rectangle of PEs to the opposite corner.
     """

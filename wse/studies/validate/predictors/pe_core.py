@@ -158,8 +158,8 @@ def predict(m: Measurement) -> Prediction | None:
 def local_product(m: Measurement) -> Prediction | None:
     """Predict how long each PE takes to multiply two matrix tiles.
 
-    For each index of the contraction and each output column, one vector multiply-add runs over the
-    rows of the tile.
+    The product consists of vector multiply-adds over the rows of the tile. There is one for each
+    pair of a contraction index and an output column.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else

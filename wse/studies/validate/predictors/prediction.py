@@ -56,7 +56,7 @@ Predictor = Callable[[Measurement], Prediction | None]
 
 
 class Declined(Exception):
-    """Raised where a measurement turns out not to be predictable. Its text is the reason."""
+    """Exception raised if a measurement cannot be predicted. Its text is the reason."""
 
 
 def decline(reason: str) -> Prediction:

@@ -75,7 +75,7 @@ METRICS: Final = RATES | TIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRequest:
-    """An estimate request that predicts a measurement of an inference service.
+    """An estimate request for the model and conditions of a measured inference service.
 
     Attributes:
         request: Options of `wse estimate`.
@@ -142,7 +142,7 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEstimate:
-    """Estimate results from which service measurements are predicted.
+    """Estimate results from which the speed or latency of a service is predicted.
 
     Attributes:
         values: Values of the metrics in `METRICS`, in the same order, without speculative decoding.
@@ -167,16 +167,16 @@ class ServiceEstimate:
 def answer(
     m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> Prediction:
-    """Predict the speed or latency of a measured service with an estimate.
+    """Run an estimate for a measured service, and return the predicted speed or latency.
 
     Args:
-        m: The measurement.
-        service: The request for the estimate.
-        estimate: Function that computes the estimate for a request.
+        m: The measurement. Its metric selects the value to predict.
+        service: The estimate request for the service.
+        estimate: Function that runs the estimate.
 
     Returns:
-        A Prediction with the value, or with the reason if the request is invalid or the model does
-        not fit.
+        A Prediction with the value. If the request is invalid or the model does not fit, it has the
+        reason instead.
     """
     try:
         numbers = estimate(service)
@@ -201,12 +201,13 @@ def answer(
 def _by_other_schedule(
     service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> float | None:
-    """Predict a metric with the schedule (order of a layer's steps) that was not selected.
+    """Predict a metric with the schedule that a service prediction did not use.
 
-    Return None if the model does not fit with that schedule.
+    A schedule is the order of the steps of a layer. This function uses ``baseline`` if
+    ``optimized`` was used, and vice versa. The result is None if the model does not fit.
 
     Args:
-        service: The request for the estimate, with the chosen schedule.
+        service: The request for the estimate, with the schedule that was used.
         metric: Name of the metric.
         estimate: Function that computes the estimate for a request.
     """
@@ -222,9 +223,9 @@ def _by_other_schedule(
 def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     """Compute the estimate for a service.
 
-    If the stated wafers cannot hold a KV cache for the service's longest context, the cache is
-    reduced to the prompt and the answer. If the model or its draft head still does not fit, it is
-    timed as if it did.
+    If KV caches of the service's context length do not fit on the stated number of wafers, smaller
+    ones are assumed, for the prompt and the answer only. If the model or its draft head still does
+    not fit, the SRAM limit is ignored.
     """
     estimate, compilation = _compile(service.request)
     result = estimate_of(estimate, compilation.program)

@@ -94,9 +94,9 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Predict WaferLLM's speed as stated in a published comparison with inference services.
+    """Predict the speed of WaferLLM in a published comparison of inference services.
 
-    The predicted value is the decode rate, in tokens/s, on the fastest of several square meshes.
+    The predicted value is the decode speed in tokens/s on the fastest of several square meshes.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -146,12 +146,12 @@ def _request(
 ) -> Prediction:
     """Predict the number of tokens generated per second for a whole request.
 
-    Prefill and decode run on different grids of PEs.
+    Prefill and decode run on different rectangles of PEs.
 
-    1. Read the lengths and the two grids from the measurement.
+    1. Read the lengths and the sizes of the two rectangles from the measurement.
     2. Time the prefill of the prompt.
-    3. Time decode once for each fill level of the KV cache (cache slots on a row of PEs), and
-       multiply by the number of tokens with this fill level.
+    3. Time the decoding of the tokens. Their time depends only on how many tokens each PE row
+       caches, so it is computed once for each such number.
 
     Args:
         m: The measurement.
@@ -193,7 +193,7 @@ def _request(
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return the (rows, columns) of PEs for prefill and for decode, or None if unknown.
 
-    If the note does not state the sizes, the squares on which the source ran the model are used.
+    If the note does not state the sizes, they are those of the benchmark in WaferLLM's publication.
 
     Args:
         note: The note of the measurement. It states columns before rows.

@@ -58,7 +58,7 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class OpNumbers:
-    """Numbers that identify the ops of a model, with the same number for the same op of each layer.
+    """Numbers for the ops of a model. The same op has the same number in every layer.
 
     For example, ``layers.0.qkv`` and ``layers.1.qkv`` have the same number if they are of the same
     kind. ``number`` and ``layer`` have an extra entry at the end, for steps that belong to no op.

@@ -24,10 +24,10 @@ _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Result):
-    """Cycles and traffic of a group of steps in one phase.
+    """Cycles and traffic of a group of a run's steps in one phase.
 
-    Which fields identify the group depends on how the steps are grouped, for example by op or
-    layer.
+    Steps can be grouped by op, layer, wafer, cause and so on. Only the fields for the chosen
+    grouping are set.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -67,7 +67,7 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View that divides the cycles of each phase into groups such as ops, layers or causes.
+    """The cycles of each phase, divided into groups such as ops, layers or causes.
 
     ``groups`` contains the groups of all phases, with the largest of each phase first.
     """
@@ -130,7 +130,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each op in each phase, combining equivalent ops of different layers."""
+    """Yield a group for each op in each phase. Equal ops of different layers share a group."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -144,7 +144,7 @@ def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each op in each phase, with a separate group for every layer."""
+    """Yield a group for each op in each phase. Ops of different layers have different groups."""
     heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
     op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
@@ -180,7 +180,7 @@ def _wafers(sums: StepSums) -> Iterator[Group]:
 
 
 def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """Yield a group with totals for each given set of steps, in each phase.
+    """Yield a group with the total cycles and words of each set of steps, in each phase.
 
     Sets that have neither cycles nor words in a phase are omitted.
 
@@ -204,20 +204,21 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause, with the op in which this cause accounts for the most cycles.
+    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
 
-    To find that op, the cycles of corresponding ops of all layers are added up. The groups have no
-    words or hops, because words belong to whole steps, and the cycles spent in a step can have
-    several causes.
+    The costliest op is the op in which the cause accounts for the most cycles. The same op of
+    different layers counts as one op. Groups have no words or hops: words belong to whole steps,
+    whose cycles can have several causes.
     """
     ops = OpNumbers(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause, with the op in which this cause accounts for the most cycles.
+    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
 
-    In contrast to `_causes`, each op of each layer is considered separately.
+    The costliest op is the op in which the cause accounts for the most cycles. In contrast to
+    `_causes`, the same op of different layers counts as different ops.
     """
     return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
 
@@ -227,7 +228,7 @@ def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Grou
 
     Args:
         sums: Steps of a trace.
-        op: int ``[step]``: index in ``names`` of each step's op.
+        op: int ``[step]``: index of each step's op in ``names``.
         names: Names of the ops.
     """
     op_cycles, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
@@ -242,7 +243,7 @@ def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Grou
 
 
 def _tokens(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each pass, identified by the first token that the pass read or generated.
+    """Yield a group for each pass of the run, with the tokens that the pass read or generated.
 
     Raises:
         BadTrace: There are too many passes to list.

@@ -25,7 +25,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 class PartCycles(Result):
     """Cycles and traffic of some steps in one phase, summed over the run.
 
-    This is the base class for the totals of steps that share a kernel, an op or a kind of op.
+    Subclasses describe the steps of one kernel, of one op or of one kind of op.
     """
 
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
@@ -41,7 +41,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles that a set of equivalent ops spends on one kernel or communication pattern.
+    """Total cycles that equal ops of several layers spend on one kernel or communication pattern.
 
     Each step of an op runs either a kernel on the PEs or a communication pattern between them.
     """
@@ -54,8 +54,8 @@ class KernelCycles(PartCycles):
 class EqualOps(PartCycles):
     """Ops of several layers that are reported in one row, because their names and cycles are equal.
 
-    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if each cause accounts
-    for the same number of cycles in both. The cycles in the row are the sum over all of these ops.
+    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if their cycles are
+    equal, also for each cause. The cycles in the row are the sum over all of these ops.
     """
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
@@ -96,9 +96,8 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
     The kinds are sorted by decreasing cycles.
 
-    1. Group equivalent ops, omitting ops with neither cycles nor words.
-    2. Sum cycles and traffic over each group, and over the group's steps for each kernel or
-       pattern.
+    1. Group equal ops of different layers. Omit ops with neither cycles nor words.
+    2. Sum the cycles and the traffic of each group, and also of each kernel or pattern in it.
     3. Combine the groups of the same kind.
 
     Args:
@@ -129,11 +128,12 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpKind:
-    """Return an op kind, with the sums over all of its ops.
+    """Return the totals of all ops of one kind.
 
     Args:
         kind: Name of the kind.
-        folds: Sets of equal ops (the same op in several layers), each with the indices of its ops.
+        folds: Sets of equal ops (the same op in several layers). Each set is a pair: its totals,
+            and the indices of its ops.
         ops: Names, kinds and layers of the model's ops.
     """
     ordered = sorted((fold for fold, _ in folds), key=lambda fold: (-fold.cycles, fold.layers, fold.op))

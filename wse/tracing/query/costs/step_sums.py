@@ -105,9 +105,9 @@ class StepSums:
         return Sums(total("cycles"), total("words"), total("hops"), by_cause)
 
     def by_op(self) -> Sums:
-        """Return the totals of each op in each phase, in op graph order.
+        """Return the totals of each op in each phase, in the order of the model's ops.
 
-        Steps without an op are not counted.
+        Steps that belong to no op are not counted.
         """
         return self.by_group(self.steps["op"], self.trace.rows("op"))
 

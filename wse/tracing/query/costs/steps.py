@@ -30,10 +30,10 @@ ORDERS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Result):
-    """Step in one phase, or several equivalent steps combined, summed over the run.
+    """A step in one phase, summed over the run, or the sum of several equal steps.
 
     A step is one kernel on a rectangle of PEs, or one transfer of words. If steps are combined, the
-    rectangle and the stage belong to the step that started first.
+    rectangle and the stage are those of the step that started first.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -181,11 +181,11 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 
 
 def _schedule_values(trace: Trace, path: str) -> Array:
-    """Look up, for each pass, a property of its schedule (the sequence of steps that it executes).
+    """Return a property of each pass's schedule, the sequence of steps that the pass executes.
 
     Args:
         trace: An open trace.
-        path: Path of the column of the schedule table with the property.
+        path: Path of the column with the property, in the table of schedules.
 
     Returns:
         int64 ``[pass]``, with -1 for passes without an existing schedule.

@@ -34,9 +34,10 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Consecutive ops of one layer, with the sums of their mean cycles per pass in each phase.
+    """Consecutive ops of one layer, with their total cycles in each phase.
 
-    Ops outside the layers, such as the embedding, form groups with layer -1.
+    The cycles are means per pass, i.e. per prompt chunk or generated token. Ops outside the layers,
+    such as the embedding, form groups with layer -1.
     """
 
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
@@ -78,10 +79,10 @@ class KindTotal(NamedTuple):
 
 
 def read_tree(sums: StepSums) -> list[LayerOps]:
-    """Return the ops with their cycles, in op graph order and grouped by layer.
+    """Return the ops with their cycles, grouped by layer and in the order of the model's ops.
 
     Consecutive ops outside the layers also form a group. The cycles of verification passes are
-    included only if there were any.
+    included only if there were such passes.
     """
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])

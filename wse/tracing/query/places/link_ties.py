@@ -15,10 +15,10 @@ from wse_traces.reader.read import Array, Trace
 
 
 class LinkTie(NamedTuple):
-    """Set of links with the same wafer, direction and number of words.
+    """Links with the same direction and number of words on one wafer.
 
     Attributes:
-        words: Number of words on each link over the run.
+        words: Number of words on each of these links over the run.
         wafer: Index of the wafer.
         direction: Code of the direction.
         rows: int64 ``[link]``: row of the PE that each link leaves.
@@ -56,15 +56,17 @@ class _Key(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Rectangle in a map of words on links, to be read again to find the busiest links.
+    """A rectangle of a map of words on links, remembered while the busiest links are searched.
+
+    The map is too large to be stored, so the rectangle is read again to find the positions.
 
     Attributes:
         wafer: Wafer of the map.
-        direction: Direction of the map.
+        direction: Direction of the links in the map.
         row: First row of the rectangle.
         col: First column of the rectangle.
         shape: Numbers of rows and columns in the rectangle.
-        amounts: Word counts in the rectangle that were among the largest when it was read.
+        amounts: Word counts in the rectangle that were among the largest found so far.
     """
 
     wafer: int
@@ -115,11 +117,13 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
 
 
 def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
-    """Create a tie (links that carry the same number of words), ordered by row and column.
+    """Create a tie (a set of links with the same number of words) from the positions of its links.
+
+    The links are sorted by row and column.
 
     Args:
         key: Words, wafer and direction of the tie.
-        places: Rows and columns of the tie's links, chunk by chunk.
+        places: Rows and columns of the links, for each part of the map that was read.
     """
     rows, cols = (np.concatenate(parts) for parts in zip(*places, strict=True))
     order = np.lexsort((cols, rows))
@@ -129,9 +133,8 @@ def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
 class PlacedLayers:
     """Lookup of the words that each layer sends over links.
 
-    A trace stores these words as patterns, which several layers can share. A pattern is a map of
-    words for a rectangle of PEs. Each layer refers to a pattern and to the position of this
-    rectangle.
+    A trace stores the words as maps of the links in a rectangle of PEs. Layers that send the same
+    words share a map. Each layer refers to its map and to the position of its rectangle.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -151,11 +154,14 @@ class PlacedLayers:
         self._boxes: dict[tuple[int, ...], Array] = {}
 
     def words(self, tie: LinkTie) -> list[tuple[int, Array]]:
-        """Return the layers that send words over the links of a tie.
+        """Return the layers that send words over a set of links.
+
+        Args:
+            tie: Links of one wafer with the same direction and total number of words.
 
         Returns:
-            Pairs of a layer and int64 ``[link]``, the number of words that it sends over each link
-            of the tie.
+            Pairs of a layer and int64 ``[link]``, the number of words that the layer sends over
+            each of these links.
         """
         found = []
         for place in np.flatnonzero(self._has_pattern & (self._places["wafer"] == tie.wafer)).tolist():
@@ -174,7 +180,7 @@ class PlacedLayers:
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
         """Look up the number of words on some links in a map of words (a pattern).
 
-        Several layers can share a map, so its most recently read part is cached.
+        The part of the map that was read last is cached, because several layers can share a map.
 
         Args:
             pattern: Index of the map.

@@ -30,7 +30,7 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """Link leaving a PE, or several links that carry the same number of words from every layer.
+    """A link from a PE to a neighbour, or several links with the same words from every layer.
 
     If several links are combined, ``row`` and ``col`` give the position of the first link, and
     ``words`` is the number of words on each link.
@@ -51,9 +51,9 @@ class Link(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
-    """Words that a layer sends over a wafer's links: on the busiest link, and in total.
+    """Words that a layer sends over the links of a wafer during the run.
 
-    The words are summed over the whole run.
+    The fields state the words on its busiest link, and on all links together.
     """
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
@@ -86,13 +86,13 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
     """Return the ``top`` links with the most words, busiest first.
 
     The result is empty if the run is not complete. Links with equal words are ordered by wafer,
-    direction (north, east, south, west), row and column, as in the results of runs and estimates.
+    direction (north, east, south, west), row and column.
 
     Args:
         trace: An open trace.
         top: Maximum number of links.
-        each_link: True to return one result per link. False to return one result for all links with
-            the same wafer and direction that carry the same number of words from every layer.
+        each_link: True to return every link separately. False to combine the links of a wafer that
+            have the same direction and the same number of words from every layer.
 
     Raises:
         TraceError: The trace is damaged.
@@ -107,13 +107,13 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
 def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
     """Convert a tie (links with the same number of words) to `Link` results.
 
-    The results are ordered by their first PEs.
+    The results are ordered by row and column of their first links.
 
     Args:
         tie: Links with the same wafer, direction and number of words.
         layers: Lookup of the words that each layer sends over links.
-        each_link: True to return one result per link. False to return one result for all links to
-            which every layer sends the same number of words.
+        each_link: True to return every link separately. False to combine links that have the same
+            number of words from every layer.
     """
     words = layers.words(tie)
     code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)
@@ -125,12 +125,13 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """Return the description of links over which each layer sends the same number of words.
+    """Combine links over which each layer sends the same number of words into one result.
 
     Args:
         tie: Links with the same total number of words.
-        members: Indices within the tie of the links to describe, in ascending order.
-        words: For each layer, int64 ``[link]``: number of words it sends over each link of the tie.
+        members: Indices of the combined links within ``tie``, in ascending order.
+        words: For each layer, int64 ``[link]``: the number of words that the layer sends over each
+            link of ``tie``.
     """
     rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
     on_link = [

@@ -36,10 +36,10 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """Use of a PE's SRAM, and the buffers of the fullest PE in the same stage.
+    """Use of a PE's SRAM, and the buffers of the fullest PE of its stage.
 
-    A trace records the buffers only for the fullest PE of each stage. ``is_fullest`` says whether
-    this PE is equally full, so that the recorded buffers are also its own.
+    A stage is a rectangle of PEs that stores some layers. A trace records the buffers only for the
+    fullest PE of a stage. They are also those of this PE if ``is_fullest`` is True.
     """
 
     bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]
@@ -52,8 +52,8 @@ def read_pe_sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row:
 
     Args:
         trace: An open trace.
-        stages: Columns of all stages.
-        holding: Indices of the stages that the PE belongs to.
+        stages: Columns of all stages (rectangles of PEs that store some layers).
+        holding: Indices of the stages that contain the PE.
         wafer: Wafer of the PE.
         row: Row of the PE.
         col: Column of the PE.
@@ -97,14 +97,14 @@ def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
     """Return the indices of the stages whose recorded buffers apply to a PE.
 
-    If a stage spans several wafers, its buffers are recorded only for the first wafer. For a PE on
-    another wafer, the result is the stage with the same layers and the same rectangle of PEs on the
-    first wafer.
+    The buffers of a stage that spans several wafers are recorded only for its part on the first
+    wafer. For a PE on another wafer, the result is this first part. It has the same layers and the
+    same rectangle of PEs.
 
     Args:
         buffer_stage: int ``[buffer]``: stage of each recorded buffer.
-        stages: Columns of all stages.
-        holding: Indices of the stages that the PE belongs to.
+        stages: Columns of all stages, with one row for each wafer that a stage spans.
+        holding: Indices of the stages that contain the PE.
     """
     recorded_stages = np.unique(buffer_stage)
     recorded_stages = recorded_stages[(recorded_stages >= 0) & (recorded_stages < len(stages["wafer"]))]

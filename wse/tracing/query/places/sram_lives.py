@@ -41,15 +41,15 @@ class Band:
 class SramLives:
     """Use of a PE's SRAM over time, while a token passes through the layers that the PE stores.
 
-    These layers form the PE's stage.
+    These layers and their rectangle of PEs are called the PE's stage.
 
     Attributes:
         phase: Phase of the pass: prefill, decode or verify.
-        pass_index: Index of the pass: the last decode pass, or the last pass if there is no decode
-            pass.
+        pass_index: Index of the shown pass. It is the last decode pass or, without decode passes,
+            the last pass.
         first_cycle: Start of the first step of the stage, in cycles from the start of the pass.
         last_cycle: End of the stage's last step, without transfers to other wafers or the host.
-        ops: Name of each op, and the cycle in which its first step starts, in order.
+        ops: Pairs (name of an op, cycle in which its first step starts), in order.
         bands: Buffers, sorted by address.
         sram_bytes: SRAM size of the PE in bytes.
     """
@@ -106,7 +106,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
 
 
 def _last_token(trace: Trace) -> tuple[int, int]:
-    """Return the index of the last decode pass, and the index of the schedule that it executes.
+    """Return the indices of the last decode pass and of its schedule (its sequence of steps).
 
     If there are no decode passes, the last pass of any phase is used.
     """

@@ -59,9 +59,10 @@ def used_fraction(uses: Mapping[str, int]) -> float:
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Return how many PE columns attention uses in stages where it does not use all columns.
+    """List the numbers of PE columns that compute attention, if a stage does not use all columns.
 
-    Equal numbers are listed once, and the list is in ascending order.
+    Stages that use all of their columns are skipped. Each number is listed once, in ascending
+    order.
     """
     widths = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
     return sorted({attention_cols for attention_cols, stage_cols in widths if attention_cols < stage_cols})

@@ -128,11 +128,11 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """Return the total wavelet hops and the busiest link and PE as ``Wavelets`` fields.
+    """Return the total wavelet hops and the busiest link and PE, keyed by ``Wavelets`` field name.
 
     Args:
-        words: int64 ``[wafer, move, row, col]``: number of moves out of each router in each
-            direction. The last direction is into the PE.
+        words: int64 ``[wafer, move, row, col]``: number of words that leave each router. The axis
+            ``move`` has the directions of the links; its last index is the move into the PE.
     """
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))

@@ -21,7 +21,7 @@ LAYER: Final = "layer"
 
 
 class Amount(NamedTuple):
-    """Quantity of a run that can be compared with the same quantity of another run.
+    """A quantity of a run, such as the cycles of an op, to compare with that of another run.
 
     Attributes:
         kind: Kind of quantity, such as "cause" or "traffic".
@@ -56,10 +56,10 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Result):
-    """Quantity that differs between two runs, such as the cycle count of an op, with both amounts.
+    """Quantity that differs between two runs, such as the cycles of an op, with both amounts.
 
-    A change can represent several identical changes in different layers. The amounts are then the
-    sums over these changes.
+    If ops or layers have equal changes, one object can represent all of them. Its amounts are the
+    sums over these ops or layers.
     """
 
     kind: Annotated[str, Doc("kind of amount, such as `cause` or `traffic`")]
@@ -78,7 +78,7 @@ class Change(Result):
 
 
 def read_totals(trace: Trace) -> Totals:
-    """Read the figures of a run that can be compared (`Totals`) from its trace.
+    """Read the quantities of a run, such as its cycles and traffic, that can be compared.
 
     Raises:
         TraceError: The trace is damaged.
@@ -108,8 +108,8 @@ def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -
 def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
     """Return the quantities that differ between two runs.
 
-    They are sorted by kind, and by decreasing size within a kind. Amounts of the kind "all" are
-    returned even if they are equal.
+    They are sorted by kind, and by decreasing size within a kind. Total cycles (kind "all") are
+    always returned, even if they are equal.
 
     Args:
         sides: Amounts of the first run and of the second run.
@@ -139,11 +139,11 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
 
 
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
-    """Combine identical changes of several layers or ops.
+    """Combine equal changes of several layers or ops into one.
 
-    Op changes are equal if the ops have the same name within their layers and the same amounts in
-    both runs. Layer changes are equal if the amounts are the same in both runs. The result is
-    sorted by kind, and by decreasing size within a kind.
+    Changes of ops are equal if the ops have the same name within their layers and the same amounts
+    in both runs. Changes of layers are equal if they have the same amounts in both runs. The result
+    is sorted by kind, and by decreasing size within a kind.
     """
     equal: dict[tuple[Any, ...], list[Change]] = {}
     for number, change in enumerate(unfolded):
@@ -172,9 +172,9 @@ def _combine(equal: Sequence[Change]) -> Change:
 
 
 def _shared_name(change: Change) -> str:
-    """Return the name that combined changes have in common.
+    """Return the name of a combined change, such as "gate_up" for ``layers.3.gate_up``.
 
-    It is the op name without its layer, or "layer" if a whole layer changed.
+    It is "layer" if the change is that of a whole layer.
     """
     return LAYER if change.kind == LAYER else op_in_layer(change.name, change.layer or 0)
 
@@ -191,8 +191,8 @@ def _largest_first(changes: Sequence[Change]) -> list[Change]:
 def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[Amount]:
     """Yield the quantities of one phase: total cycles, cycles per cause and per op, and traffic.
 
-    For prefill, amounts are totals over all prompts, so that they do not depend on the number of
-    chunks. For other phases, they are means per pass.
+    For prefill, amounts are totals over all prompts. They thus do not depend on the size of the
+    chunks in which prompts are read. For other phases, they are means per pass.
 
     Args:
         totals: Quantities of the run.

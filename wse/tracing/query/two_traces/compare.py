@@ -143,8 +143,8 @@ class _Run:
     def _tokens_per_s(self) -> float:
         """Return the throughput of the run, in generated tokens of all users per second.
 
-        The time spent on prompts is included. If the report contains the time to first token, the
-        time to send the first token to the host is included as well.
+        The time includes prefill and, if the report contains the time to first token, the time to
+        send the first token to the host.
         """
         run, reported = self.run, self._report.get("prefill")
         seconds = sum(phase.cycles for phase in run.phases.values()) / run.wafer.clock_hz
@@ -190,7 +190,7 @@ class _Run:
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
-        """Return the cause that limits the speed of a user, as columns of a comparison."""
+        """Return what limits the speed of one user, as columns of a comparison."""
         stages = self.run.system.stages
         spans = [(stage.first_layer, stage.last_layer) for stage in stages]
         limits = limits_of(
@@ -205,8 +205,8 @@ class _Run:
 def _economics(wafer: str, stated_assumptions: Stated | None, price: Price | None) -> Economics | None:
     """Return the economic assumptions for a wafer type, such as its price and power.
 
-    A wafer that is not bundled has no assumptions, because its power is unknown. In this case, the
-    result is None, or an error is raised if the user specified a price.
+    The power of a wafer that is not bundled with wse is unknown. The result is then None. If the
+    user specified a price for such a wafer, an error is raised.
 
     Args:
         wafer: Name of the wafer.

@@ -146,14 +146,15 @@ Cause = TypeVar("Cause", bound=str)
 class StreamLimits(NamedTuple):
     """Limits on the number of streams that are in flight concurrently.
 
-    A stream is a batch of users (or one user) whose tokens pass through the stages together.
+    A stream is a batch of users (or one user) whose tokens pass through the stages together. A
+    server is, for example, a stage or a link between wafers.
 
     Attributes:
-        limited_by: ``KV cache``, or the server (such as a stage or a link) that is always busy.
-        users_per_stream: Number of users whose tokens pass through the stages as one batch.
+        limited_by: ``KV cache``, or the server that is always busy.
+        users_per_stream: Number of users of a stream.
         streams_to_saturate: Minimum number of streams that keep the busiest server always busy.
         kv_limited_streams: Maximum number of streams whose KV caches fit.
-        context_tokens: Number of tokens that fit in a user's KV cache.
+        context_tokens: Number of tokens for which a user's KV cache has room.
         busiest_server: Server that spends the most time on a token.
     """
 

@@ -27,9 +27,10 @@ NOT_SET: Final = object()
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Result):
-    """Setting that differs between two runs, with its value in each run.
+    """A setting that differs between two runs, with its value in each run.
 
-    The value is ``NOT_SET`` for a run that lacks the setting, because None is an ordinary value.
+    A run without the setting has the value ``NOT_SET``. None would not do, because it is an
+    ordinary value.
     """
 
     name: Annotated[str, Doc("name of the setting")]
@@ -37,9 +38,10 @@ class Setting(Result):
     second: Annotated[Any, Doc("value in the second run; absent if the run lacks the setting")] = NOT_SET
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the setting as plain values, with the keys ``name``, ``first`` and ``second``.
+        """Convert the setting to a dict with the keys ``name``, ``first`` and ``second``.
 
-        The key for a run without the setting is omitted.
+        The keys ``first`` and ``second`` contain the values in the two runs. If a run does not have
+        the setting, its key is missing.
         """
         sides = {"first": self.first, "second": self.second}
         return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
@@ -47,7 +49,7 @@ class Setting(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
-    """Names of the ops that occur in only one of two runs, for example because rewrites differ."""
+    """Names of the ops that only one of two runs has, for example because of different rewrites."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]

@@ -55,13 +55,14 @@ def predict_layer(m: Measurement) -> Prediction | None:
 def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_part: str) -> Prediction:
     """Predict how long the attention block waits for the feed-forward block, or vice versa.
 
-    A block (a rectangle of PEs) waits after each of its layers except the last.
+    Each of the two blocks (rectangles of PEs) computes its part of every layer. It waits for the
+    other part after each of its layers except the last.
 
     Args:
         m: The measurement.
         steps: Timing model.
         run: The measured run.
-        awaited_part: Part for which the block waits, ``ATTN`` or ``FFN``.
+        awaited_part: Part of a layer for which the block waits: ``ATTN`` or ``FFN``.
     """
     if not run.states_context:
         return decline("the row does not state the context")
@@ -87,7 +88,9 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
 
 
 def _part_cycles(metric: str, phase: str, steps: StepTime, shard: Shard) -> float:
-    """Return the cycle count of the part of a layer that a metric names, or of the whole layer.
+    """Return the cycle count of the part of a layer that a measurement timed.
+
+    If neither metric nor phase names a part, it is the cycle count of the whole layer.
 
     Args:
         metric: Metric of the measurement.
@@ -109,7 +112,8 @@ def _part_cycles(metric: str, phase: str, steps: StepTime, shard: Shard) -> floa
 def _layers(m: Measurement, run: DescribedRun) -> int:
     """Return the number of layers that a measured time includes.
 
-    If the metric does not state it, these are all layers of the fullest block of PEs.
+    The metric may state this number. Otherwise, the time is for all layers on the block (rectangle
+    of PEs) with the most layers.
     """
     metric = m.text("metric")
     if _ONE_LAYER.search(metric):
@@ -125,8 +129,8 @@ _TAIL: Final = re.compile(r"\bHT tail\b|\btail\b", re.IGNORECASE)
 def predict_head(m: Measurement) -> Prediction | None:
     """Predict the time of the output head, which computes logits and samples the next token.
 
-    If the metric is a change of the number of sampled candidates (top k), the difference of the
-    times is predicted.
+    A metric can also be the change of this time between two values of top k (the number of
+    candidates for sampling). In this case, the difference of the two times is predicted.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -152,7 +156,7 @@ _REUSED_TOKENS: Final = re.compile(r"([0-9,]+) tokens (?:of the prefix )?(?:are 
 
 
 def predict_prefill(m: Measurement) -> Prediction | None:
-    """Predict how long the prefill of a prompt takes, without the chunks that are reused.
+    """Predict how long the prefill of a prompt takes, without the part that is already cached.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -182,11 +186,11 @@ def predict_prefill(m: Measurement) -> Prediction | None:
 
 
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int:
-    """Return how many chunks of a prompt are reused from a cache.
+    """Return how many chunks of a prompt are not computed, because they are in a cache.
 
-    The metric of a row states the first chunk that was computed, the percentage of the prompt that
-    was reused, or the number of reused tokens. Partially reused chunks do not count. If the metric
-    states none of these numbers, the result is 0.
+    A metric can state the first computed chunk, the percentage of the prompt that was reused, or
+    the number of reused tokens. Partially reused chunks do not count. If the metric states none of
+    these numbers, the result is 0.
 
     Args:
         metric: Metric of the measurement.

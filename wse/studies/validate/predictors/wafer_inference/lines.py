@@ -26,11 +26,11 @@ _BYTES: Final = {"": 1, "K": 1024, "M": 1024**2}
 
 @dataclass(frozen=True, slots=True)
 class MulticastMessage:
-    """A multicast along a line of PEs.
+    """A measured multicast along a line of PEs.
 
     Attributes:
         words: Number of 32-bit words in the message.
-        receivers: Number of PEs that receive the message until the measured time ends.
+        receivers: Number of PEs that have received the message when the measured time ends.
         has_slow_task: Whether the measured time includes the slow start of a task. This is assumed
             if the measurement is a median.
     """
@@ -42,12 +42,12 @@ class MulticastMessage:
 
 @dataclass(frozen=True, slots=True)
 class StoredWords:
-    """Words that each PE of a column stores at another PE and reloads.
+    """A measured transfer in which each PE of a column stores words at another PE and reloads them.
 
     Attributes:
         words: Number of words per PE.
-        pes: Number of PEs.
-        distance: Number of hops to the PE that stores the words.
+        pes: Number of PEs of the column.
+        distance: Number of hops from a PE to the PE that stores its words.
         by_vector_operation: True if a vector operation receives the words, False if a task does.
     """
 
@@ -100,14 +100,11 @@ def collective_of(m: Measurement) -> LineCollective | None:
     """Return the measured all-reduce along a line of PEs, or None if something else was measured.
 
     The metric may state the line and the number of words on each PE. If it does not state the
-    number of words, the following is assumed:
+    number, an all-reduce along a column is assumed to have the words of the attention output, and
+    along a row those of the output projection.
 
-    - Along a column, the words are those of the attention output.
-    - Along a row, the words are those of the output projection.
-    - Inside a softmax, there is one word per head, after one vector operation per head.
-
-    A barrier is timed as an all-reduce of a single word, which a task loads and whose sum is not
-    used.
+    Two kinds have their own sizes: inside a softmax, there is one word per head, after one vector
+    operation per head. A barrier is timed as an all-reduce of one unused word that a task loads.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if "extra" in metric:
@@ -126,7 +123,7 @@ def collective_of(m: Measurement) -> LineCollective | None:
 
 
 def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols: int | None) -> LineCollective | None:
-    """Return the all-reduce whose line and words a metric states, or None if they are unknown.
+    """Return the all-reduce that a metric describes, or None if its line or words are unknown.
 
     Args:
         metric: The metric in lower case.
@@ -156,7 +153,7 @@ def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols:
 def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
     """Return the all-reduce of a norm in prefill, or None if its sizes are not stated.
 
-    It runs along a column of PEs, with one word for each token on a PE.
+    It runs along a column of PEs. Each PE has one word for each of its tokens.
     """
     rows, cols, chunk = m.sizes.get("block_rows"), m.sizes.get("block_cols"), chunk_tokens(m)
     if rows is None or cols is None or chunk is None:
@@ -168,9 +165,9 @@ def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None
 
 
 def stored_words(m: Measurement) -> StoredWords | None:
-    """Return the transfer that a measurement timed, in which PEs store words and reload them.
+    """Return the measured transfer in which PEs store words at other PEs and reload them.
 
-    The PEs of a column store the words at other PEs. Return None for other measurements.
+    The result is None if something else was measured.
     """
     match = _STORED.search(m.text("metric"))
     if match is None or "reload" not in m.text("metric"):
@@ -187,9 +184,9 @@ def stored_words(m: Measurement) -> StoredWords | None:
 
 
 def ring_bytes(m: Measurement) -> float | None:
-    """Return the size in bytes of a message from the host through a wafer and back.
+    """Return the bytes of a message that the host sends through a wafer and receives again.
 
-    If the metric states a range of sizes, this is the largest. None if it states no size.
+    If the metric states a range of sizes, the result is the upper end. It is None without a size.
     """
     sizes = _SIZE.findall(m.text("metric"))
     if not sizes or "ring" not in m.text("metric"):

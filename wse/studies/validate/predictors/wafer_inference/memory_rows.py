@@ -112,14 +112,14 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _is_constant(metric: str, pe: PeMemory) -> bool:
-    """Return whether the size of an item in SRAM is a constant that was taken from measurements.
+    """Return whether a size in SRAM is a constant that was taken from measurements.
 
-    A constant size is not counted as a prediction. Two kinds of buffers are predicted: activations
-    of an attention block, because they grow with the number of scores, and buffers of prefill,
-    because they grow with the number of tokens.
+    A constant size is not counted as a prediction. The sizes of two kinds of buffers are not
+    constant: activations of an attention block grow with the number of scores, and buffers of
+    prefill grow with the number of tokens.
 
     Args:
-        metric: Metric of the measurement, which names the item.
+        metric: Metric of the measurement, which names the item in SRAM, such as code or buffers.
         pe: SRAM use of the PE.
     """
     if _CODE.search(metric):
@@ -132,7 +132,8 @@ def _is_constant(metric: str, pe: PeMemory) -> bool:
 def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
     """Return the size in bytes of the item in SRAM that a metric names, such as the weights.
 
-    If the metric names only a PE, this is the total. The result is None for an unknown item.
+    If the metric names only a type of PE, the result is the total of all items. For an unknown
+    item, it is None.
 
     Args:
         m: The measurement.
@@ -151,7 +152,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
 
 
 def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory:
-    """Return the SRAM use of the PE that a measurement describes.
+    """Return the SRAM use of a PE of the type that a measurement names.
 
     Raises:
         Declined: The measurement does not describe a known type of PE.

@@ -73,7 +73,7 @@ def predict_message(m: Measurement) -> Prediction | None:
 
 
 def _predict_words(m: Measurement, steps: StepTime, *, is_cast: bool, stated_words: str) -> Prediction:
-    """Predict the time of a vector operation that receives a message's words or casts elements.
+    """Predict the time of a vector operation that receives words or converts (casts) elements.
 
     Args:
         m: The measurement.
@@ -88,9 +88,9 @@ def _predict_words(m: Measurement, steps: StepTime, *, is_cast: bool, stated_wor
 
 
 def _stored_cycles(message: StoredWords, steps: StepTime) -> float:
-    """Return how many cycles it takes until all PEs of a column have stored and reloaded words.
+    """Return how long the PEs of a column take to store words at other PEs and to reload them.
 
-    The PEs do this sequentially.
+    The result is in cycles. The PEs store and reload their words one after the other.
     """
     costs = steps.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
@@ -99,7 +99,7 @@ def _stored_cycles(message: StoredWords, steps: StepTime) -> float:
 
 
 def _predict_link(m: Measurement) -> Prediction:
-    """Predict the rate of one link, which the wafer preset states in words per cycle."""
+    """Predict the rate of a link between two PEs, a constant of the wafer in words per cycle."""
     steps = step_time_of(m)
     if not m.text("unit").startswith("wavelets/cycle"):
         return OWN_CONSTANT
@@ -131,7 +131,7 @@ _FRAMES: Final = re.compile(r"frames|queued|saturated|pipelined|in flight", re.I
 
 
 def predict_host(m: Measurement) -> Prediction | None:
-    """Predict messages between hosts, messages through a wafer, and decode on two wafers.
+    """Predict the time of messages between host and wafers, or of decode steps on two wafers.
 
     Returns:
         A Prediction with the value, or with the reason why there is none. None if something else
@@ -155,10 +155,10 @@ def predict_host(m: Measurement) -> Prediction | None:
 
 
 def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict how long a message from the host through the PEs of a wafer and back takes.
+    """Predict how long a message takes from the host through the PEs of a wafer and back.
 
-    If the metric states only the part of this time that the message spends in the PEs, only this
-    part is predicted.
+    Some metrics are only about the time that the message spends in the PEs. In this case, only this
+    time is predicted.
     """
     costs, metric = steps.costs, m.text("metric")
     shape = _COLUMN_SHAPE.search(metric) or _COLUMN_SHAPE.search(m.text("settings"))
@@ -184,9 +184,9 @@ def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
 
 
 def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
-    """Predict the time per token on several wafers.
+    """Predict the time per token of a model that is distributed over several wafers.
 
-    If the metric is the time between the wafers, only the messages of a token are predicted.
+    If the metric is only about the time between the wafers, only the messages are timed.
     """
     metric, costs = m.text("metric"), steps.costs
     wafers = m.sizes["wafers"]

@@ -100,7 +100,10 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _parts_of_metric(metric: str) -> tuple[frozenset[Part], frozenset[Part]]:
-    """Return the steps of a layer that a metric adds, and those that it subtracts.
+    """Return the steps of a layer whose times a metric adds, and the steps that it excludes.
+
+    For example, "A2 without softmax" adds the steps from the scores to the residual, which the
+    metrics call A2, and excludes the softmax.
 
     Raises:
         Declined: The metric cannot be parsed.
@@ -117,11 +120,12 @@ def _parts_of_metric(metric: str) -> tuple[frozenset[Part], frozenset[Part]]:
 
 
 def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
-    """Return the steps of a layer in a sum such as "score + softmax".
+    """Return the steps, or parts of steps, that a sum such as "score + softmax" names.
 
     Args:
-        text: The sum, without the parts in parentheses.
-        last_step: Step to which an all-reduce belongs, if no step is named before it.
+        text: The sum. Text in parentheses has been removed.
+        last_step: Step to which the term "all-reduce" refers if the sum begins with it. Later in
+            the sum, this term refers to the step before it.
 
     Raises:
         Declined: A term of the sum is not a known step or part of a step.
@@ -156,9 +160,10 @@ def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
     """Return the total cycle count of some steps of a layer, or of parts of steps.
 
     Args:
-        parts: (step, purpose) pairs. The purpose "" selects the whole step, ``all-reduce`` selects
-            its all-reduces, and any other purpose, such as ``RoPE``, selects its operations with
-            this purpose. If a whole step is in the set, its parts are not counted again.
+        parts: Pairs (step, purpose). The purpose "" selects the whole step, and ``all-reduce``
+            selects its all-reduces. Any other purpose, such as ``RoPE``, selects the operations of
+            the step with this purpose. Parts of a step that is selected as a whole are not counted
+            again.
         layer: Timing model of the steps.
         shard: Sizes of the tensors on a PE.
     """

@@ -78,7 +78,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _contained(predictor: Predictor, m: Measurement) -> Prediction | None:
-    """Call a predictor, and convert an exception to a Prediction without a value.
+    """Call a predictor. If it raises an exception, return a Prediction with the reason.
 
     Arithmetic errors occur if the sizes in a row are too large or contradict each other.
     """

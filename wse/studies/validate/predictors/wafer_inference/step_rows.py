@@ -96,7 +96,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _is_forced(m: Measurement) -> bool:
-    """Return whether all tokens of a run are known in advance, so that they can be pipelined."""
+    """Return whether all tokens of a run are known in advance, so that their passes can overlap."""
     return m.text("phase") == "decode-pipelined" or _FORCED.search(m.text("metric")) is not None
 
 
@@ -110,9 +110,9 @@ def _is_whole_step(metric: str) -> bool:
 def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
     """Return the cycles per token of a run.
 
-    Forced tokens are known in advance, so they are pipelined through the stages. Free tokens are
-    generated sequentially. If logits are computed for every forced token, the output head is
-    one of the pipeline stages.
+    Tokens that are known in advance (forced) are pipelined through the stages. Free tokens, which
+    the model generates, are processed sequentially. If logits are computed for every forced token,
+    the output head is one of the pipeline stages.
     """
     metric = m.text("metric")
     if _is_forced(m) or _FRAMES.search(metric):
@@ -128,10 +128,11 @@ def _token_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
 
 
 def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float:
-    """Return how many more cycles a step takes if its all-reduces are padded with extra words.
+    """Return how many cycles a decode step takes longer because of padding in its all-reduces.
 
-    The settings of the measurement state two numbers of extra words: the first for the all-reduce
-    of the output projection along rows, the second for that of the attention output along columns.
+    Some benchmarks add words to the all-reduces to measure the cost of a word. The settings of the
+    measurement state two numbers of such words. The first is for the output projection (along
+    rows), the second for the attention output (along columns).
     """
     match = _PADDED.search(m.text("settings"))
     if match is None or m.text("phase") != "allreduce":
@@ -193,14 +194,14 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
 def _predict_span_with_forced(
     m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int | None
 ) -> Prediction:
-    """Predict the timed part of a run that starts with known tokens and then generates tokens.
+    """Predict the time of a run that first reads known tokens and then generates tokens.
 
     Args:
         m: The measurement.
         steps: Timing model.
         run: The measured run.
-        forced_tokens: Number of known tokens. The measured time excludes the first `UNTIMED_STEPS`
-            of them.
+        forced_tokens: Number of known tokens. The first `UNTIMED_STEPS` of them are not part of the
+            measured time. None if it is not stated.
     """
     tokens, prefix = m.sizes.get("gen_tokens"), m.sizes.get("prompt_len") or 0
     if forced_tokens is None or tokens is None or not UNTIMED_STEPS <= forced_tokens <= tokens:
@@ -212,5 +213,5 @@ def _predict_span_with_forced(
 
 
 def _with_context(run: DescribedRun, context: float) -> DescribedRun:
-    """Return a copy of a run with another mean number of cached positions."""
+    """Return a copy of a run with another mean number of tokens in the KV cache."""
     return replace(run, shard=run.shard.with_context(context), states_context=True)

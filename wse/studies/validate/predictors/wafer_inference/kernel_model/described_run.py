@@ -23,10 +23,10 @@ _THOUSANDS: Final = re.compile(r"\b(?:at|context|ctx|,)\s*([0-9]+)\s*K\b", re.IG
 
 
 def mean_context(m: Measurement) -> float | None:
-    """Return a run's mean number of cached positions, or None if no context is stated.
+    """Return a run's mean context length: the number of tokens in the KV cache.
 
-    A measurement may state the mean, the first and last position, the numbers of prompt and
-    generated tokens, or only the maximum.
+    A measurement may state the mean, the first and last length, the numbers of prompt and generated
+    tokens, or only the maximum. The result is None if it states none of them.
     """
     sizes = m.sizes
     if "context_mean" in sizes:
@@ -95,20 +95,23 @@ class DescribedRun:
 
     @property
     def states_stages(self) -> bool:
-        """True if the contents of all pipeline stages are known, so that they can be timed."""
+        """True if it is known which parts of the layers each pipeline stage executes.
+
+        Only then can the stages be timed separately.
+        """
         return self.divides_attention or self.shard.one_block_per_layer or (self.stages > 0 and self.blocks > 0)
 
     @property
     def rows_of_blocks(self) -> int:
-        """Number of rows that the blocks (rectangles of PEs) form on the wafer."""
+        """Number of rows in which the blocks (rectangles of PEs) are arranged on the wafer."""
         return max(1, ceil_div(self.blocks, BLOCKS_PER_ROW))
 
 
 def described_run(m: Measurement) -> DescribedRun:
-    """Return the run that a measurement describes.
+    """Parse how a measured model was distributed over the PEs, and with which context it ran.
 
     Raises:
-        Declined: The sizes of the model or of a block are not known.
+        Declined: The sizes of the model or of a block (a rectangle of PEs) are not known.
     """
     model = stated_dimensions(m)
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
@@ -164,10 +167,9 @@ def stated_number(text: str | None) -> int:
 
 
 def shares_blocks(m: Measurement) -> bool:
-    """Return whether the kernels of a model place both parts of a layer in one block of PEs.
+    """Return whether attention and feed-forward of a layer run on the same block of PEs by default.
 
-    The parts are attention and feed-forward. A block is a rectangle of PEs. The result depends on
-    the model that the measurement names.
+    A block is a rectangle of PEs. The default depends on the model that the measurement names.
     """
     return m.text("model").strip().lower() in _SHARED_BLOCK_MODELS
 
@@ -179,11 +181,14 @@ def _stages_in_metric(m: Measurement) -> int:
 
 
 def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: int | None) -> int:
-    """Return the number of blocks of PEs that contain a whole model, or 0 if it is unknown.
+    """Return the number of blocks (rectangles of PEs) that store the whole model; 0 if unknown.
 
-    - If all stages together have about as many layers as the model, a stage is either one block
-      with whole layers, or a row of two blocks, one for attention and one for feed-forward.
-    - If they have about twice as many layers, a stage is one block with attention or feed-forward.
+    The number of layers of all stages together shows what a stage is:
+
+    - About as many layers as the model: a stage is either one block with whole layers, or two
+      neighbouring blocks, one for attention and one for feed-forward.
+    - About twice as many: a stage is one block with only attention or only feed-forward, so each
+      layer of the model is counted twice.
 
     Args:
         m: The measurement.
@@ -198,19 +203,19 @@ def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: in
 
 
 def max_layers(m: Measurement) -> int | None:
-    """Return the number of layers in the fullest block, or None if it is not stated.
+    """Return the stated number of layers per pipeline stage, or None if it is not stated.
 
-    If a range is stated, its upper end is returned.
+    If a range such as "2-4" is stated, its upper end is returned.
     """
     numbers = re.findall(r"[0-9]+", m.text("layers_per_stage").partition("(")[0])
     return max((read_whole(number) or 0 for number in numbers), default=0) or None
 
 
 def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | None) -> bool:
-    """Return whether blocks of PEs contain whole layers, not only attention or feed-forward.
+    """Return whether blocks of PEs store whole layers, not only attention or only feed-forward.
 
-    If all blocks together have about twice as many layers as the model, each contains only one of
-    the two parts of its layers.
+    If all blocks together have about twice as many layers as the model, each layer is counted
+    twice. Each block then stores only one of the two parts of its layers.
     """
     if blocks and layers:
         ratio = blocks * layers / model.layers
@@ -224,10 +229,10 @@ def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | 
 
 
 def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
-    """Return the number of candidates from which the sampler draws a token (top k).
+    """Return top k: the number of candidates from which the sampler draws a token.
 
-    If the measurement does not state it, a default is returned. The default is smaller for short
-    runs with attention and feed-forward in separate blocks of PEs.
+    If the measurement does not state it, a default is returned. There is a smaller default for
+    short runs in which attention and feed-forward are in separate blocks (rectangles) of PEs.
     """
     match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
     if match:
@@ -242,16 +247,15 @@ class Shard:
     """Sizes of the tensors on one PE of a block, a rectangle of PEs that decodes tokens.
 
     The hidden vector is distributed across rows and copied along columns. Heads are distributed
-    across columns, and cached positions round-robin over rows.
+    across columns. The tokens of the KV cache are distributed round-robin over rows.
 
     Attributes:
         model: Sizes of the model.
         rows: Number of PE rows of the block.
         cols: Number of PE columns of the block.
-        context: Mean number of cached positions.
+        context: Mean number of tokens in the KV cache.
         batch: Number of sequences that are decoded together.
-        one_block_per_layer: Whether the attention part and the feed-forward part of a layer share
-            one block.
+        one_block_per_layer: Whether attention and feed-forward of a layer run on the same block.
     """
 
     model: Dimensions
@@ -279,7 +283,7 @@ class Shard:
 
     @property
     def keys(self) -> int:
-        """Number of elements of each cached key vector that a PE stores.
+        """Length of the part of a token's key vector that a PE caches, in elements.
 
         The keys of all heads are distributed across the columns of the block.
         """
@@ -302,14 +306,14 @@ class Shard:
 
     @property
     def positions(self) -> int:
-        """Maximum number of cached positions that a PE stores."""
+        """Number of cached tokens of a sequence whose keys and values a PE stores, rounded up."""
         return max(1, math.ceil(self.context / self.rows))
 
     @property
     def scores(self) -> int:
-        """Number of attention scores on a PE: one for each of its heads and cached positions."""
+        """Number of attention scores on a PE: one for each query head and cached token."""
         return self.heads * self.positions
 
     def with_context(self, context: float) -> Shard:
-        """Return a copy of this shard with another mean number of cached positions."""
+        """Return a copy of this shard with another mean number of tokens in the KV cache."""
         return replace(self, context=context)

@@ -37,9 +37,9 @@ class KernelWork:
     """Vector operations that one call of a kernel executes.
 
     Attributes:
-        repeats: How often the kernel executes the sequence of operations.
-        sequences: Names of fields of `ComputeEngineCosts`, whose sum is the number of operations in
-            the sequence. Empty if the sequence is a single operation.
+        repeats: How often the kernel executes the sequence.
+        sequences: Names of fields of `ComputeEngineCosts`. The sum of these fields is the number of
+            operations in the sequence. Empty if the sequence is a single operation.
         length: Number of elements in each operation.
         macs: Number of 16-bit multiply-accumulates in all operations.
     """
@@ -74,7 +74,7 @@ def kernel_work(m: Measurement) -> KernelWork | None:
 
 
 def probe_cycles(m: Measurement) -> int:
-    """Return the cycles that time stamps inside a softmax add to the measured value."""
+    """Return how many cycles of a measured softmax time were spent on reading time stamps."""
     if _PROBED.search(m.text("metric")):
         return SOFTMAX_PASSES * PROBE_CYCLES
     return PROBE_CYCLES if _PASS.search(m.text("metric")) else 0
@@ -123,8 +123,8 @@ def product_work(model: Dimensions, hidden: int, ffn: int, side: int) -> tuple[i
     """Count the operations of a PE in one step of a layer's matrix products, for one token.
 
     A layer has four matrix products: queries, keys and values; output projection; up and gate;
-    down. In a step, a PE multiplies one tile of each matrix by the token's vector. It executes one
-    vector operation for each element of the input vector.
+    down. In a step, a PE multiplies its part of the token's vector by one tile of each matrix. Each
+    element of the vector takes one vector operation.
 
     Args:
         model: Sizes of the model.

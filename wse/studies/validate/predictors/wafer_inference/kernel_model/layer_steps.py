@@ -28,15 +28,17 @@ class Operations:
 
     Attributes:
         purpose: What the operations compute, such as "residual".
-        count: Function that maps a PE's tensor sizes to the number of operations for one sequence
-            of the batch.
-        length: Function that maps a PE's tensor sizes to the number of elements per operation.
+        count: Function that returns the number of operations per sequence of the batch, given the
+            sizes of the tensors on a PE.
+        length: Function that returns the number of elements per operation, given the sizes of the
+            tensors on a PE.
         work: Type of operation. ``plain`` is any float32 vector operation, ``multiply-accumulate``
             has 16-bit operands, ``reduction`` is the sum or maximum of a float32 vector, and
-            ``conversion`` is from float32 to bfloat16. Any other value is a function, such as
-            ``exponential``, that needs several vector operations; their number is a constant of the
-            software profile.
-        spans_batch: Whether one operation covers the adjacent vectors of all sequences.
+            ``conversion`` is from float32 to bfloat16. Other values, such as ``exponential``, are
+            functions. Each consists of several vector operations; the software profile has their
+            number.
+        spans_batch: Whether a single operation processes the vectors of all sequences, which are
+            adjacent in memory.
     """
 
     purpose: str
@@ -51,11 +53,11 @@ class Collective:
     """An all-reduce that follows the operations of a step.
 
     Attributes:
-        line: PEs that participate: a ``column`` or ``row`` of the block, or a ``band`` (the PEs of
-            a row that share one KV head).
-        words: Function that maps a PE's tensor sizes to the number of 32-bit words that the PE
-            contributes for one sequence.
-        only_in_one_block: Whether it is needed only if a block of PEs stores whole layers.
+        line: PEs that participate: a ``column`` or ``row`` of the block (rectangle of PEs), or a
+            ``band`` (the PEs of a row that share one KV head).
+        words: Function that returns the number of 32-bit words that a PE contributes for one
+            sequence, given the sizes of the tensors on the PE.
+        only_in_one_block: Whether the all-reduce is needed only if a block stores whole layers.
     """
 
     line: Line

@@ -93,7 +93,7 @@ class PeMemory:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of the keys of one cached position in one layer. The values need the same size."""
+        """Bytes of the keys of one cached token in one layer. The values need the same size."""
         return ELEMENT_BYTES * self.shard.keys
 
     @property
@@ -135,9 +135,9 @@ class PeMemory:
 
     @property
     def position_bytes(self) -> int:
-        """Bytes by which the SRAM use of a PE grows if its KV cache has room for one more position.
+        """Bytes that a PE needs to cache one more token of each sequence: keys, values and buffers.
 
-        The result is 0 for a PE without a cache.
+        The result is 0 for a PE without a KV cache.
         """
         if not self.has_cache:
             return 0
@@ -146,15 +146,16 @@ class PeMemory:
         return self.shard.batch * (self.layers * 2 * self.key_bytes + scores) + ingress
 
     def max_context(self, sram_bytes: int, *, has_long_strides: bool) -> int | None:
-        """Return the largest capacity of the cache in tokens that fits in SRAM.
+        """Return the maximum number of tokens for which a KV cache fits in SRAM.
 
         Args:
             sram_bytes: SRAM of a PE.
             has_long_strides: Whether the code can store keys with a stride of more than
-                `MAX_STRIDE`. If not, a PE caches at most `MAX_STRIDE` positions.
+                `MAX_STRIDE`. If not, a PE caches at most `MAX_STRIDE` tokens.
 
         Returns:
-            Number of tokens; None if the PE has no cache or if not even one position fits.
+            Number of tokens on all PE rows together; None if the PE has no cache or if not even one
+            token fits.
         """
         if not self.position_bytes:
             return None

@@ -47,9 +47,8 @@ class PrefillRun:
         model: Sizes of the model.
         rows: Number of PE rows in a block.
         cols: Number of PE columns in a block.
-        layers: Number of layers in the fullest block.
-        one_block_per_layer: Whether the attention part and the feed-forward part of a layer share
-            one block.
+        layers: Number of layers in the block with the most layers.
+        one_block_per_layer: Whether attention and feed-forward of a layer run on the same block.
         chunk: Number of tokens in a chunk.
         prompt: Number of tokens in the prompt.
         first_chunk: Index of the first chunk to compute. Earlier chunks are already cached.
@@ -66,9 +65,9 @@ class PrefillRun:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of each chunk that one PE processes.
+        """Number of tokens that one PE processes in each chunk of the prompt.
 
-        A chunk is distributed across the PE columns, and small chunks are padded.
+        The tokens of a chunk are distributed across the PE columns, and small chunks are padded.
         """
         return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
 
@@ -87,9 +86,10 @@ class PrefillTime:
     def cycles(self, run: PrefillRun) -> float:
         """Return how many cycles the prefill of a prompt takes.
 
-        The prompt is processed in chunks, which form a pipeline through the blocks of PEs. The
-        result is the time of the first chunk in all layers, plus one interval per subsequent chunk.
-        The interval is the time that two neighbouring blocks need for that chunk.
+        The prompt is divided into chunks, which pass through the blocks (rectangles of PEs) like
+        through a pipeline. The result is the time of the first chunk in all layers, plus one
+        interval for each later chunk. The interval is the time that two neighbouring blocks need
+        for the chunk.
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
@@ -100,7 +100,10 @@ class PrefillTime:
         return first + interval_layers * (later_chunks * fixed_cycles + pairs * self.pair_cycles(run))
 
     def layer_cycles(self, run: PrefillRun, chunk: int) -> float:
-        """Return the cycles that one layer takes for the chunk with index ``chunk``."""
+        """Return the cycles that one layer takes for the chunk with index ``chunk``.
+
+        A later chunk takes longer, because it attends to all earlier chunks.
+        """
         return self.product_cycles(run) + self.local_cycles(run) + (chunk + 1) * self.pair_cycles(run)
 
     def product_cycles(self, run: PrefillRun) -> float:
@@ -117,9 +120,9 @@ class PrefillTime:
         return (run.rows + 1) * (body + PRODUCTS * shift + weights)
 
     def local_cycles(self, run: PrefillRun) -> float:
-        """Return the cycles spent on a layer's norms, rotary embeddings and SiLU.
+        """Return how many cycles a layer spends on norms, rotary embeddings and SiLU for one chunk.
 
-        The reduces of the norms are included.
+        The reduces of the norms, which add up words of several PEs, are included.
         """
         layer, heads = self.layer, run.model.heads // run.model.kv_heads
         keys = max(1, run.model.kv_size // run.rows)
@@ -132,9 +135,9 @@ class PrefillTime:
     def pair_cycles(self, run: PrefillRun) -> float:
         """Return how many cycles it takes for the tokens of a chunk to attend to one cached chunk.
 
-        The cached chunk is the same chunk or an earlier one of the prompt. The scores take one step
-        for each PE column, and so does the weighted sum of values. In each step, a PE executes one
-        vector operation for each head and token, a send and a receive.
+        The cached chunk is an earlier chunk of the prompt, or the chunk itself. Computing the
+        scores takes one step for each PE column, and so does the weighted sum of values. In each
+        step, a PE executes one vector operation for each head and token, one send and one receive.
         """
         heads = run.model.heads // run.model.kv_heads
         dims = max(1, run.model.kv_size // run.rows)

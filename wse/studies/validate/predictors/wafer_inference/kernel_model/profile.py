@@ -47,10 +47,12 @@ SIMULATOR: Final = "measured in a simulator, whose costs of operations the profi
 
 
 def step_time_of(m: Measurement) -> StepTime:
-    """Return the timing model of decode steps on a measurement's wafer, with the costs of `PROFILE`.
+    """Return the timing model of decode steps on the wafer that a measurement names.
+
+    The software costs are those of the profile `PROFILE`.
 
     Raises:
-        Declined: The wafer is not known, its block is too large, or it was simulated.
+        Declined: The wafer is not known, its block of PEs is too large, or it was simulated.
     """
     if on_simulator(m):
         raise Declined(SIMULATOR)
@@ -65,10 +67,10 @@ def step_time_of(m: Measurement) -> StepTime:
 
 
 def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun]:
-    """Return the timing model for a measurement's wafer, and the run that was measured.
+    """Return a wafer's timing model, and the run (model, PEs and context) that was measured.
 
     Raises:
-        Declined: One of them is not known.
+        Declined: The wafer is not known, or the measurement does not state the run.
     """
     return step_time_of(m), described_run(m)
 
@@ -85,5 +87,5 @@ def duration(m: Measurement, cycles: float) -> Prediction:
 
 
 def in_row_unit(value: float) -> Prediction:
-    """Return a Prediction with a value that is already in the unit of the measurement."""
+    """Return a Prediction with a value that needs no conversion to the unit of the measurement."""
     return Prediction(value=value, method=METHOD, software=PROFILE)

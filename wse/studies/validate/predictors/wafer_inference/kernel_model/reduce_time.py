@@ -79,10 +79,10 @@ def _reduce_cycles(wafer: WaferSpec, relay: float, pes: int, words: int, group: 
 
 
 def _depth(pes: int, group: int) -> int:
-    """Return the number of PEs that relay words on the longest path of a two-phase reduce.
+    """Return how many PEs relay words on the longest path of a two-phase reduce along a line.
 
-    Each group of PEs adds up its words in its middle. Then the sums of the groups are added up in
-    the middle group. The longest path begins at an end of the line.
+    First, the middle PE of each group adds up the words of the group. Then the middle group adds up
+    the sums of all groups. The longest path begins at an end of the line.
 
     Args:
         pes: Number of PEs on the line.
@@ -93,10 +93,10 @@ def _depth(pes: int, group: int) -> int:
 
 
 def _grouped_reduce(pes: int, group: int) -> I32:
-    """Return the messages of a reduce, int32 ``[m, 3]``: source, target, Arrival.
+    """Return the messages of a two-phase reduce: int32 ``[m, 3]`` with source, target, Arrival.
 
-    1. In each group, chains from both ends add up the words at the PE in the middle.
-    2. Chains from both ends of the line add up the sums at the middle group.
+    1. In each group, chains of PEs from both ends add up the words at the middle PE.
+    2. Chains of groups from both ends of the line add up the sums at the middle group.
     """
     messages, roots = [], []
     for first in range(0, pes, group):

@@ -57,10 +57,10 @@ class LayerTime:
         return sum(self.step_cycles(step, shard) for step in steps)
 
     def step_cycles(self, step: Step, shard: Shard) -> float:
-        """Return how many cycles a step takes for all sequences of the batch.
+        """Return how many cycles a step of a layer takes for all sequences of the batch.
 
-        These are the cycles spent on vector operations, on all-reduces and, if attention and
-        feed-forward are in different blocks of PEs, on messages between blocks.
+        The cycles are spent on vector operations and all-reduces. If attention and feed-forward run
+        on different blocks (rectangles of PEs), messages between them take additional cycles.
         """
         operations = sum(self.operations_cycles(operations, shard) for operations in step.operations)
         collectives = sum(self.collective_cycles(collective, shard) for collective in step.collectives)
@@ -93,7 +93,7 @@ class LayerTime:
         A function consists of several vector operations of the same length.
 
         Args:
-            work: The operation or function.
+            work: The operation or function, such as ``plain``, ``reduction`` or ``exponential``.
             length: Number of elements per vector operation.
         """
         costs = self.costs
@@ -148,19 +148,19 @@ class StepTime(LayerTime):
     def forced_cycles(self, run: DescribedRun) -> float:
         """Return the cycles per token if all tokens are known in advance.
 
-        Known tokens are pipelined through the blocks (rectangles of PEs that store layers), so the
-        result is the time of the slowest pipeline stage. The first rule that applies determines
-        the stages:
+        Known tokens are pipelined through the blocks (rectangles of PEs that store layers). The
+        result is therefore the time of the slowest pipeline stage. The first rule that applies
+        determines what a stage is:
 
-        1. If blocks contain whole layers, a stage is one or several blocks.
-        2. If attention is divided into two stages, the stages of a block's layers are attention
-           before the scores, attention starting with the scores, and feed-forward.
-        3. If there are at least as many stages as blocks, a stage is one block, which contains
-           only attention or only feed-forward.
+        1. If blocks store whole layers, a stage is one or several blocks.
+        2. If attention is divided into two stages, the three stages of a layer are: attention
+           before the scores, attention from the scores on, and feed-forward.
+        3. If there are at least as many stages as blocks, a stage is one block, with only attention
+           or only feed-forward.
         4. Otherwise, a stage is one or several pairs of blocks, one with attention and one with
            feed-forward.
 
-        If a stage covers several rows of blocks, the transfers between these rows are included.
+        If a stage has several rows of blocks, the transfers between these rows are included.
         """
         shard = run.shard
         attention, ffn = self.attention_cycles(shard), self.ffn_cycles(shard)
@@ -179,7 +179,11 @@ class StepTime(LayerTime):
         return rows * row + (rows - 1) * self.strip_cycles(shard)
 
     def hop_pair_cycles(self, shard: Shard) -> float:
-        """Return the cycles to send the hidden vector to the neighbouring block of PEs and back."""
+        """Return the cycles to send a vector to the neighbouring block and the result back.
+
+        A block is a rectangle of PEs with attention or feed-forward of some layers. The vector is
+        the hidden vector between them.
+        """
         words = shard.batch * math.ceil(shard.hidden / 2)
         return 2 * multicast_cycles(self.costs, 1, words)
 
@@ -210,9 +214,9 @@ class StepTime(LayerTime):
         """Return the cycles to compute logits and select the next tokens of all sequences.
 
         1. Norm, product with a tile of the output head, and reduce of the logits along columns.
-        2. Selection of each PE's ``k`` largest of ``n`` logits with a heap. Of random logits in
-           random order, ``k + k ln(n / k)`` are inserted.
-        3. Merge of the selected logits along a row of PEs. Each PE that relays them stores them.
+        2. Selection of the ``k`` largest of ``n`` logits on each PE with a heap. For logits in
+           random order, about ``k + k ln(n / k)`` logits are inserted into the heap.
+        3. Merge of the selected logits along a row of PEs. PEs on the way store and forward them.
         """
         costs, wafer = self.costs, self.wafer
         hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
