@@ -104,13 +104,13 @@ def thread_count() -> int:
 
 @cache
 def parallel_core_s() -> float:
-    """Return the single-core duration in seconds above which a kernel call runs on all CPU cores.
+    """Return the duration in seconds above which a kernel call runs on all CPU cores.
 
-    The value is WAKES times the median time to wake the other cores, measured once per process.
-    Waking takes 2 to 5 microseconds with OpenMP and 80 with numba's own threads. It sometimes takes
-    milliseconds when other programs use the cores, which is why the median is used. With a single
-    thread, the value is infinite. `wse_kernels.shared_cores` handles programs that use the cores
-    continuously.
+    A call runs on all cores if it would take longer than this on one core. The limit is WAKES times
+    the median time to wake the other cores, measured once per process. Waking takes 2 to 5
+    microseconds with OpenMP and 80 with numba's own threads. The median is used because waking
+    sometimes takes milliseconds while other programs use the cores. With a single thread, the limit
+    is infinite.
     """
     if THREADS == 1:
         return inf

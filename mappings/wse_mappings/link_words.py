@@ -13,14 +13,15 @@ def words_on_links(
 ) -> npt.NDArray[np.int64]:
     """Count the words that a communication pattern sends over each link between neighbouring PEs.
 
-    A pattern consists of variants, which are lists of messages. A line (a row or column of PEs)
-    executes one or several variants.
+    A pattern consists of variants, which are lists of messages. A line is a row or column of PEs.
+    Line ``line[k]`` executes the messages of variant ``variant[k]``; a line may execute several
+    variants.
 
     Args:
         pattern: Variants of the pattern, with their messages.
         words: Number of words per PE. Messages send all of them, or one of several parts.
-        variant: Integers ``[n]``: indices of the executed variants.
-        line: Integers ``[n]``: index of the line that executes each of these variants.
+        variant: Integers ``[n]``: index of the variant of each execution.
+        line: Integers ``[n]``: index of the line of each execution.
         lines: Number of lines.
 
     Returns:

@@ -39,7 +39,7 @@ class PatternOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """Origins of the words that each PE of a line stores, for one part of the words.
+    """For each PE of a line, the PEs whose words have reached it, for one part of the words.
 
     A pattern may send the words of a PE in several parts. Sets of PEs are stored as bit sets.
 
@@ -118,7 +118,10 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 
 def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
-    """Execute all messages, and return the origins of each PE's words, separately for each part."""
+    """Execute all messages, and return which PEs' words each PE then has.
+
+    There is one result for each part into which words are divided.
+    """
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))
     part_of_message = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(part_of_message, kind="stable")
@@ -128,7 +131,12 @@ def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
 
 
 def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
-    """Return the origins of each PE's words after some (source, target, arrival) messages."""
+    """Execute messages along a line, and return which PEs' words each PE then has.
+
+    Args:
+        length: Number of PEs in the line.
+        messages: (source, target, arrival) of each message.
+    """
     contents = _Contents([1 << pe for pe in range(length)], [0] * length)
     included, repeated = contents.included, contents.repeated
     for source, target, arrival in messages:
@@ -205,9 +213,9 @@ def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> PatternOutc
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """Return, for each part of the words, which PE has this part at the start of the pattern.
+    """Return, for each part of the words, the PE that owns this part at the start of the pattern.
 
-    This is the PE that sends the part first. A part that is never sent belongs to the PE that
+    The owner is the PE that sends the part first. A part that is never sent belongs to the PE that
     receives the last message.
     """
     messages, _, part = schedule.variant_messages(int(schedule.variants[0, 0]))

@@ -90,9 +90,9 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
-        """Return a copy of the schedule with a single list of messages, the selected ones.
+        """Return a copy of the schedule that contains only some of its messages.
 
-        All lines execute this list.
+        The selected messages form a single list, which all lines execute.
 
         Args:
             is_selected: For each message, whether to keep it.
@@ -101,11 +101,10 @@ class LineSchedule:
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return the given variants that may take the longest time, without duplicates.
+        """Return those of the given variants that may take the longest time, without duplicates.
 
-        A variant is one of the lists of messages that lines of PEs execute. If some of the given
-        variants are known to be among the slowest, only these are returned; otherwise all are
-        returned.
+        A variant is one of the lists of messages that lines of PEs execute. The result is the given
+        variants that are in ``slowest_variants``, or all given variants if none of them are.
         """
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest_set or distinct)

@@ -64,7 +64,11 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the same kernel as `over_blocks`, but with its loop run in parts on all CPU cores."""
+    """Return a kernel that executes ``function`` for every block of PEs, on all CPU cores.
+
+    The kernel is the same as the result of `over_blocks`, except that the CPU cores divide the
+    blocks among themselves.
+    """
     parameters = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", parameters), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({parameters}):\n    over_cores(part, {_BEGIN}, {_END}, ({parameters}))\n"

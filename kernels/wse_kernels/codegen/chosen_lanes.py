@@ -36,13 +36,14 @@ class LanePlace(NamedTuple):
 
 
 class LaneChoice(NamedTuple):
-    """Reference to the part of a table that selects lanes (neighbouring PEs of a mesh row).
+    """Location of the values that say which PEs take part in a copy.
 
-    The table has one value per PE. A value other than 0 means that the PE is selected.
+    The values are in a table with one value per PE. A PE takes part if its value is not 0. The
+    values of neighbouring PEs (lanes) are consecutive values of one row of the table.
 
     Attributes:
         row: Row of the table.
-        col: Column for the first lane.
+        col: Column of the value of the first PE.
     """
 
     row: int | np.int64
@@ -115,8 +116,8 @@ def _copy(view: Any, target: LanePlace, source: LanePlace, chosen: Any, choice: 
         view: SRAM of a region, [block, address, lane], where a lane is a PE of the block.
         target, source: Position of the first element to write and to read.
         chosen: Table of selected PEs. A value other than 0 means that the PE is selected.
-        choice: Row and first column of the selection in this table.
-        count: Number of PEs.
+        choice: Location of the values of the ``count`` PEs in this table.
+        count: Number of neighbouring PEs that may be selected.
         n: Number of consecutive addresses to copy.
     """
     for e in range(n):

@@ -74,9 +74,8 @@ def _part_function(module: Any, shared_type: Any, call: Callable[[Any, Any, list
     """Return the LLVM function that a thread calls to compute some parts of a range.
 
     The range of indices is divided into numbered parts of nearly equal size. Numba's thread pool
-    requires the signature of a NumPy loop: (arrays, lengths, steps, data). The pointer to the only
-    array is used as the index of the first part and is never dereferenced. The length is the number
-    of parts.
+    requires the signature of a NumPy loop: (arrays, lengths, steps, data). Here, the value of the
+    only array pointer is the index of the first part, and the length is the number of parts.
 
     Args:
         module: LLVM module that receives the function.

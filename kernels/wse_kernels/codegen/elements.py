@@ -128,11 +128,11 @@ def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
 
 
 def rounded_product_ir(builder: Any, element_type: Any, value: Any) -> Any:
-    """Generate LLVM instructions that round float32 products to an element type and back.
+    """Generate LLVM instructions that round float32 products to the precision of an element type.
 
-    One factor of each product must be an element, such as a scale, and the other a number with few
-    bits, such as a quantised weight. The low 16 bits of a NaN are then zero, so rounding cannot
-    change a NaN into another value and needs no special case.
+    For bfloat16, NaN needs no special case as long as the low 16 bits of every NaN are zero. This
+    is true for a product of an element, such as a scale, and a number with few bits, such as a
+    quantised weight. Use this function only for such products.
 
     Args:
         builder: LLVM builder.

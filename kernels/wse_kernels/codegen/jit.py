@@ -243,7 +243,7 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
 
     Fast-math is off, so sums keep their order and products are not contracted into FMAs. There is
     no C wrapper and no reference counting, because kernels are not called from C and most of them
-    allocate nothing. These two would account for a sixth of the compilation time.
+    allocate nothing. Generating them would take a sixth of the compilation time.
 
     Args:
         options: Options of ``numba.njit`` that replace or extend the shared ones.
@@ -295,7 +295,7 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return the name of a compiled kernel and whether it is the version for all CPU cores.
+    """Return the name of a compiled kernel and whether its loops run on all CPU cores.
 
     Returns:
         Name of the kernel; True if its loops run on all cores, False if they run on one.

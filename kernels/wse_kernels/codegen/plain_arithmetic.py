@@ -34,7 +34,8 @@ ROUNDER_BITS = 0x4B400000
 class _Number:
     """Number or condition whose Python operators generate LLVM instructions.
 
-    Calling a function of numbers with such objects translates the function to LLVM.
+    A Python function that is called with such objects instead of numbers generates the LLVM
+    instructions of its computation.
     """
 
     __array_ufunc__ = None  # makes numpy numbers defer to the operators of this class

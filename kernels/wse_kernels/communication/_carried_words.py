@@ -76,13 +76,13 @@ class _CodeGenerator:
     def _carry(self, vector: Any, vectors: int) -> None:
         """Generate code that executes all messages on ``vectors`` vectors of each PE.
 
-        Registers keep the words of one PE from message to message. After a message that adds words,
-        this PE is its target; after any other message, it is its source. For each message:
+        The registers always contain the words of one PE: the target of the last message if that
+        message added words, otherwise its source. For each message:
 
-        1. Load the words of the source into registers, unless they are already there. A message
-           that adds words can also continue with the words of its target if these are in registers.
-        2. If the message adds words, add the words of the other of its two PEs to the registers,
-           and store the sums at the target.
+        1. If the registers do not contain the words of the source, load them. Exception: if the
+           message adds words and the registers contain the words of its target, no load is needed.
+        2. If the message adds words, add the words of its other PE (source or target) to the
+           registers, and store the sums at the target.
         3. Otherwise, store the words at the target or, for a multicast, at all PEs from source to
            target. A dropped message stores nothing.
         """

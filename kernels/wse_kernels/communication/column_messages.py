@@ -35,7 +35,7 @@ def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) ->
         view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
             elements.
-        first: Index of the first message in each message list, and the end of the last list.
+        first: Index of the first message of each list of messages; finally, the number of messages.
         variant: Index of the list that each column executes.
         a: Operands: a[2] blocks per row, a[3] source address, a[4] target address, a[5] elements
             per PE, a[6] 1 if columns execute different lists or 0 if all columns execute list
@@ -139,7 +139,7 @@ def along_columns_counted(
         view, count_view: SRAM with the elements, and its float32 view with the counts.
         links: Number of words on each link, ``[direction, row, col]``, incremented in place.
         messages: int32 ``[m, 3]``: source row, target row, arrival code.
-        first: Index of the first message in each message list, and the end of the last list.
+        first: Index of the first message of each list of messages; finally, the number of messages.
         variant: Array whose first element is the index of the list that all columns execute.
         a: Operands: a[2] blocks per row, a[3] source address, a[4] target address, a[5] elements
             per unit of the count, a[7] columns, a[8] bytes per element, a[9] address of the count,

@@ -212,7 +212,7 @@ __all__ = ["ACCUMULATE", "KEEP_LARGER", "LOAD", "STORE", "along_columns_in_place
 
 
 def along_columns_in_place(view: Any, program: Any, a: Any) -> None:
-    """Execute messages along mesh columns whose source and target addresses are the same.
+    """Execute in-place messages along mesh columns: PEs send and receive at the same SRAM address.
 
     The messages are given as a list of steps on running sums, which stay in registers. All columns
     execute the same steps.

@@ -18,13 +18,14 @@ from wse_kernels.codegen.jit import prange
 def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: Any, a: Any) -> None:
     """Move elements between PEs of each mesh row, where each PE receives from at most one other PE.
 
-    An exchange is a list of runs. In run i, every column c that ``chosen[i]`` marks receives the
-    elements of column c + shift. Rows may execute different exchanges.
+    An exchange is a list of runs. Each run has a ``shift``: column c receives the elements of
+    column c + shift if ``chosen[run, c]`` is not 0. Rows may execute different exchanges.
 
     Args:
         view: SRAM of the region, ``[block, address, PE of block]``.
-        runs: int32 ``[run, 3]``: (shift, first column, end column).
-        first: Index of the first run of each exchange, and the end of the last exchange's runs.
+        runs: int32 ``[run, 3]``: shift, first column that may receive, and column after the last.
+            The runs of an exchange are consecutive.
+        first: Index of the first run of each exchange, and finally the total number of runs.
         chosen: uint8 ``[run, column]``, nonzero for columns that receive.
         variant: Index of the exchange that each mesh row executes.
         a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] source address,

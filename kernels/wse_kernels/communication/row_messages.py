@@ -51,7 +51,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
         view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements.
-        first: Index of the first message in each message list, and the end of the last list.
+        first: Index of the first message of each list of messages; finally, the number of messages.
         variant: Index of the list that each row executes.
         a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] source address,
             a[4] target address, a[5] elements per PE. a[8] is 1 if every row ends with multicasts
@@ -96,11 +96,11 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 
 class _Run(NamedTuple):
-    """Range of messages along a mesh row: first messages that compute sums, then multicasts.
+    """Range of consecutive messages along a mesh row, which compute sums and multicast them.
 
     Attributes:
-        begin, end: First message, and index after the last message.
-        west, columns: First participating column, and number of columns.
+        begin, end: Index of the first message, and index after the last message.
+        west, columns: First mesh column that takes part, and number of columns that take part.
     """
 
     begin: int | np.int64
@@ -125,10 +125,13 @@ class _MeshRows(NamedTuple):
 
 @helper_function
 def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
-    """Find the longest range of sums and multicasts that starts at message ``begin``.
+    """Find the messages from ``begin`` on that `_sums_on_transposed_rows` can execute.
 
-    The first message must not be a multicast. The range ends at or before message ``end`` and may
-    be empty.
+    These are messages whose words the target adds to its own or compares with them, and multicasts
+    after the first message. The search stops at the first other message, or at message ``end``.
+
+    Returns:
+        The range of these messages, which may be empty, and the columns that take part.
     """
     west, east, i = np.int64(messages[begin, 0]), np.int64(messages[begin, 0]), begin
     while i < end:
@@ -144,12 +147,13 @@ def _run_of_sums(messages: Any, begin: Any, end: Any) -> Any:
 def _sums_on_transposed_rows(
     transposed: Any, view: Any, mesh_rows: Any, messages: Any, run: Any, address: int, n: int, fills: int
 ) -> None:
-    """Execute consecutive messages that compute or multicast sums, a few elements at a time.
+    """Execute a range of messages (sums, maxima and multicasts) along some mesh rows.
 
-    The messages are executed in place on transposed rows:
+    Mesh rows are processed together, a few elements at a time:
 
-    1. Transpose the elements of all columns of the run.
-    2. Execute the messages.
+    1. Transpose the elements of all columns of the run, so that those of several rows form a
+       vector.
+    2. Execute the messages on these vectors.
     3. Transpose the elements back, unless ``fills`` is 1.
 
     Args:
@@ -157,10 +161,10 @@ def _sums_on_transposed_rows(
         view: SRAM of the region.
         mesh_rows: Rows that execute the messages.
         messages: All messages.
-        run: Range of the messages to execute.
-        address, n: Address and number of the elements.
-        fills: 1 if multicasts will overwrite all PEs of the run. In this case, only the sums that
-            are multicast are written back.
+        run: Range of the messages to execute, and the columns that take part.
+        address, n: Address of the first element on each PE, and number of elements.
+        fills: 1 if the caller then copies each multicast sum to all PEs of the run. Only the sums
+            are then written to SRAM, at the PEs that send them.
     """
     base, per_row, rows = mesh_rows
     i, end_message, west, columns = run

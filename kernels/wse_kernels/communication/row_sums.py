@@ -148,7 +148,7 @@ NEAR_PES = 384
 
 
 def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
-    """Execute messages along mesh rows whose source and target addresses are the same.
+    """Execute in-place messages along mesh rows: PEs send and receive at the same SRAM address.
 
     The messages are sums, copies and multicasts of all elements. They are executed on transposed
     words, so that the words of each PE are contiguous. A block has at least WIDTH PEs.
@@ -157,7 +157,8 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
         view: SRAM of the region, ``[block, address, PE of block]``.
         messages: int32 ``[m, 3]``: source PE, target PE, arrival code (what the target does with
             the words, for example add them).
-        first: Index of the first message in each message list, and the end of the last list.
+        first: Index of the first message of each list of messages, and finally the number of
+            messages.
         variant: Index of the list that each row executes.
         a: Operands: a[0] first row, a[1] rows, a[2] blocks per row, a[3] address, a[5] elements.
     """

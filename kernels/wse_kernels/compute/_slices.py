@@ -7,11 +7,11 @@ from wse_kernels.codegen.jit import helper_function
 
 @helper_function
 def slice_of_place(place, length, groups, n):
-    """Return the range of elements that one PE of a row or column computes for its group.
+    """Divide the work of a group of PEs, and return the range of elements that one PE computes.
 
-    The ``length`` PEs form ``groups`` groups of neighbours: group i starts at PE i * length //
-    groups. The PEs of a group divide the ``n`` elements among themselves: PE s of z starts at
-    element s * n // z.
+    The ``length`` PEs of a row or column form ``groups`` groups of neighbours. Each group processes
+    ``n`` elements, which its PEs divide into slices of nearly equal size. Group i starts at PE i *
+    length // groups. In a group of z PEs, PE s starts at element s * n // z.
 
     Args:
         place: Index of the PE in the row or column.

@@ -50,16 +50,17 @@ def activate(block, act, acc, x, out, M, n, activation: ActivationFunction):
 
 
 def activate_share(place: Place, act, acc, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
-    """Apply `activate` to the features that this PE computes, and set the other features to 0.
+    """Apply an activation function to the features that this PE computes; set the others to 0.
 
     All PEs of a column store the same inputs. They form groups of neighbours, and the PEs of a
-    group divide the features among themselves.
+    group divide the features among themselves. A sum over the group then gives all features.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
         act, acc: SRAM as arrays [block, address, PE of block] of different element types.
-        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
-        out: Address of the results [M, n], followed by the padding, in the activation type.
+        x: Address of the inputs in the accumulator type: [M, n], or [M, 2 n] for a gated function,
+            with n gate features followed by n up features per token.
+        out: Address of the results [M, n] in the activation type, followed by zeros as padding.
         M: Number of tokens, a multiple of ``shared_tokens``.
         n: Number of features.
         activation: Activation function.
@@ -110,7 +111,7 @@ def _activate(block, act, acc, gate, up, out, first, last, activation):
         block: Index of the block (group of neighbouring PEs).
         act, acc: SRAM as arrays [block, address, PE of block] of different element types.
         gate, up, out: Addresses of the token's gate and up projections, and of its results.
-        first, last: Features to compute.
+        first, last: First feature to compute, and the index after the last.
         activation: Activation function.
     """
     function, gated, limit_pico = activation

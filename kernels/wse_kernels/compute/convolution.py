@@ -23,9 +23,9 @@ ZERO, ONE = np.float32(0.0), np.float32(1.0)
 def place_keys(place: Place, acc, f32, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
     """Copy the features of queries and keys that this column computes and this row stores.
 
-    A column computes some features of its key heads, and a row stores a slice of the features.
-    Features of the row that this column does not compute become zero in ``out``, so that a later
-    sum over the columns of a head completes the slice.
+    A mesh column computes ``F`` features of its key heads, and a mesh row stores ``part.K``
+    features. Features of the row that this column does not compute become zero in ``out``. A later
+    sum over the columns of a head then gives each row all its features.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

@@ -19,17 +19,17 @@ from wse_kernels.operands.group import Place
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
-    """Copy the attention heads that this mesh row stores to their positions among all heads.
+    """Copy this mesh row's attention heads into a tensor of all heads, at their positions.
 
-    In latent attention, heads are partitioned across mesh rows. Heads of other rows become zero, so
-    a later sum over the rows gives every PE all heads.
+    In latent attention, heads are partitioned across mesh rows. Heads of other rows are set to
+    zero, so that a later sum over the rows gives every PE all heads.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
         acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the row's heads [M, Hl, n] in the accumulator type.
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of all heads [M, H, n] in the accumulator type.
         M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
@@ -84,14 +84,16 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
     """Copy the rotated features that this mesh row stores and this mesh column needs.
 
     The features x[Hl, K] of the row are copied to out[Hl, n]. Features that the row does not store
-    become zero. Ordinals (indices of heads and features) count from 1, and 0 means padding.
+    become zero.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
         acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the features of the row's heads [Hl, K] in the accumulator type.
-        first: Address of the float32 ordinal of the first of the row's K features.
-        feature_ordinals: Address of the float32 ordinals [n] of the column's features.
+        first: Address of a float32 number: index + 1 of the first of the row's K features, or 0 if
+            the row has none.
+        feature_ordinals: Address of the list [n] of the column's features, in float32: index + 1 of
+            each feature, or 0 for padding.
         out: Address of the column's features [Hl, n] in the accumulator type.
         Hl, K, n: Numbers of heads of the row, features of the row, and features of the column.
     """
@@ -116,8 +118,8 @@ def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
         block: Index of the block (group of neighbouring PEs).
         act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the row's heads [Hl, n] in the activation type.
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of all heads [H, n] in the accumulator type.
         H, Hl, n: Numbers of total heads, heads of the row, and features per head.
     """
@@ -140,8 +142,8 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
         block: Index of the block (group of neighbouring PEs).
         act, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of all heads [M, H, n] in the activation type.
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of the row's heads [Hl, M, n] in the activation type.
         M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
@@ -167,8 +169,8 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
         act, acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         x: Address of the outputs [M, H, n] in the accumulator type.
         sums: Address of the float32 softmax sums [M, H].
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of the activations [Hl, M, n].
         shape: M tokens, H total heads, Hl heads of the row, n features.
     """
@@ -186,11 +188,11 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
-    """Copy the elements of a vector that this PE stores both before and after a redistribution.
+    """Keep the elements of a vector that this PE needs when the vector is redistributed.
 
-    The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. Elements of the new block that are not in the PE's old block become
-    zero, so a sum along the old axis completes the new blocks.
+    The vector is divided into blocks along one mesh axis and will be divided along the other. Each
+    PE copies the elements that are in both its old and its new block, and sets the other elements
+    of the new block to zero. A sum along the old axis then completes the new blocks.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

@@ -237,10 +237,10 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
 
 @helper_function
 def _best(f32, block, first, begin, end, lane, last, last_id):
-    """Return the index of the largest value ranked after the last selected value, or -1.
+    """Find the next value in descending order, and return its index, or -1 if there is none.
 
-    A value ranks after the last selected one if it is smaller, or if it is equal and has a higher
-    index. Only indices from ``begin`` to ``end`` - 1 are searched.
+    This is the largest value that is smaller than the last selected value, or equal to it with a
+    higher index. Only indices from ``begin`` to ``end`` - 1 are searched.
 
     Args:
         f32, block, lane: float32 view of SRAM, index of the block of PEs, and lane (PE) in the

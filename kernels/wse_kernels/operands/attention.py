@@ -123,14 +123,16 @@ class SharedSoftmaxTensors(NamedTuple):
 class SoftmaxColumns(NamedTuple):
     """Division of the softmax-weight computation among PE columns.
 
+    Columns that store the same scores form a group of neighbours. Each group is divided into sets,
+    and the columns of a set divide all weights of the group among themselves.
+
     Attributes:
         first_col: First mesh column that computes weights.
         columns: Number of columns that compute weights.
-        groups: Number of groups of columns. The columns of a group store the same scores. Group
-            sizes differ by at most one, and the larger groups come first.
-        sharers: Desired number of columns in a set. A group of c columns is divided into c //
-            sharers sets (at least one). The columns of a set divide all weights of the group among
-            themselves.
+        groups: Number of groups of columns. Group sizes differ by at most one, and the larger
+            groups come first.
+        sharers: Number of columns per set. A group of c columns has c // sharers sets, but at least
+            one, so that a set can have more columns.
     """
 
     first_col: int
@@ -232,15 +234,15 @@ class RotatedTensors(NamedTuple):
     """Addresses of the operands of `place_rotated`, which rearranges rotated features.
 
     In latent attention, a mesh row computes some features of some heads, and a mesh column needs
-    other features of all heads. Ordinals are indices of heads and features that count from 1; 0
-    means padding.
+    other features of all heads. The heads and features are listed by index + 1, and 0 means
+    padding.
 
     Attributes:
         x: Features of the row [M, Hl, K] in the accumulator type. They are consecutive features of
             each head.
-        heads: float32 ordinals [Hl] of the row's heads.
-        first: float32 ordinal of the first of the row's K features.
-        feature_ordinals: float32 ordinals [n] of the features that the column needs.
+        heads: float32 [Hl], index + 1 of each of the row's heads.
+        first: float32, index + 1 of the first of the row's K features.
+        feature_ordinals: float32 [n], index + 1 of each feature that the column needs.
         out: Features of the column [M, H, n] in the accumulator type.
     """
 

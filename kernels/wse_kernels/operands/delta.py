@@ -53,8 +53,8 @@ class KeyTensors(NamedTuple):
     Attributes:
         x: Features of the column in the accumulator type: for each token, queries [Hk, F], then
             keys [Hk, F]. The F features of a head are consecutive.
-        first: float32 ordinal of the first of the column's F features. Ordinals count from 1; 0
-            means that the column has none.
+        first: float32 number: index + 1 of the first of the column's F features, or 0 if the column
+            has none.
         out: Features of the row [M, 2, Hk, K] in the accumulator type.
     """
 

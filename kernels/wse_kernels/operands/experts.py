@@ -47,7 +47,8 @@ class QuantisedExpertTensors(NamedTuple):
     Attributes:
         x: Activations.
         w: Quantised weights [K, local_experts, N].
-        groups: Scale group of each of the K rows, one byte each. Used for int4 only.
+        groups: One byte per row of ``w``: index of the group of rows with which it shares scales.
+            Used for int4 only.
         scale: Scales [G, local_experts, N] in the weight type.
         pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
         codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
@@ -69,7 +70,7 @@ class Mxfp4ExpertTensors(NamedTuple):
     Attributes:
         x: Activations.
         w: Weights [K, local_experts, N] as e2m1 codes.
-        groups: Scale group of each of the K rows, one byte each.
+        groups: One byte per row of ``w``: index of the group of rows with which it shares scales.
         scale: e8m0 scales [G, local_experts, N], powers of two of one byte each.
         factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
         pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
@@ -95,7 +96,7 @@ class BlockScaledExpertTensors(NamedTuple):
     Attributes:
         x: Activations.
         w: Weights [K, local_experts, N] as e4m3 codes.
-        groups: Scale group of each of the K rows, one byte each.
+        groups: One byte per row of ``w``: index of the group of rows with which it shares scales.
         widths: Number of outputs in each of the B blocks of an expert, one byte each.
         scale: float32 scales [G, local_experts, B].
         factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.

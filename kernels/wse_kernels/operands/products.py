@@ -62,7 +62,7 @@ class Int4Tensors(NamedTuple):
         x: Activations [M, K].
         w: Quantised weights [K, N]. Each byte contains a weight of an even row in its low half and
             the weight of the next row in its high half.
-        groups: Scale group of each of the K rows, one byte each.
+        groups: One byte per row of ``w``: index of the group of rows with which it shares scales.
         scale: Scales [G, N] in the weight type.
         codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
         out: Sums [M, N] in the accumulator type.
@@ -83,7 +83,7 @@ class Mxfp4Tensors(NamedTuple):
         x: Activations [M, K].
         w: Weights [K, N] as e2m1 codes. Each byte contains the code of an even row in its low half
             and the code of the next row in its high half.
-        groups: Scale group of each of the K rows, one byte each.
+        groups: One byte per row of ``w``: index of the group of rows with which it shares scales.
         scale: e8m0 scales [G, N], powers of two of one byte each.
         factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.
         codes: Scratch buffer [rows, N] that a real PE needs. The emulator does not use it.
@@ -107,7 +107,7 @@ class BlockScaledTensors(NamedTuple):
     Attributes:
         x: Activations [M, K].
         w: Weights [K, N] as e4m3 codes.
-        groups: Scale group of each of the K rows, one byte each.
+        groups: One byte per row of ``w``: index of the group of rows with which it shares scales.
         widths: Number of outputs in each of the B blocks, one byte each.
         scale: float32 scales [G, B].
         factors: Scratch buffer [N] that a real PE needs. The emulator does not use it.

@@ -36,7 +36,7 @@ def activate(pe, x, out, M, n, activation: ActivationFunction):
 
 
 def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: FeatureGroups):
-    """Apply `activate` to the features that this PE computes, and set all other features to 0.
+    """Apply an activation function to the features that this PE computes; set the others to 0.
 
     All PEs of a column store the same inputs. They form groups of neighbours, and the PEs of a
     group divide the features among themselves. This NumPy reference for one PE is used to test the
@@ -44,8 +44,9 @@ def activate_share(pe, x, out, M, n, activation: ActivationFunction, division: F
 
     Args:
         pe: PE whose SRAM is read and written.
-        x: Address of the inputs in the accumulator type: [M, n], or gate and up as [M, 2 n].
-        out: Address of the results [M, n], followed by the padding, in the activation type.
+        x: Address of the inputs in the accumulator type: [M, n], or [M, 2 n] for a gated function,
+            with n gate features followed by n up features per token.
+        out: Address of the results [M, n] in the activation type, followed by zeros as padding.
         M: Number of tokens, a multiple of ``shared_tokens``.
         n: Number of features.
         activation: Activation function.

@@ -20,8 +20,9 @@ EPS = np.float32(1e-6)
 def place_keys(pe, at: KeyTensors, shape: DeltaShape, part: StateSlice, F, stride):
     """Copy the features of queries and keys that this column computes and this row stores.
 
-    All other elements of ``out`` become zero. This NumPy reference for one PE is used to test the
-    compiled kernel of the same name.
+    A mesh column computes ``F`` features of its key heads, and a mesh row stores ``part.K``
+    features. All other elements of ``out`` become zero. This NumPy reference for one PE is used to
+    test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -110,8 +111,8 @@ def _own(pe: Pe, shape: DeltaShape, part: StateSlice, channels: int) -> tuple[ra
 def state_products(pe, ctl, keys, state, sums, shape: DeltaShape, part: StateSlice):
     """Multiply the PE's slices of queries and keys by its state and by each other.
 
-    The products are terms of sums over the rows of a column, which the gated delta rule needs. This
-    NumPy reference for one PE is used to test the compiled kernel of the same name.
+    The gated delta rule needs the sums of these products over the rows of a column. This NumPy
+    reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

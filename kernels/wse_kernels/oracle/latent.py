@@ -8,16 +8,16 @@ from wse_kernels.operands.attention import LatentShape, RotatedTensors
 
 
 def place_heads(pe, x, heads, out, M, H, Hl, n):
-    """Copy the attention heads that this mesh row stores to their positions among all heads.
+    """Copy this mesh row's attention heads into a tensor of all heads, at their positions.
 
-    Heads of other rows become zero, so a later sum over the rows gives every PE all heads. This
-    NumPy reference for one PE is used to test the compiled kernel of the same name.
+    Heads of other rows are set to zero, so that a later sum over the rows gives every PE all heads.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the row's heads [M, Hl, n] in the accumulator type.
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of all heads [M, H, n] in the accumulator type.
         M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
@@ -29,14 +29,14 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
 def place_rotated(pe, at: RotatedTensors, M, H, Hl, K, n, stride):
     """Copy the rotated features that belong to both the mesh row and the mesh column of this PE.
 
-    All other features of the column become zero, so a later sum over the rows completes them.
-    Ordinals (indices of heads and features) count from 1, and 0 means padding. This NumPy reference
-    for one PE is used to test the compiled kernel of the same name.
+    A mesh row computes some features of some heads, and a mesh column needs other features of all
+    heads. All other features of the column become zero, so that a later sum over the rows completes
+    them. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of the row's features x[M, Hl, K], of the tables of ordinals, and of the
-            column's features out[M, H, n].
+        at: Addresses of the row's features x[M, Hl, K], of the lists of the row's heads and of the
+            column's features, and of the column's features out[M, H, n].
         M, H, Hl: Numbers of tokens, total heads, and heads of the row.
         K, n: Numbers of features of the row and of the column.
         stride: Token stride of ``x``, in elements.
@@ -61,8 +61,10 @@ def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the features of the row's heads [Hl, K] in the accumulator type.
-        first: Address of the float32 ordinal of the first of the row's K features.
-        feature_ordinals: Address of the float32 ordinals [n] of the column's features.
+        first: Address of a float32 number: index + 1 of the first of the row's K features, or 0 if
+            the row has none.
+        feature_ordinals: Address of the list [n] of the column's features, in float32: index + 1 of
+            each feature, or 0 for padding.
         out: Address of the column's features [Hl, n] in the accumulator type.
         Hl, K, n: Numbers of heads of the row, features of the row, and features of the column.
     """
@@ -83,8 +85,8 @@ def set_heads(pe, x, heads, out, H, Hl, n):
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of the row's heads [Hl, n] in the activation type.
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of all heads [H, n] in the accumulator type.
         H, Hl, n: Numbers of total heads, heads of the row, and features per head.
     """
@@ -102,8 +104,8 @@ def pick_heads(pe, x, heads, out, M, H, Hl, n):
     Args:
         pe: PE whose SRAM is read and written.
         x: Address of all heads [M, H, n] in the activation type.
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of the row's heads [Hl, M, n] in the activation type.
         M, H, Hl, n: Numbers of tokens, total heads, heads of the row, and features per head.
     """
@@ -122,8 +124,8 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
         pe: PE whose SRAM is read and written.
         x: Address of the outputs [M, H, n] in the accumulator type.
         sums: Address of the float32 softmax sums [M, H].
-        heads: Address of the float32 ordinals [Hl] of the row's heads: 1 for the first head, 0 for
-            padding.
+        heads: Address of the list [Hl] of the row's heads, in float32. An element is 1 + the index
+            of a head among all H heads, or 0 for padding.
         out: Address of the activations [Hl, M, n].
         shape: M tokens, H total heads, Hl heads of the row, n features.
     """
@@ -135,11 +137,12 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
 
 
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
-    """Copy the elements of a vector that this PE stores both before and after a redistribution.
+    """Keep the elements of a vector that this PE needs when the vector is redistributed.
 
-    The vector is divided into blocks of K elements along one mesh axis and will be divided into
-    blocks of N along the other. All other elements of the new block become zero. This NumPy
-    reference for one PE is used to test the compiled kernel of the same name.
+    The vector is divided into blocks along one mesh axis and will be divided along the other. Each
+    PE copies the elements that are in both its old and its new block, and sets the other elements
+    of the new block to zero. This NumPy reference for one PE is used to test the compiled kernel of
+    the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

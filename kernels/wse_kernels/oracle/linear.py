@@ -130,7 +130,7 @@ def matmul_fp8(pe, at: CodedTensors, shape: ProductShape, rows):
 
 
 def _one_scale(pe, values, at, shape):
-    """Multiply activations by dequantised weights, then multiply the sums by one scale per output.
+    """Multiply activations by unscaled weights, then multiply the sums by one scale per output.
 
     Args:
         pe: PE whose SRAM is read and written.

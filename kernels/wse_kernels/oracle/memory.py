@@ -182,13 +182,13 @@ class Sram:
 
 
 def owners(row: int, n: int, length: int, groups: int) -> I64:
-    """Return the row of the PE that computes each of ``n`` features.
+    """Return, for each of ``n`` features, the row of the PE that computes it.
 
-    The PEs of a column form groups of neighbours, and each group divides the features among its
-    PEs.
+    The PEs of a column form groups of neighbours. Every group computes all ``n`` features and
+    divides them among its PEs.
 
     Args:
-        row: Row of a PE. The result applies to its group.
+        row: Row of a PE, which selects the group.
         n: Number of features.
         length: Number of PEs in the column.
         groups: Number of groups.

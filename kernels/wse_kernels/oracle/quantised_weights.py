@@ -48,7 +48,8 @@ def scaled_codes(
         coding: Number that identifies the weight format: INT8, FP8 or INT4.
         codes: Address of the quantised weights, and the distance between two rows.
         scales: Address of the scales, and the distance between two rows.
-        groups: Address of the scale group of each row. Used for INT4 only.
+        groups: Address of one byte per row: the index of the group of rows with which it shares
+            scales. Used for INT4 only.
         sizes: K, N and G: numbers of rows, outputs, and groups of rows.
     """
     K, N, G = sizes

@@ -25,7 +25,7 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
         messages: int32 ``[m, 5]``: source PE, target PE, arrival code, first element, number of
             elements. The arrival code specifies what happens at the target, for example that
             elements are added.
-        first: Index of the first message in each message list, and the end of the last list.
+        first: Index of the first message of each list of messages; finally, the number of messages.
         variant: Index of the list that each row executes.
         a: Operands of the kernel `wse_kernels.communication.row_messages.along_rows`.
 
@@ -51,7 +51,7 @@ def along_columns(memory: Bytes, element: str, messages: I32, first: I32, varian
         messages: int32 ``[m, 5]``: source row, target row, arrival code, first element, number of
             elements. The arrival code specifies what happens at the target, for example that
             elements are added.
-        first: Index of the first message in each message list, and the end of the last list.
+        first: Index of the first message of each list of messages; finally, the number of messages.
         variant: Index of the list that each column executes.
         a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns`.
 
@@ -89,7 +89,7 @@ def along_columns_counted(
         links: Number of words that left each PE, ``[direction, row, col]``, incremented in place.
         messages: int32 ``[m, 3]``: source row, target row, arrival code (what the target does with
             the elements, for example add them).
-        first: Index of the first message in each message list, and the end of the last list.
+        first: Index of the first message of each list of messages; finally, the number of messages.
         variant: Array whose first element is the index of the list that all columns execute.
         a: Operands of the kernel `wse_kernels.communication.column_messages.along_columns_counted`.
     """

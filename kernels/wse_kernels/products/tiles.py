@@ -28,19 +28,21 @@ class Tile(NamedTuple):
 
 
 class CodeTile(NamedTuple):
-    """Location and sizes of a tile [K, N] of quantised weights and its scales.
+    """Location and sizes of a tile [K, N] of quantised weights and its scales on one PE.
+
+    In formats with groups, consecutive inputs form groups that share scales.
 
     Attributes:
         w: Address of the first weights.
-        groups: Address of the scale group of each input, one byte each. Used only for formats whose
-            inputs form groups.
-        widths: Address of the number of outputs in each of the B blocks, one byte each. Used only
-            for FP8_BLOCKS.
+        groups: Address of K bytes: the index of the group of each input. Used only for formats with
+            groups.
+        widths: Address of B bytes: the number of outputs in each block of outputs that share a
+            scale. Used only for FP8_BLOCKS.
         scale: Address of the first scale.
         K, N: Numbers of input features and output features.
         k_stride: Row stride of the weights.
         scale_stride: Stride between the scales of neighbouring groups.
-        G: Number of groups of inputs that share scales.
+        G: Number of groups of inputs.
         B: Number of scales per group: one per block of outputs for FP8_BLOCKS, else one per output.
     """
 

@@ -38,13 +38,13 @@ class Lanes(NamedTuple):
 
 
 class Term(NamedTuple):
-    """Term of a sum of products (an activation times a weight) for which code is generated.
+    """One of the products (an activation times a weight) that are added up for an output.
 
     Attributes:
         number: Index of the term among the terms computed at once.
         k: Input row of the weight.
-        half: ``k`` modulo 2, if the generator knows it as a constant; otherwise None. It selects
-            half of a byte that contains two weights.
+        half: ``k`` modulo 2 if the generator knows it as a constant, else None. If two weights
+            share a byte, 0 means the low half and 1 the high half.
         even: ``k`` minus ``half``; None if ``half`` is None.
     """
 
@@ -285,12 +285,20 @@ class WeightKind(NamedTuple):
 
     @property
     def pointers(self) -> int:
-        """Number of pointer arguments that locate the weights, before the integers."""
+        """Number of pointers among the arguments of a generated function that describe the weights.
+
+        Floating-point weights need one pointer. Quantised weights need four: to the weights, to the
+        group of each row, to the sizes of the output blocks, and to the scales.
+        """
         return 1 if self.coding < 0 else 4
 
     @property
     def numbers(self) -> int:
-        """Number of integer arguments that locate the weights, after the pointers."""
+        """Number of integers among the arguments of a generated function that describe the weights.
+
+        They follow the pointers. Floating-point weights need two strides. Quantised weights need
+        two strides, the number of groups of rows, and the number of output blocks.
+        """
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:

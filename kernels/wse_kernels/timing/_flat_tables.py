@@ -50,7 +50,7 @@ def offset_of(number: Any, words: Any) -> Any:
 
 @helper_function
 def is_waiting(queues: Any, q: Any) -> Any:
-    """Return whether a queue contains a wavelet that its router's current setting sends on.
+    """Return whether a queue contains a wavelet and its router is currently set to forward it.
 
     ``q`` is the offset of the queue in the flat table of queues.
     """
@@ -86,9 +86,10 @@ def has_room(queues: Any, q: Any) -> Any:
 
 @helper_function
 def output_columns(queues: Any, q: Any) -> Any:
-    """Return the table columns that contain the indices of the queues to which a queue sends.
+    """Return the columns of the queue table that contain a queue's targets.
 
-    ``q`` is the offset of the row in the flat table of queues.
+    A target is the index of a queue to which the router currently forwards the wavelets of the
+    queue. ``q`` is the offset of the queue's row in the flat table.
     """
     return range(OUTPUT, OUTPUT + (queues[q + OUTPUTS] & 7))
 

@@ -23,12 +23,16 @@ from wse_kernels.timing._flat_tables import INDEX, NEVER, has_room, is_waiting, 
 
 @helper_function
 def select_unshared(tables: Any, selected_queues: Any, first_queue: Any, end_queue: Any, t: Any) -> Any:
-    """Select the queues that can send their first wavelet, for queues that share no link.
+    """Select queues that can send their first wavelet, among queues that share no link with others.
+
+    A queue is selected if its first wavelet may move in cycle ``t`` and all queues that will
+    receive it have room.
 
     Args:
         tables: State of the simulated machine, a `FlatTables`.
         selected_queues: Offsets of the selected queues, written starting at index 0.
-        first_queue, end_queue: Range of queues that share no link.
+        first_queue, end_queue: First queue to examine, and the index after the last. None of these
+            queues shares a link with another queue.
         t: The current cycle.
 
     Returns:

@@ -85,10 +85,10 @@ class ExpertGroups:
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """Return only the part of the assignment that concerns the narrowest group of columns.
+        """Return the assignment for the narrowest group of columns only.
 
-        The columns of this group store the most features of each expert. If several groups are
-        equally narrow, the first is returned.
+        The columns of this group store the most features of each expert, because fewer columns
+        divide them. If several groups are equally narrow, the first is returned.
         """
         first, columns = min(self.segments, key=lambda segment: segment[1])
         group_columns = slice(first, first + columns)
@@ -100,10 +100,11 @@ class ExpertGroups:
         )
 
     def shared_experts(self) -> I32:
-        """Divide the experts of each group of columns into equal blocks, one for each column.
+        """Return the experts whose biases each column stores.
 
-        Each column stores the biases of the experts in its block, so that every bias is stored only
-        once in a group. The narrowest group determines the size of a block.
+        The experts of a group of columns are divided into equal blocks, one for each column, so
+        that every bias is stored only once in a group. The narrowest group determines the size of a
+        block.
 
         Returns:
             int32 ``[cols, n]``: experts in each column's block, with -1 for padding.
@@ -127,7 +128,9 @@ def _rows(groups: ExpertGroups) -> I32:
 
 
 def columns_of_expert(cols: int, count: int, placement: str, segment_count: int = 1) -> int:
-    """Return the number of columns over which an expert in the narrowest group is divided.
+    """Return the number of columns that divide the features of an expert.
+
+    Groups of columns may have different sizes; the result is the size of the narrowest group.
 
     Args:
         cols: Number of columns.

@@ -247,7 +247,7 @@ def head_groups_of_wafers(
 
 
 def _sharings(kv_head_count: int) -> list[int]:
-    """Return how many KV heads may share a group of columns: the divisors of their number."""
+    """Return the possible numbers of KV heads per group of columns: the divisors of their count."""
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
 
 

@@ -19,10 +19,11 @@ SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 
 @lru_cache(maxsize=64)
 def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
-    """Return the pieces that move a vector from ``rows`` rows to ``target_rows`` rows.
+    """Return the transfers that move a vector from ``rows`` rows to ``target_rows`` rows of PEs.
 
     The vector is partitioned across the rows of one region and must be redistributed across the
-    rows of another.
+    rows of another. Each transfer moves consecutive elements, called a piece, from one row to
+    another.
 
     Args:
         extent: Number of elements.
@@ -32,7 +33,7 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
 
     Returns:
         int64 ``[pieces, 5]``: sending row, receiving row, first element in the sender's tile, first
-            element in the receiver's tile, number of elements.
+        element in the receiver's tile, number of elements.
 
     >>> cut_anew(6, 3, 2).tolist()
     [[0, 0, 0, 0, 2], [1, 0, 0, 2, 1], [1, 1, 1, 0, 1], [2, 1, 0, 1, 2]]
@@ -55,11 +56,13 @@ def _starts(cut: I32) -> I64:
 
 
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
-    """Return the pieces that move whole tiles from ``rows`` rows to ``target_rows`` rows.
+    """Return the transfers that copy whole tiles from ``rows`` rows to ``target_rows`` rows of PEs.
 
-    Each receiving row gets the whole tile (``elements`` elements) of one sending row. The result is
-    int64 ``[pieces, 5]``: sending row, receiving row, first element in the sender's tile, first
-    element in the receiver's tile, number of elements.
+    Each receiving row gets all ``elements`` elements of one sending row.
+
+    Returns:
+        int64 ``[transfers, 5]``: sending row, receiving row, first element in the sender's tile,
+        first element in the receiver's tile, number of elements.
 
     >>> whole_tiles(7, 2, 3).tolist()
     [[0, 0, 0, 0, 7], [0, 1, 0, 0, 7], [1, 2, 0, 0, 7]]

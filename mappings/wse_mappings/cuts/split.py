@@ -55,7 +55,7 @@ def first_in_the_middle(extent: int, parts: int) -> int:
 
 
 def middle_segment(count: int, parts: int) -> tuple[int, int]:
-    """Return the ``count`` parts in the middle of ``parts`` parts, as (first, count).
+    """Return the ``count`` consecutive parts in the middle of ``parts`` parts, as (first, count).
 
     >>> middle_segment(2, 5)
     (1, 2)
@@ -64,7 +64,7 @@ def middle_segment(count: int, parts: int) -> tuple[int, int]:
 
 
 def on_the_middle(index: I32, parts: int) -> I32:
-    """Place the rows of an index array on the middle parts of ``parts`` parts, with -1 elsewhere.
+    """Add rows of -1 around an index array, so that it is in the middle of ``parts`` rows.
 
     >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
     [[-1], [0], [1], [-1], [-1]]

@@ -50,17 +50,17 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 
 # Step 1 of `band_heights`.
 def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence[float]) -> list[int]:
-    """Return the minimum number of rows per band such that no row exceeds a bound on bytes.
+    """Return the minimum number of mesh rows for each band such that no row exceeds a byte limit.
 
-    A band is a strip of rows. If no number of rows suffices, the result exceeds the number of mesh
-    rows.
+    A band is a strip of mesh rows. The rows of a band divide its bytes, but not exactly evenly. If
+    no number of rows suffices for a band, its result exceeds the number of mesh rows.
 
     Args:
         bands: Number of bytes in each band.
         bound: Maximum number of bytes per row.
-        negative_fractions: For n = 1, 2, ... rows, the smallest fraction of a band's bytes on its
-            fullest row with at most n rows, times -1. The sign makes the values ascending, as
-            bisection requires.
+        negative_fractions: Element n - 1 belongs to n rows. It is -f, where f is the smallest
+            fraction of a band's bytes on the fullest row with at most n rows. The sign makes the
+            list ascending, as bisection requires.
     """
     limit = bound * (1 + 1e-12)
     return [1 + (bisect_left(negative_fractions, -limit / size) if size else 0) for size in bands]
@@ -100,14 +100,14 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
 
     # Step 1.
     def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
-        """Return the minimum number of columns such that no column exceeds a bound on bytes.
+        """Return the minimum number of columns such that no column exceeds a number of bytes.
+
+        The result exceeds the number of available columns if no number of columns suffices.
 
         The number is found by bisection, which assumes that more columns mean fewer bytes per
-        column. If experts are placed in whole groups, this is not always true. The search is
-        therefore limited to ``equal_width``, the width with an equal division of all columns, if
-        this width meets the bound.
-
-        The result exceeds the number of available columns if no width meets the bound.
+        column. If experts are placed in whole groups, this is not always true. Widths above
+        ``equal_width``, the width if all regions are equally wide, are therefore tried only if
+        ``equal_width`` itself is too small.
 
         Args:
             bytes_of: Function that maps a number of columns to the bytes on the fullest of them.
@@ -127,7 +127,7 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
         return low
 
     def all_fit(bound: float) -> bool:
-        """Return whether the minimum widths of all regions for a bound fit in the columns.
+        """Return whether all regions fit side by side if no column may exceed a number of bytes.
 
         Args:
             bound: Maximum number of bytes per column.

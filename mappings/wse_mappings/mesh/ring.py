@@ -39,10 +39,11 @@ def ring_pe(place: int, length: int) -> int:
 def skew(line: int, length: int) -> I32:
     """Return the block that each PE of a line stores when MeshGEMM starts, int32 ``[length]``.
 
-    MeshGEMM is a distributed matrix product (He et al., OSDI 2025) that moves blocks around rings
-    of PEs. The blocks divide the contraction dimension. As in Cannon's algorithm, each line starts
-    with blocks shifted by a different distance: PE p of line i stores the block whose ring position
-    is the sum of the ring positions of p and i, modulo the length.
+    MeshGEMM (He et al., OSDI 2025) is a distributed matrix product in which blocks move around a
+    ring of PEs on every line. Without a shift, PE p would store block p. As in Cannon's algorithm,
+    each line starts with its blocks shifted by a different distance: on line i, every PE stores the
+    block of the PE that is s places further along the ring, where s is the ring position of PE i
+    (`ring_place`).
 
     >>> skew(2, 5).tolist()
     [2, 0, 4, 1, 3]

@@ -50,10 +50,11 @@ def multicast(
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
-    """Return the messages that send the words of PE i on line i of a square to all PEs of line i.
+    """Return the messages that send the words of PE i of line i to all PEs of that line.
 
-    If the words are blocks of a vector that is divided along one axis of the square, the vector is
-    then divided along the other axis.
+    The lines form a square, so the senders are on its diagonal. If their words are blocks of a
+    vector that is divided along one axis of the square, the vector is then divided along the other
+    axis.
     """
     groups = [_segment_multicast(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]

@@ -44,12 +44,13 @@ def ring_shift(length: int, lines: int) -> LineSchedule:
 
 
 def ring_align(length: int) -> LineSchedule:
-    """Return the initial rotation of MeshGEMM on a square of PEs, in ``length // 2`` rounds.
+    """Return the messages that rotate the tiles of each line before MeshGEMM starts.
 
-    MeshGEMM is a distributed matrix product that passes tiles around rings of PEs. Before it
-    starts, each line rotates its tiles by a different number of places along its ring. Even lines i
-    move tiles backward i / 2 times; odd lines i move tiles forward (i + 1) / 2 times. Finished
-    lines keep sending words, which are not stored, so that every round takes the same time.
+    MeshGEMM is a distributed matrix product on a square of PEs that passes tiles around a ring on
+    each line. Before it starts, each line rotates its tiles by a different number of places along
+    the ring: line i moves them backward i / 2 times if i is even, and forward (i + 1) / 2 times if
+    i is odd. The pattern has ``length // 2`` rounds. Lines that need fewer rounds keep sending
+    words, which are not stored, so that every round takes the same time.
     """
     keep = [(pe, pe, Arrival.COPY) for pe in range(length)]
     groups = [

@@ -80,11 +80,11 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 
 
 def _slowest_lines(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
-    """Return a small set of lines of PEs (hooks) that includes a slowest line.
+    """Return a small set of lines that includes one of the slowest lines of a transpose.
 
-    On a line, pairs of PEs exchange tiles. A line dominates another line if it has at least as many
-    pairs, each at least as far apart, and is therefore at least as slow. Only lines that no other
-    line dominates are returned.
+    On a line of PEs (a hook), pairs of PEs exchange tiles. A line with at least as many pairs as
+    another line, each at least as far apart, is at least as slow. Lines that are at most as slow as
+    another line by this rule are omitted.
 
     Args:
         distances: For each line, the distances of its pairs from the bend, in ascending order.

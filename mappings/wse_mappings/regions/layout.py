@@ -41,11 +41,11 @@ class Layout(NamedTuple):
 
     @property
     def without_sizes(self) -> Layout:
-        """Copy of this layout with the same numbers of regions, but defaults for all other choices.
+        """Copy of this layout with only its mapping, its regions, and the division of layers.
 
-        The copy has the same mapping, the same numbers of bands (strips of the mesh) and of regions
-        (rectangles of PEs) per band, and the same division of feed-forward blocks. It uses the
-        whole mesh without transposition. The user's options determine everything else.
+        The copy has the same numbers of bands, of regions per band, and of parts of feed-forward
+        blocks. All other fields have their default values: the whole mesh is used without
+        transposition, and the user's options determine the groups and the placement of experts.
         """
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 

@@ -14,8 +14,9 @@ from wse_traces.reader.read import Array, Trace
 def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
     """Yield the number of words on each link of a wafer or a pattern, one HDF5 chunk at a time.
 
-    A pattern is a map of words on links that several layers share. Each chunk is a rectangle of PEs
-    and one direction. The chunks are those of the file, so each is decompressed only once.
+    A pattern is the number of words on each link of a rectangle of PEs, which several layers share.
+    Each chunk is a rectangle of PEs and one direction. The chunks are those of the file, so each is
+    decompressed only once.
 
     Args:
         trace: An open trace.

@@ -120,7 +120,10 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """Return, for each buffer, the highest of the end addresses before it in ``ends``, or 0."""
+    """Return, for each buffer, the highest end address of all buffers before it in the list.
+
+    The result is 0 for the first buffer.
+    """
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 
@@ -171,14 +174,15 @@ def content_problems(trace: Trace) -> Iterator[str]:
 
 
 def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
-    """Yield a message if a column of end positions does not match the table that it divides.
+    """Yield a message for each error in a column that says where the parts of another table end.
 
-    The ends must be ascending. The last one must not exceed the number of rows, and must equal it
-    in a complete trace.
+    The column divides the other table into consecutive parts: each element is the row after the
+    last row of a part. The elements must be ascending. The last one must not exceed the number of
+    rows, and must equal it in a complete trace.
 
     Args:
         trace: An open trace.
-        ends: Path of the column of end positions.
+        ends: Path of the column.
     """
     sliced = next(sliced for _, path, sliced in RAGGED if path == ends)
     stops, rows = trace.column(ends), trace.rows(sliced)

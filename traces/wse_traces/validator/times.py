@@ -150,7 +150,10 @@ def wavelet_problems(trace: Trace) -> Iterator[str]:
 
 
 def pattern_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each error in the patterns, the maps of words on links that layers share.
+    """Yield a message for each error in the patterns of a trace.
+
+    A pattern is the number of words on each link of a rectangle of PEs, which several layers share.
+    The errors are:
 
     1. The size of a pattern is negative or exceeds the mesh. Only the first such pattern is
        reported.

@@ -129,7 +129,9 @@ class TraceWriter(TableWriter):
         return self.append_row("content", {"pass": pass_index, "buffer": buffer, **place, "end": end})
 
     def append_pattern(self, words: ArrayLike) -> int:
-        """Append a pattern, a map of the words on links in the rectangle of a layer.
+        """Append a pattern: the number of words on each link of the rectangle of PEs of a layer.
+
+        Several layers can refer to the same pattern.
 
         Args:
             words: int ``[direction, row, col]``.

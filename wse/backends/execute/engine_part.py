@@ -195,9 +195,8 @@ class EnginePart:
 def _calls_of(bound: BoundPhase, segment: StepSegment) -> BoundPhase:
     """Return the calls of a phase that belong to one segment (consecutive steps on one wafer).
 
-    ``bound.loads`` counts the executions of each transfer in the whole phase; the words on links
-    are derived from these counts. A wafer can have several segments in a phase. Only its last
-    segment gets the counts, so that the words are counted once per pass.
+    The last segment of a wafer also gets ``bound.loads``, from which words on links are counted for
+    the whole phase. The other segments get no loads, so that the words are counted once per pass.
 
     Args:
         bound: The phase as a list of function calls, with the step of each call.

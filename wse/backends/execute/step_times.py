@@ -145,7 +145,8 @@ class StepTimes:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
         """
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
@@ -167,7 +168,8 @@ class StepTimes:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
         """
         arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.iterations(step), 0
         for iteration in range(iterations):

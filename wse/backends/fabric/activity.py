@@ -99,7 +99,8 @@ class _StepCounts:
         Args:
             step: A step of the class.
             times: Number of steps of the class.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
 
         Returns:
             Counts float64 ``[3]`` (multiply-adds, bytes read, vector operations): one array for

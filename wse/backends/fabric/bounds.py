@@ -46,9 +46,10 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return the maximum number of links between a PE and the origin of a value that reaches it.
+    """Return the maximum number of links from the origin of a value to a PE that it reaches.
 
-    The origin is the PE that stored the value at the start of the pattern.
+    The origin is the PE that stored the value at the start of the pattern. If the value is added to
+    others, the PEs that receive the sum count too.
 
     Args:
         pattern: The communication pattern.
@@ -104,7 +105,8 @@ class PhaseBounds:
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
             classes: int64 ``[steps]``: for each step, the index of a step that costs the same, from
                 ``Fabric.shape_classes``.
         """
@@ -118,14 +120,16 @@ class PhaseBounds:
         return group_maxima
 
     def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return lower bounds on the cycle count of a step that represents equivalent steps.
+        """Return lower bounds on the cycle count of a step.
 
-        The bounds are cached for all passes, unless they increase with the cache slots in use.
+        They also hold for all steps of the same class, which cost the same. The bounds are cached
+        for all passes, unless they increase with the cache slots in use.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
             grows: Whether the bounds increase with the cache slots in use, so that they cannot be
                 cached.
         """
@@ -215,10 +219,9 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return how far values travel in each variant of a pattern, as int64 ``[variants]``.
+    """Return how many links values travel in each variant of a pattern, as int64 ``[variants]``.
 
-    A variant is a list of messages that some lines execute. The distance (`reach`) is the maximum
-    number of links between the PE where a value comes from and a PE that the value reaches. It is 0
+    A variant is a list of messages that some lines execute. `reach` defines the distance. It is 0
     if no line uses the variant.
     """
     used_variants = set(np.unique(pattern.variants).tolist())

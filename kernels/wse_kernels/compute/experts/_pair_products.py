@@ -177,10 +177,11 @@ def _over_pairs(multiply, block, lane_count, views, pairs, shape, rows, tile, co
 
 @helper_function
 def _tile_of_expert(tile, expert):
-    """Return where an expert's weights and scales are stored.
+    """Return the location of one expert's weights and scales.
 
     Args:
-        tile: Location of the weights and scales of the column's first expert.
+        tile: Location of the weights and scales of the column's first expert. The column's other
+            experts follow.
         expert: Index of the expert in the column.
     """
     return CodeTile(

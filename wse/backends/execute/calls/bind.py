@@ -53,13 +53,13 @@ class BoundPhase(NamedTuple):
 
     Attributes:
         phase: Prefill chunk, decode pass or verification pass of the Program.
-        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers). Kernel
-            operands depend on it.
+        slots: For each stage (a group of layers), the number of cached tokens on its fullest row of
+            PEs. Kernel operands depend on it.
         calls: Functions and arguments, in order of execution.
         steps: For each call, the index of the step that it executes.
-        loads: How often each transfer along rows or columns is executed, keyed by its stage and by
-            the words that it sends over links (`LineLoads`). Words on links are counted from this
-            table, because the calls of these transfers do not count them.
+        loads: Number of executions of each transfer along rows or columns. The key is the stage and
+            the words that the transfer sends over links (`LineLoads`). The words on links are
+            computed from this table, because the calls of these transfers do not count them.
     """
 
     phase: Phase
@@ -216,7 +216,8 @@ class Binder:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
             iteration: Iteration of the step's loop.
             user: User whose KV-cache counters the kernel reads.
         """

@@ -163,9 +163,9 @@ class LineCalls:
         ), arguments
 
     def counted_call(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the kernel call for a transfer along columns whose messages differ in length.
+        """Return the kernel call for messages along columns whose length is known only at run time.
 
-        The length of a column's messages depends on how many (token, expert) pairs were routed to
+        The length of a column's messages depends on how many (token, expert) pairs are routed to
         the experts of this column. The kernel is ``along_columns_counted``.
 
         Args:
@@ -207,7 +207,7 @@ class LineCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the kernel call for sums along rows that are stored in place of their summands.
+        """Return the kernel call for sums along rows that overwrite the words that are added.
 
         The kernel is ``along_rows_in_place``.
         """
@@ -258,9 +258,9 @@ def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
 
 @lru_cache(maxsize=64)
 def _sums_whole(schedule: LineSchedule) -> bool:
-    """Return True if a pattern adds whole messages and computes no maxima.
+    """Return True if a pattern adds up messages that are not divided into parts.
 
-    Messages are whole if they carry all words of a PE, and not only a part.
+    The result is False if the pattern computes any maxima.
     """
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}

@@ -74,10 +74,13 @@ class Streams:
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:
-        """Set token ids on the host to the id with the highest logit; -1 if a logit is not finite.
+        """Choose the most likely token ids from logits that the host has received.
+
+        Each id is the one with the highest logit, or -1 if any logit of the token is not finite.
 
         Args:
-            places: Range of indices into ``host_tokens`` (the ids) and ``host_logits``.
+            places: Range of indices into ``host_tokens``, where the ids are stored, and into
+                ``host_logits``.
         """
         logits = self.host_logits[places]
         self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)

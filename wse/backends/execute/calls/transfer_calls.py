@@ -67,7 +67,8 @@ class TransferCalls:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
             iteration: Iteration of the loop.
             user: User whose KV-cache counters the step depends on.
         """
@@ -208,7 +209,8 @@ class TransferCalls:
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             step: Index of the step.
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs.
             iteration: Iteration of the loop.
         """
         transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))

@@ -99,9 +99,13 @@ class VerifiedIds:
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:
-        """Return the id after the first ``tokens`` tokens of a user's last verification pass.
+        """Return the id that the model predicted after the last accepted token of a pass.
 
-        The ids of the pass are then removed.
+        The pass is the user's last verification pass. Its ids are then removed.
+
+        Args:
+            tokens: Number of accepted tokens, counted from the first token of the pass.
+            user: Index of the user.
 
         Raises:
             BadInput: ``tokens`` is less than 1 or exceeds the number of tokens in the pass, or this

@@ -134,7 +134,8 @@ def parts_of(
         phase: Prefill chunk, decode pass or verification pass of the Program.
         op: The op.
         steps: Steps of the op in the phase.
-        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+        slots: For each stage (a group of layers), the number of cached tokens on its fullest row of
+            PEs.
     """
     if op.kind == "head":
         return _logits(program, phase, steps, slots)

@@ -37,7 +37,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class DecodedSource(Protocol):
-    """Source of tensor rows that may have to decode more values than it returns."""
+    """Protocol for tensors that may have to decode more values than the rows to be read.
+
+    An example is a transposed matrix, of which all values must be decoded to read a single row.
+    """
 
     @property
     def is_read_whole(self) -> bool:
@@ -52,7 +55,7 @@ class DecodedSource(Protocol):
 
 
 def decoded_values(source: Source, first: int, last: int) -> int:
-    """Return the maximum number of values in memory while rows of a source are read.
+    """Return how many values are in memory at once, at most, while rows of a source are read.
 
     Args:
         source: Tensor whose rows are read.
@@ -81,8 +84,9 @@ class Patch:
 def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, cols: int) -> list[Patch]:
     """Divide the PEs of a region into rectangles (patches) that each need few tensor rows.
 
-    With this division, each tensor row is read about once. The whole region is one patch if the
-    tensors are small or if no such division exists.
+    Patches limit the size of the tensor rows in memory. They are chosen so that each tensor row is
+    read only about once. The whole region is one patch if the tensors are small or if no such
+    division exists.
 
     Args:
         parts: Parts of a tile (block of weights on a PE), each from one tensor.
@@ -132,11 +136,11 @@ def _cuts(length: int, count: int) -> list[tuple[int, int]]:
 
 
 def split_by_offset(part: TilePart) -> list[TilePart]:
-    """Split a part of a tile (block of weights on a PE) into parts with at most one offset each.
+    """Split a part of a tile into parts that store one copy of their tensor indices each.
 
-    An offset is added to the tensor indices (usually columns) that the PEs of a mesh column store.
-    With several offsets, a PE stores several copies of the indices, each with its own offset. The
-    resulting parts are read sequentially.
+    A tile is the block of weights on a PE. If a part has ``offset``, a PE stores several copies of
+    the part's inner tensor indices (usually columns), and a different offset is added to each copy.
+    Each resulting part has one copy with its offset. A part without offsets is returned unchanged.
     """
     if part.offset is None:
         return [part]
@@ -159,10 +163,11 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
 
 
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
-    """Return, for each part of a tile, the positions of its elements in a row of the tile.
+    """Return, for each part of a tile, where its elements are stored in a row of the tile.
 
     A tile is the block of weights on one PE, and a part contains its values of one tensor. A row of
-    the tile consists of ``blocks`` equal blocks, in each of which the parts are side by side.
+    the tile consists of ``blocks`` equal blocks. In each block, the elements of the first part are
+    followed by those of the second part, and so on.
 
     Args:
         parts: Parts of the tile.
@@ -264,8 +269,8 @@ def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
     """Return the inner tensor indices (usually columns) that each PE of a rectangle of PEs stores.
 
-    If the part has an offset, the offset is added to the indices. If several PEs of a row or column
-    share indices, each of these PEs stores some of them.
+    If the part has an offset, it is added to the indices. If several PEs share a list of indices,
+    the list is divided among them.
     """
     if part.sharers > 1:
         return _divided_among_sharers(part, patch)
@@ -277,10 +282,11 @@ def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
 
 
 def _divided_among_sharers(part: TilePart, patch: Patch) -> I32:
-    """Return the inner tensor indices that each PE stores if PEs share the indices of a line.
+    """Divide lists of inner tensor indices among the PEs that share them.
 
-    A line is a row or column of PEs. For example, if 10 indices are shared by 4 PEs, three PEs
-    store 3 indices each, and the last PE stores 1 index and 2 elements of padding.
+    The PEs that share a list are neighbours in a row or column. For example, if 4 PEs share 10
+    indices, three PEs store 3 indices each, and the last PE stores 1 index and 2 elements of
+    padding.
 
     Returns:
         The inner indices of each PE of the patch, int32 ``[rows, cols, n]``, with -1 for padding.

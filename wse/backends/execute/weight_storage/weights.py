@@ -35,10 +35,11 @@ from wse_kernels.library import thread_count
 
 
 def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """Return a function like ``tensor`` that also provides products of matrices and norm vectors.
+    """Extend ``tensor``, a function that returns tensors by name, by products with norm vectors.
 
-    The name of such a product is the name of the matrix, ``@`` and the name of the vector, for
-    example ``layers.0.q@attention_norm``.
+    The returned function also returns products of a matrix and a vector. For example, the name
+    ``layers.0.q@attention_norm`` stands for the matrix ``layers.0.q`` times the vector
+    ``layers.0.attention_norm``.
 
     Args:
         tensor: Function that returns matrices ``[out, in]`` and vectors ``[in]``.
