@@ -27,7 +27,7 @@ def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
-    """Return ``new``: a copy replaces the old vector without reading it."""
+    """Return ``new``, because the stored vector is replaced by a copy of the received vector."""
     return new
 
 

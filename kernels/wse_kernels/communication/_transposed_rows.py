@@ -131,8 +131,9 @@ def transpose_back_block(
 def _combination(combine: Any) -> Any:
     """Return a numba function that replaces a transposed vector by ``combine(old, new)``.
 
-    ``new`` is another vector of the same scratch array. ``combine`` generates the LLVM
-    instructions, for example of an addition.
+    The function is used to execute a message, for example to add the words of the sender to those
+    of the receiver. ``old`` is the vector of the receiver, and ``new`` is the vector of the sender
+    in the same scratch array. ``combine`` generates the LLVM instructions.
     """
 
     @intrinsic

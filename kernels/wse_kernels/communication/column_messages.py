@@ -72,14 +72,14 @@ def _carry_in_block(
     low: int,
     high: int,
 ) -> None:
-    """Execute messages along the columns of one block of PEs, but only deliver to a range of rows.
+    """Execute messages along the columns of one block of PEs, but write only to a range of rows.
 
     Jobs with different ranges of rows or elements can run on different CPU cores.
 
     Args:
         view, messages, first, variant, a: Arguments of `along_columns`.
         column_block: Index of the block (group of neighbouring PEs) within each row.
-        north, south: First row to deliver to, and the row after the last one.
+        north, south: First row to write to, and the row after the last one.
         low, high: First element to transfer, and the index after the last one.
     """
     per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]

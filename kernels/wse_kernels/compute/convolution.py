@@ -63,10 +63,13 @@ def convolve_slices(
 ):
     """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
 
-    y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), separately for every channel, where taps
-    is the number of inputs per output. The PE owns a slice of its column's queries and keys, and up
-    to C value channels, starting at channel C * row. The gates of these channels are not convolved:
-    only SiLU is applied. The last taps - 1 inputs are stored for the next tokens.
+    For every channel, y[t] = silu(sum over j of w[j] * x[t - taps + 1 + j]), where taps is the
+    number of inputs per output. The last taps - 1 inputs are stored for the next tokens. The PE
+    owns
+
+    - a slice of its column's queries and keys
+    - up to C value channels, starting at channel C * row, and the gates of these channels, which
+      are not convolved (only SiLU is applied)
 
     Args:
         place: Position of the block (group of neighbouring PEs).

@@ -26,7 +26,8 @@ def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
     """Copy the router outputs of this column to their positions among the outputs of all experts.
 
     The mesh columns form segments of ``columns`` columns. In each segment, column ``first`` + c
-    computes outputs c n to c n + n - 1. A later sum over the columns gives every PE all outputs.
+    computes n outputs, starting with output c * n. A later sum over the columns gives every PE all
+    outputs.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -144,10 +145,10 @@ def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
 def router_mix(block, acc, f32, x, out, M, E, A, tolerance_pico):
     """Compute the routing weights of the A best experts of each token with a sparse mixer.
 
-    The A experts with the largest outputs x are selected one after another. Let b be the output of
-    the expert that is selected next. Its weight is its softmax over those experts that have not
-    been selected yet and whose outputs x are close to b: b - x <= 2 * tolerance * max(|x|, b). The
-    result out[M, E] is 0 for all other experts. Source: arXiv 2409.12136.
+    The experts are selected one after another, in descending order of their outputs x. The weight
+    of a selected expert with output b is its softmax over the experts that are not selected yet and
+    whose outputs are close to b: b - x <= 2 * tolerance * max(|x|, b). The result out[M, E] is 0
+    for experts that are not selected. Source: arXiv 2409.12136.
 
     Args:
         block: Index of the block (group of neighbouring PEs).

@@ -32,7 +32,8 @@ def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: A
         rows, columns: Indices into ``values`` of the elements of each PE, int32
             ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding, which is
             stored as 0.
-        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
+        row_places, column_places: For each row and each column of the PE's elements, an offset in
+            SRAM. Element (i, j) is stored at address a[0] + row_places[i] + column_places[j].
         a: Operands: a[0] address, a[1] first mesh row, a[2] mesh rows, a[3] first mesh column,
             a[4] mesh columns, a[5] blocks per mesh row.
     """
@@ -67,15 +68,16 @@ def store_codes(
 ) -> None:
     """Store quantised weights in the SRAM of a rectangle of PEs, packed into bytes if needed.
 
-    Each weight is shifted left by ``row_shifts[r]`` + ``column_shifts[c]`` bits and combined with
-    the stored byte by a bitwise OR. Padding is not stored.
+    Element (i, j) of a PE is shifted left by ``row_shifts[i]`` + ``column_shifts[j]`` bits and
+    combined with the stored byte by a bitwise OR. Padding is not stored.
 
     Args:
         view: SRAM as bytes, ``[block, address, PE of block]``.
         values: Rows of quantised weights, ``[r, c]``.
         rows, columns: Indices into ``values`` of the elements of each PE, int32
             ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding.
-        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
+        row_places, column_places: For each row and each column of the PE's elements, an offset in
+            SRAM. Element (i, j) is stored at address a[0] + row_places[i] + column_places[j].
         row_shifts, column_shifts: Number of bits to shift by, for each row and column of the PE's
             elements.
         a: Operands: a[0] address, a[1] first mesh row, a[2] mesh rows, a[3] first mesh column,

@@ -68,18 +68,17 @@ def add_positions(place: Place, wgt, acc, ctl, x, table, M, K, V, row):
 
 
 def argmax_fold(place: Place, acc, f32, logits, pair, n, V, first, vocabulary, fold):
-    """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
+    """Find the largest logit of this PE and its vocabulary index: pair[2] = (logit, index).
 
-    If ``fold`` is 1, the result is the larger of this pair and the pair already stored for earlier
-    logits. On a tie, the lower index wins. Indices of ``vocabulary`` and above are padding and
-    never win.
+    If ``fold`` is 1, the stored pair of earlier logits also takes part in the comparison. On a tie,
+    the lower index wins. Indices of ``vocabulary`` and above are padding and never win.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
         acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
         logits: Address of the logits [n] in the accumulator type.
         pair: Address of the float32 pair [2].
-        n, V: Numbers of logits and vocabulary ids per column.
+        n, V: Number of logits to examine, and number of vocabulary ids per mesh column.
         first: Index of the first logit within the column's V ids.
         vocabulary: Size of the vocabulary.
         fold: 1 to compare with the pair that is already stored, 0 to ignore it.

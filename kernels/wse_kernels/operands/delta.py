@@ -32,10 +32,10 @@ class DeltaShape(NamedTuple):
 
 
 class StateSlice(NamedTuple):
-    """Partitioning of the recurrent state of a column of PEs across its rows.
+    """Slices of the recurrent state of a column of PEs that the rows of the column store.
 
-    Row r has key features starting at ``K * (r % key_rows)``, and value features starting at ``N *
-    (r // key_rows)``. The last rows may have none.
+    Row r stores key features starting at ``K * (r % key_rows)``, and value features starting at ``N
+    * (r // key_rows)``. The last rows may store none.
 
     Attributes:
         K, N: Maximum numbers of key features, and of value features per value head, on a PE.
@@ -48,14 +48,14 @@ class StateSlice(NamedTuple):
 
 
 class KeyTensors(NamedTuple):
-    """Addresses of the operands of `place_keys`, which rearranges features of queries and keys.
+    """Addresses of the operands of `place_keys`, which copies features from column to row layout.
 
     Attributes:
-        x: Features of the column in the accumulator type: for each token, queries [Hk, F], then
-            keys [Hk, F]. The F features of a head are consecutive.
+        x: Features that the mesh column computes, in the accumulator type: for each token, queries
+            [Hk, F], then keys [Hk, F]. The F features of a head are consecutive.
         first: float32 number: index + 1 of the first of the column's F features, or 0 if the column
             has none.
-        out: Features of the row [M, 2, Hk, K] in the accumulator type.
+        out: Features that the mesh row stores, [M, 2, Hk, K], in the accumulator type.
     """
 
     x: int
@@ -68,7 +68,8 @@ class ConvolutionTensors(NamedTuple):
 
     Attributes:
         new_keys: New queries and keys [M, 2, Hk, K] in the accumulator type.
-        new_values: First token's new values [H, V] and gates [H, V], in the accumulator type.
+        new_values: New values [H, V] of the first token, followed by its gates [H, V], in the
+            accumulator type. `ConvolutionShape.stride` is the distance to the next token.
         key_taps: Weights [taps, 2, Hk, K] of the PE's slices of queries and keys.
         value_taps: Weights [taps, H, V].
         inputs: The last taps - 1 inputs before the new ones, [taps - 1, 2 * Hk * K + C].

@@ -142,8 +142,8 @@ class InputProduct(NamedTuple):
         k_stride: Row stride of the weights and of the scales, in elements.
         out_stride: Pair stride of the outputs, in elements.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
-        columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
-            are skipped.
+        columns: Number of mesh columns. The last block of PEs may have more lanes than remaining
+            columns; such lanes are skipped.
     """
 
     k_stride: int
@@ -162,8 +162,8 @@ class BlockScaledInputProduct(NamedTuple):
         scale_stride: Row stride of the scales, in elements.
         out_stride: Stride between (token, expert) pairs in the outputs, in elements.
         weighted: 1 to multiply each product by the pair's routing weight, else 0.
-        columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
-            are skipped.
+        columns: Number of mesh columns. The last block of PEs may have more lanes than remaining
+            columns; such lanes are skipped.
     """
 
     k_stride: int
@@ -181,8 +181,8 @@ class OutputProduct(NamedTuple):
     Attributes:
         weighted: 1 to multiply the activations of each (token, expert) pair by its routing weight,
             else 0.
-        columns: Number of mesh columns. Lanes (positions of PEs in a block) beyond the last column
-            are skipped.
+        columns: Number of mesh columns. The last block of PEs may have more lanes than remaining
+            columns; such lanes are skipped.
     """
 
     weighted: int

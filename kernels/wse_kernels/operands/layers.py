@@ -40,7 +40,8 @@ class LayerNormTensors(NamedTuple):
     Attributes:
         x: Input activations [M, K].
         sums: float32 [M, 2], the sums of the values and their squares.
-        gain, bias: Trained gain and bias [K] in the weight type. Without a bias, any address.
+        gain, bias: Trained gain and bias [K] in the weight type. Without a bias, ``bias`` is not
+            used.
         out: Normalised activations [M, K].
     """
 
@@ -59,8 +60,8 @@ class LayerSumsTensors(NamedTuple):
     Attributes:
         x: Sums of the product [M, N] in the accumulator type.
         sums: [M, 2] in the accumulator type, the sums of the inputs and their squares.
-        of_gain, of_bias: float32 [N], products of the norm's gain and bias with the weights.
-            Without a bias, any address.
+        of_gain, of_bias: float32 vectors [N]: the norm's gain and the norm's bias, each multiplied
+            by the weights. Without a bias, ``of_bias`` is not used.
     """
 
     x: int

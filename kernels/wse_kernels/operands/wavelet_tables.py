@@ -32,11 +32,11 @@ class WaveletTables(NamedTuple):
 
     Attributes:
         queues: int32 ``[queue, 32]``, queues of wavelets.
-        routes: int32 ``[position, 10]``, switch positions.
+        routes: int32 ``[position, 10]``, settings of routers (switch positions).
         links: int32 ``[link, 4]``, physical links.
-        members: int32 ``[n]``, queues competing for a link.
-        routers: int32 ``[router, 5]``, for each port, the link that several queues compete for, or
-            -1 if there is none.
+        members: int32 ``[n]``, indices of the queues that compete for each link, link by link.
+        routers: int32 ``[router, 5]``, for each port of a router, the index of its link if several
+            queues compete for it, else -1.
         threads: int32 ``[thread, 8]``, threads of PEs. The threads of a PE are contiguous.
         ops: int32 ``[operation, 9]``, vector operations.
         times: int32 ``[operation, 2]``, first cycle of each operation and the cycle after its last;

@@ -47,9 +47,9 @@ def convolve_slices(
 ):
     """Apply a causal convolution and SiLU to the queries, keys and values that this PE owns.
 
-    The gates of the value channels are not convolved: only SiLU is applied. The last inputs are
-    stored for the next tokens. This NumPy reference for one PE is used to test the compiled kernel
-    of the same name.
+    A PE owns a slice of its column's queries and keys, and some value channels with their gates.
+    The gates are not convolved: only SiLU is applied. The last inputs are stored for the next
+    tokens. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

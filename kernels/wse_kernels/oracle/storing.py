@@ -25,7 +25,8 @@ def store_numbers(view: Any, values: Any, rows: I32, columns: I32, row_places: I
         view: SRAM ``[block, address, PE of block]``.
         values: Rows of the weight tensor.
         rows, columns: Indices into ``values`` of each PE's elements; negative for padding.
-        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
+        row_places, column_places: Offset in SRAM of each row and of each column of the PE's
+            elements. The two offsets of an element are added.
         a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
             columns, blocks per mesh row.
     """
@@ -56,9 +57,10 @@ def store_codes(
         view: SRAM as bytes, ``[block, address, PE of block]``.
         values: Rows of quantised weights.
         rows, columns: Indices into ``values`` of each PE's elements; negative for padding.
-        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
-        row_shifts, column_shifts: Number of bits to shift weights by, for each row and column of
-            the PE's elements.
+        row_places, column_places: Offset in SRAM of each row and of each column of the PE's
+            elements. The two offsets of an element are added.
+        row_shifts, column_shifts: Number of bits by which the weights of each row and of each
+            column are shifted left. The two numbers of an element are added.
         a: Operands of the kernel: address, first mesh row, mesh rows, first mesh column, mesh
             columns, blocks per mesh row.
     """
@@ -75,7 +77,8 @@ def _elements_of_patch(
     Args:
         view: SRAM ``[block, address, PE of block]``.
         rows, columns: Indices into the weight tensor of each PE's elements; negative for padding.
-        row_places, column_places: Offsets in SRAM for each row and column of the PE's elements.
+        row_places, column_places: Offset in SRAM of each row and of each column of the PE's
+            elements. The two offsets of an element are added.
         a: Operands of `store_numbers`, which specify the address and the rectangle.
 
     Yields:

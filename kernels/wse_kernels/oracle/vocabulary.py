@@ -59,7 +59,7 @@ def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
         pe: PE whose SRAM is read and written.
         logits: Address of the logits [n] in the accumulator type.
         pair: Address of the float32 pair [2].
-        n, V: Numbers of logits and vocabulary ids per column.
+        n, V: Number of logits to examine, and number of vocabulary ids per mesh column.
         first: Index of the first logit within the column's V ids.
         vocabulary: Size of the vocabulary.
         fold: 1 to compare with the pair that is already stored, 0 to ignore it.

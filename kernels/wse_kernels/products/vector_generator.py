@@ -118,7 +118,7 @@ class VectorGenerator:
     def _widen_term(self, term: Term, lanes: Lanes) -> None:
         """Generate code that converts an input's activations to float32 and prepares its weights.
 
-        The preparation finds the scales that must be read before quantised weights are used.
+        For quantised weights, the preparation finds out which scales must be read.
 
         Args:
             term: Input feature, that is, one term of the sums.

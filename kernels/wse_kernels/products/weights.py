@@ -115,12 +115,15 @@ class CodeWeights:
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MAX_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Generate code that determines which scales must be read before a term is computed.
+        """Generate code that finds out which scales must be read before a term is computed.
 
         Neighbouring rows of weights form groups that share scales, so scales are read only when the
-        group changes. A lane (PE) needs a new scale if the row of the term starts a group. All
-        lanes need scales at the first of the terms that are computed together. The code stores the
-        range of groups that any lane needs.
+        group changes:
+
+        - A lane (PE) needs a new scale if the row of the term starts a group.
+        - All lanes need scales at the first of the terms that are computed together.
+
+        The code stores the range of groups that any lane needs.
 
         Args:
             term: Term of the sums, which specifies the row.
@@ -246,7 +249,8 @@ class CodeWeights:
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
         """Return pointers to the range of scale groups that must be read before a term is computed.
 
-        A scale group consists of neighbouring rows that share scales. `prepare` stores the range.
+        A scale group consists of neighbouring rows of weights that share scales. `prepare` has
+        stored the range.
 
         Returns:
             Pointers to the index of the first group, and to the index after the last group.

@@ -220,9 +220,10 @@ class LogicalMesh:
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
         """For each logical link, an int8 code that says how its path over the fabric is found.
 
-        The path goes sideways first (_SIDEWAYS_FIRST), goes down first (_DOWN_FIRST), or must be
-        found by a search because dead PEs or links block both (_SEARCHED). The arrays are ``[rows,
-        cols - 1]`` for links along rows and ``[rows - 1, cols]`` for links along columns.
+        The codes are _SIDEWAYS_FIRST and _DOWN_FIRST for a straight path or a path with one turn,
+        along the row or along the column first. _SEARCHED means that dead PEs or links block both
+        paths, so that a search must find one. The arrays are ``[rows, cols - 1]`` for links along
+        rows and ``[rows - 1, cols]`` for links along columns.
         """
         along_row, along_column = self.fabric.faults_before()
         row, col = self.row_of[:, None], self.col_of

@@ -20,14 +20,17 @@ Bools = npt.NDArray[np.bool_]
 
 
 def skipped_columns(unreachable: Bools, count: int) -> I64:
-    """Return the columns that each row omits, in ascending order, int64 ``[rows, count]``.
+    """Choose the PEs that each row omits, so that all rows have the same number of PEs left.
 
     Each row omits its unreachable PEs and, if there are fewer than ``count``, some usable ones. The
-    columns change as little as possible from row to row.
+    omitted columns change as little as possible from row to row.
 
     Args:
         unreachable: bool ``[rows, cols]``: PEs that must be omitted, at most ``count`` per row.
         count: Number of PEs that each row omits.
+
+    Returns:
+        Columns that each row omits, in ascending order, int64 ``[rows, count]``.
     """
     rows = unreachable.shape[0]
     places = _first_places(unreachable, count)
@@ -41,16 +44,17 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
 
 
 def move_skips(places: I64, targets: I64) -> I64:
-    """Move skips (columns that a row omits) to the columns that the next row must omit.
+    """Choose the columns that a row omits so that they are close to those of the previous row.
 
-    The total distance is as small as possible.
+    The columns omitted by the previous row are moved so that the columns that must be omitted are
+    among them. The total distance is as small as possible.
 
     Args:
-        places: Columns of the skips, in ascending order.
-        targets: Columns that must be skipped, in ascending order.
+        places: Columns that the previous row omits, in ascending order.
+        targets: Columns that this row must omit, in ascending order.
 
     Returns:
-        The columns of all skips after the moves, in ascending order.
+        All columns that this row omits, in ascending order.
 
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
@@ -72,11 +76,10 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Choose the columns that the first row omits if it has no unreachable PEs.
+    """Choose the columns with which `skipped_columns` starts, before the first row.
 
-    `skipped_columns` then moves these columns from row to row. They are the columns of the
-    northernmost unreachable PEs, each column once. If there are fewer than ``count`` such columns,
-    columns at the east end are added.
+    They are the columns of the northernmost unreachable PEs, each column once. If there are fewer
+    than ``count`` such columns, columns at the east end are added.
 
     Args:
         unreachable: bool ``[rows, cols]``: PEs that must be omitted.

@@ -26,10 +26,10 @@ class Rect(NamedTuple):
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
     """Place regions (rectangles of PEs) side by side in bands that are stacked vertically.
 
-    A band is a strip of mesh rows. Data pass from region to region, so a band starts below the last
-    region of the preceding band. From there, its regions are placed eastward or westward, whichever
-    gives its first region more columns in common with that last region. A band that would not fit
-    is shifted until it does.
+    A band is a strip of mesh rows. Data pass from region to region, so the first region of a band
+    should be below the last region of the band above. From there, the regions of a band are placed
+    eastward or westward: the direction is chosen for which these two regions have more columns in
+    common. A band that would extend beyond the mesh is shifted.
 
     Args:
         mesh_cols: Columns of the mesh.

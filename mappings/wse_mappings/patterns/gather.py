@@ -21,10 +21,11 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int, segment_count: int = 1) -> LineSchedule:
     """Return the messages of a gather: PE ``owners[i]`` of each line sends part i to PE ``root``.
 
-    First the PEs on one side of the root send, then those on the other side. The side whose
-    farthest owner is closer to the root sends first. A PE may own several parts only if each part
-    has at most two words, because all parts except the last wait in router queues while parts of
-    other PEs pass.
+    First the PEs on one side of the root send, then the PEs on the other side. The side whose
+    farthest owner is closer to the root sends first.
+
+    If a PE owns several parts, each part must have at most two words, because all its parts except
+    the last wait in router queues while parts of other PEs pass.
 
     Args:
         length: Number of PEs in a line.

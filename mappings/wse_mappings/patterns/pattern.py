@@ -114,9 +114,9 @@ class Pattern:
         name: Name in the catalogue.
         samples: Functions that create randomly sized test cases for `wse validate --against
             wavelet`, keyed by the name of the test.
-        reduce: Description as a reduce of a line into its first PE, if the pattern is one. A search
-            for the cheapest pattern then tries it on its own, from both ends into the middle, and
-            before a multicast.
+        reduce: Description of the pattern as a reduce of a line into its first PE; None if it is
+            not such a reduce. A search for the cheapest pattern then tries it on its own, from both
+            ends into the middle, and before a multicast.
         collectives: Other collective operations over a whole line, keyed by name.
     """
 

@@ -24,8 +24,8 @@ class PlacedPattern:
 
     Attributes:
         schedule: Messages of the pattern.
-        lines: For each line, the index of the schedule's line whose messages it executes, and the
-            (row, col) of its PEs in order.
+        lines: For each line of PEs, an index and a list of positions: the index of the line in
+            ``schedule`` whose messages it executes, and the (row, col) of its PEs in order.
         words: Number of words per message.
         round_: Index of the round.
     """
@@ -90,7 +90,9 @@ def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...
 
 
 def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """Return a test case that runs a randomly selected line and round of a pattern.
+    """Return a test case that runs one randomly selected line and round of a pattern.
+
+    The mesh of the test case consists of this line only.
 
     Args:
         name: Name of the sampled pattern.

@@ -50,9 +50,9 @@ class Layout(NamedTuple):
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Return the rows and columns that a region has if all regions have the same size.
+        """Return the rows and columns of a region, assuming that all regions have the same size.
 
-        If a mapping file lists the regions, return the minimum number of rows and the minimum
+        If a mapping file lists the regions, return the smallest number of rows and the smallest
         number of columns of any region.
         """
         if demand.listed:

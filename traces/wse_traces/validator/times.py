@@ -202,7 +202,7 @@ def placed_problems(trace: Trace) -> Iterator[str]:
 def hop_problems(trace: Trace) -> Iterator[str]:
     """Yield a message if the total words on links differ from the total hops of all executed steps.
 
-    Only complete traces with words on links are checked.
+    A hop is a word that crosses one link. Only complete traces with words on links are checked.
     """
     if not trace.complete or not trace.rows("links/words"):
         return

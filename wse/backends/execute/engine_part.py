@@ -39,7 +39,8 @@ class SegmentReport:
             it sent none.
         pairs: Number of tokens routed to each expert, int64 ``[experts]``, for each layer whose
             router ran.
-        outputs: Indices and values of the watched ops that ended in the segment.
+        outputs: Index and output values of each watched op (node of the model graph) that ended in
+            the segment.
     """
 
     tokens: npt.NDArray[np.int64] | None
@@ -184,7 +185,9 @@ class EnginePart:
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
-        """Return a function that replaces sampling: it returns the id that the host has sampled.
+        """Return a function that takes the place of sampling in this process.
+
+        The function returns the id that the host has sampled for the user.
 
         Args:
             user: Index of the user.

@@ -152,10 +152,10 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
 
 
 def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
-    """Return the cache counters of all users, with keys ``cache.<user>.<rows>.<name>``.
+    """Return the cache counters of all users as arrays, keyed by ``cache.<user>.<rows>.<name>``.
 
-    The counters depend only on the sequence of passes. Another process can therefore compute them
-    without reading the state.
+    The counters depend only on the sequence of passes, so another process can compute them without
+    reading the state.
     """
     return {
         f"cache.{user}.{rows}.{name}": array

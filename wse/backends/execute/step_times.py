@@ -121,7 +121,10 @@ class StepTimes:
         times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
-        """Return the times added up so far for the steps of a phase, which are initially zero."""
+        """Return the total times so far of the steps of a phase.
+
+        If the phase has not run yet, the times are zero.
+        """
         if phase.steps not in self._by_steps:
             count = len(phase.steps)
             zeros = np.zeros(count, np.int64)

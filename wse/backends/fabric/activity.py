@@ -94,7 +94,7 @@ class _StepCounts:
         self._element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
 
     def class_counts(self, step: int, times: int, slots: Slots) -> list[F64]:
-        """Count the operations of all steps of one class, that is, of steps with the same cost.
+        """Count the operations of all steps of a class, which have the same cost.
 
         Args:
             step: A step of the class.
@@ -103,9 +103,9 @@ class _StepCounts:
                 row of PEs.
 
         Returns:
-            Counts float64 ``[3]`` (multiply-adds, bytes read, vector operations): one array for
-            the first iteration of the steps' loop and, if there are more iterations, one for all
-            of them. The sum of the arrays is the total of the class.
+            Arrays float64 ``[3]`` of multiply-adds, bytes read and vector operations. The first
+            array is for the first iteration of the loop that contains the steps; if there are more
+            iterations, the second array is for all of them. The sum is the total of the class.
         """
         kernel, calls = kernel_calls(self._program, self._phase, step, slots)
         pes = float(calls[0][0][1]) * self._program.stages[self._phase.steps.stage[step]].cols

@@ -50,10 +50,11 @@ class VisibleEntries(NamedTuple):
     """Positions that a token attends to, and where to read the position of each KV-cache entry.
 
     Positions are indices of tokens in the sequence. An entry is visible to the token if its
-    position is in the range.
+    position is in the range from ``first`` to ``last``. The positions of neighbouring entries are
+    consecutive values of one row of a table.
 
     Attributes:
-        row, col: Row of the table of entry positions, and its column for the first entry.
+        row, col: Row and column of the first entry's position in the table.
         first, last: First and last position that the token attends to.
     """
 

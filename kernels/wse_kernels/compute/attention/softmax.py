@@ -145,11 +145,11 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 
 
 def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: ScoreShape, limits: Window):
-    """Compute the maximum visible score per token and head if column c has the scores of row c.
+    """Compute the maximum visible score per token and head for scores that are stored by column.
 
-    In the kernel `attention_max`, a PE stores the scores of the cache entries of its own row. Here
-    the region is square, and the PEs of column c store the scores of the entries of row c, which
-    start at slot 0. The result is out[M, H].
+    The result is out[M, H]. In the kernel `attention_max`, a PE has the scores of the cache entries
+    of its own mesh row. Here, the region is square, and the PEs of column c have the scores of the
+    cache entries of row c, which start at slot 0.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -164,11 +164,11 @@ def attention_max_by_column(place: Place, acc, f32, ctl, scores, out, shape: Sco
 
 
 def attention_exp_by_column(place: Place, act, acc, f32, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
-    """Compute unnormalised softmax weights and sums if column c has the scores of row c.
+    """Compute unnormalised softmax weights and their sums for scores that are stored by column.
 
-    In the kernel `attention_exp`, a PE stores the scores of the cache entries of its own row. Here
-    the region is square, and the PEs of column c store the scores of the entries of row c, which
-    start at slot 0.
+    In the kernel `attention_exp`, a PE has the scores of the cache entries of its own mesh row.
+    Here, the region is square, and the PEs of column c have the scores of the cache entries of row
+    c, which start at slot 0.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

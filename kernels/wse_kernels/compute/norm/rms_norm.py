@@ -157,11 +157,11 @@ def rms_scale_sums(block, acc, x, sums, M, N, size, eps_atto):
 
 
 def rms_scale_share(place: Place, acc, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
-    """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
+    """Apply RMS normalisation without a gain to the features that this PE scales for its group.
 
-    All PEs of a column store the same features. They form groups of neighbours, and the PEs of a
-    group divide the scaling among themselves. The other features of x[M, parts, n] keep their
-    values.
+    All PEs of a column store the same features. They form groups of neighbours, and each PE of a
+    group scales a slice of the features, as `rms_scale_sums` does. The other features of x[M,
+    parts, n] keep their values.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

@@ -48,11 +48,11 @@ def attention_exp(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window
 def attention_exp_share(
     pe, ctl, at: SharedSoftmaxTensors, shape: ScoreShape, limits: Window, capacity, division: SoftmaxColumns
 ):
-    """Compute the softmax weights assigned to this PE, and set all other weights to 0.
+    """Compute the unnormalised softmax weights that are assigned to this PE; set the others to 0.
 
-    `attention_exp` defines the weights. Neighbouring columns store the same scores and divide the
-    computation of the weights among themselves. This NumPy reference for one PE is used to test the
-    compiled kernel of the same name.
+    The weights are the same as in `attention_exp`. Neighbouring columns store the same scores and
+    divide the computation of the weights among themselves. This NumPy reference for one PE is used
+    to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -109,11 +109,11 @@ def softmax_sums(pe, x, sums, M, H, T):
 
 
 def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Window):
-    """Compute the maximum visible score per token and head if column c has the scores of row c.
+    """Compute the maximum visible score per token and head for scores that are stored by column.
 
-    In `attention_max`, a PE stores the scores of the cache entries of its own row. Here the region
-    is square, and the PEs of column c store the scores of the entries of row c. This NumPy
-    reference for one PE is used to test the compiled kernel of the same name.
+    In `attention_max`, a PE has the scores of the cache entries of its own mesh row. Here, the
+    region is square, and the PEs of column c have the scores of the cache entries of row c. This
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -128,11 +128,11 @@ def attention_max_by_column(pe, ctl, scores, out, shape: ScoreShape, limits: Win
 
 
 def attention_exp_by_column(pe, ctl, at: SoftmaxTensors, shape: ScoreShape, limits: Window):
-    """Compute unnormalised softmax weights and sums if column c has the scores of row c.
+    """Compute unnormalised softmax weights and their sums for scores that are stored by column.
 
-    In `attention_exp`, a PE stores the scores of the cache entries of its own row. Here the region
-    is square, and the PEs of column c store the scores of the entries of row c. This NumPy
-    reference for one PE is used to test the compiled kernel of the same name.
+    In `attention_exp`, a PE has the scores of the cache entries of its own mesh row. Here, the
+    region is square, and the PEs of column c have the scores of the cache entries of row c. This
+    NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

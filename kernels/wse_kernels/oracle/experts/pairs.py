@@ -35,11 +35,11 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGrou
 
 
 def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, share, division: ColumnGroups):
-    """Add the selected experts' biases that this PE stores to the sums of pairs or tokens.
+    """Add biases of the selected experts to sums: the biases that this PE stores.
 
-    A pair is a token and one of its selected experts. Biases are added to x[pair, N], or to
-    x[token, N] if ``by_token``, in each part of the outputs (gate and up, for example). If
-    ``weighted``, they are multiplied by the pair's routing weight. This NumPy reference for one PE
+    A pair is a token and one of its selected experts. For each pair, the bias of its expert is
+    added to the pair's sums x[pair, N] or, if ``by_token``, to the token's sums x[token, N]. This
+    is done for each part of the outputs (gate and up, for example). This NumPy reference for one PE
     is used to test the compiled kernel of the same name.
 
     Args:
@@ -48,7 +48,7 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
         shape: P pairs, M tokens, N outputs per part, the number of parts, and the number of experts
             in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
-        weighted: 1 to multiply biases by routing weights, else 0.
+        weighted: 1 to multiply biases by the pair's routing weight, else 0.
         share: Number of biases of a part on one PE.
         division: Groups of columns that store different experts.
     """

@@ -119,11 +119,11 @@ def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
 
 
 def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, division: RowGroups):
-    """Apply `rms_scale_sums` to the slice of features that this PE computes for its group.
+    """Apply RMS normalisation without a gain to the features that this PE scales for its group.
 
-    The PEs of a column form groups of neighbours, and the PEs of a group divide the features among
-    themselves. All other features keep their values. This NumPy reference for one PE is used to
-    test the compiled kernel of the same name.
+    The PEs of a column form groups of neighbours, and each PE of a group scales a slice of the
+    features, as `rms_scale_sums` does. All other features keep their values. This NumPy reference
+    for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -123,22 +123,23 @@ class Binder:
         self._bound = lru_cache(maxsize=CACHED_PHASES)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Return a phase as a list of calls, from a cache of recently bound phases if possible.
+        """Turn a phase into a list of function calls, or return a recent list from a cache.
 
         Prompt chunks with the same steps and the same number of cache slots share one list.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: For each stage (a group of layers), the number of tokens that the user with the
-                longest cache has on the fullest row of PEs.
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs, for the user with the longest cache.
         """
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
     def calls_by_types(self) -> list[Call]:
-        """Return one call of each function for each combination of element types that occurs.
+        """Return calls that together use each function with all element types that occur.
 
-        All phases are searched. Kernels are compiled per combination of types, so compiling these
-        calls compiles all that the Program needs.
+        There is one call for each combination of a function and the element types of its arguments.
+        Kernels are compiled per combination, so compiling these calls compiles all that the Program
+        needs.
         """
         distinct_calls: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self._program.phases}.values():
@@ -161,8 +162,8 @@ class Binder:
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
-            slots: For each stage (a group of layers), the number of tokens of the longest KV cache
-                that are stored on the row of PEs with the most tokens.
+            slots: For each stage (a group of layers), the number of cached tokens on its fullest
+                row of PEs, for the user with the longest cache.
         """
         bound = BoundPhase(phase, slots, [], [], Counter())
         calls_after_step = self._reads_of_choices(phase, slots)
@@ -255,8 +256,8 @@ class Binder:
         """Return the calls that record which experts the tokens are routed to.
 
         Returns:
-            Lists of calls, keyed by the index of the step after which they are made. This is the
-            last step of the router that selects the experts.
+            Lists of calls. The key is the index of the step after which the calls are made: the
+            last step of the router of a layer.
         """
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])

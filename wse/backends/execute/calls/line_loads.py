@@ -21,7 +21,10 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLoads:
-    """Words that one transfer along the rows or columns of a region sends over links.
+    """Words that one transfer along rows or columns of PEs sends over links, as a key for counting.
+
+    The words are not counted when the transfer is executed. Executions of equal transfers are
+    counted, and `add` later adds their words to the link counts.
 
     Attributes:
         schedule: Communication pattern of the transfer.

@@ -20,14 +20,14 @@ U8 = npt.NDArray[np.uint8]
 
 
 class Runs(NamedTuple):
-    """Kernel operands of an exchange along rows, in which each PE receives from at most one PE.
+    """Tables for the kernel ``exchange_along_rows``, in which each PE receives from at most one PE.
 
-    The operands are for kernel ``exchange_along_rows``. A run is a set of PEs that all receive from
-    the PE at the same distance. A variant is a list of messages that some of the rows execute.
+    A run is a set of PEs that all receive from the PE at the same distance. A variant is a list of
+    messages that some of the rows execute, converted to runs.
 
     Attributes:
         runs: int32 ``[runs, 3]``: distance to the senders, first receiving PE, one past the last.
-        first: int32 ``[variants + 1]``, first run of each variant.
+        first: int32 ``[variants + 1]``, first run of each variant, and finally the number of runs.
         receives: uint8 ``[runs, length]``, 1 for PEs that receive words in the run.
     """
 
@@ -60,9 +60,11 @@ def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> 
 def multicasts_cover(schedule: LineSchedule) -> bool:
     """Return True if the multicasts of a pattern overwrite all partial sums and maxima.
 
-    If so, a kernel need not store the partial results. The result is True if every line first
-    computes sums or maxima, and then multicasts the result to, or past, every PE that sent or
-    received a partial result. The pattern must not divide words into parts.
+    A kernel then need not store the partial results. The result is True if two conditions are met,
+    and the pattern does not divide words into parts:
+
+    - Every line first computes sums or maxima and then only multicasts.
+    - Every PE that sends or receives words for a sum or maximum is on the path of a multicast.
     """
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.variant_messages(variant)
@@ -83,12 +85,13 @@ def multicasts_cover(schedule: LineSchedule) -> bool:
 def senders_of(schedule: LineSchedule) -> I32 | None:
     """Return from which PE each PE of a line receives words, for each variant of a pattern.
 
-    A variant is one of the pattern's lists of messages. The caller must ensure that no PE sends
-    from an address where other words arrive; otherwise the pattern is not an exchange.
+    A variant is one of the pattern's lists of messages. The result is None if a PE receives from
+    two PEs, or if words are combined (for example added) or divided into parts. The caller must
+    check that words do not arrive where they are still to be sent from.
 
     Returns:
-        Index of the sender, int32 ``[variants, length]``; -1 for a PE that receives nothing. None
-        if words are combined or divided into parts, or if a PE receives from two PEs.
+        Index of the sender, int32 ``[variants, length]``; -1 for a PE that receives nothing. Or
+        None.
     """
     source, target, arrival = schedule.messages.T
     if schedule.parts > 1 or not np.isin(arrival, (Arrival.REPLACE, Arrival.COPY, Arrival.DROP)).all():

@@ -105,9 +105,9 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
     """Return True if a pass may begin on a wafer before the previous pass has finished there.
 
     A segment consists of the steps of a wafer between two waits for other wafers. Passes may
-    overlap under two conditions:
+    overlap if two conditions are met on each wafer:
 
-    - On each wafer, only the first segment runs layers, because layers use the caches.
+    - Only the first segment runs layers, because layers use the caches.
     - No buffer is in use in two segments.
 
     Args:

@@ -115,9 +115,9 @@ class Streams:
     def count(self, transfer: Transfer) -> None:
         """Count the bytes and words of a transfer that leaves its wafer.
 
-        The bytes are counted per pair of wafers; the host counts as a wafer. The words are counted
-        on the links between the sending PEs and the east edge of their wafer, and between the west
-        edge and the receiving PEs.
+        The bytes are counted for each pair of wafers; the host counts as a wafer. The words are
+        counted on the links from the sending PEs to the east edge of their wafer, and from the west
+        edge of the other wafer to the receiving PEs.
         """
         for ends in transfer.crossings:
             if ends[0] == HOST or ends[0] in self.links:
@@ -152,8 +152,8 @@ class Streams:
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
         """Write token ids from the host to the SRAM of a region's first PE.
 
-        The argument ``places`` is not used; all functions that exchange words with the host have
-        the same parameters.
+        ``places`` is not used. It is a parameter because all functions that exchange words with the
+        host have the same parameters.
         """
         view, count = arena.view(element_type), transfer.elements
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
@@ -199,8 +199,8 @@ def _words_east(edge: EdgeStream) -> I64:
     """Return how many words cross the eastern link of each PE of a row, int64 ``[cols]``.
 
     Args:
-        edge: Words that the PEs of a region send to the east edge of their wafer, or receive from
-            its west edge.
+        edge: Transfer in which PEs of a region send words to the east edge of their wafer, or
+            receive words from its west edge.
     """
     columns = np.arange(edge.rect.cols)
     sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]

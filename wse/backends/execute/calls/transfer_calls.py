@@ -202,9 +202,10 @@ class TransferCalls:
         return compiled_kernel("hand_over").serial, arguments
 
     def loads(self, phase: Phase, step: int, slots: Slots, iteration: int) -> LineLoads | None:
-        """Return the words that a transfer sends over links in one iteration of its loop.
+        """Return which words a transfer sends over links in one iteration of its loop.
 
-        The result is None if the kernel of the transfer, or `Streams`, counts the words instead.
+        The result is None if these words need not be counted later, because the kernel of the
+        transfer or `Streams` counts them.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -231,7 +232,7 @@ class TransferCalls:
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
         """Run a transfer only between the wafers that store experts selected in this pass.
 
-        The selection is known only while the pass runs, so this function is called at that time.
+        This function is called while the pass runs, because the selection is not known earlier.
         """
         stage, layer = int(phase.steps.stage[step]), self._program.op_layers[phase.steps.op[step]]
         columns = pairs_of_columns(self._program, stage, layer, self._routing.pairs[layer])

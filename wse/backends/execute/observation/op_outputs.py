@@ -208,8 +208,8 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 def _hidden_of(program: Program, stage: int) -> I32:
     """Return which elements of a hidden vector each PE of a line stores, int32 ``[PEs, n]``.
 
-    The result is read from a weight tile that is divided in the same way as the hidden vector: the
-    gains of a norm, or the embedding.
+    The division is the same as for certain weights, from which it is read: the gains of a norm, or
+    the embedding.
     """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
     return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)

@@ -117,8 +117,8 @@ class Outputs:
     def _report(self, op: int, values: Values) -> None:
         """Call ``on_output`` with a complete output, as a copy that later passes do not change.
 
-        The ids of a router number experts by their positions on the PEs. They are converted to
-        indices of experts.
+        For the op that selects experts, ids are converted: on the PEs, an id is the position of an
+        expert in storage order, and in the output it is the index of the expert.
         """
         output = values.copy()  # the next pass overwrites the array
         order = self._program.expert_order
@@ -147,8 +147,8 @@ class Routing:
             layer: Index of the layer.
             address: Address of the ids, in float32 elements.
             count: Number of ids.
-            order: int32 ``[experts]``: the expert that each id stands for. Ids number the experts
-                by their positions on the PEs.
+            order: int32 ``[experts]``: index of the expert that each id stands for. An id is the
+                position of an expert in storage order on the PEs.
         """
         ids = arena.read_row("float32", 0, address, count)[0]
         valid_ids = ids[(ids >= 0) & (ids < len(order))].astype(np.int64)

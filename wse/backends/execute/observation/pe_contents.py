@@ -77,7 +77,7 @@ class PeContents:
         return calls
 
     def _is_overwritten(self, buffer: Buffer, phases: Collection[int], step: int) -> bool:
-        """Return True if another buffer is written over a buffer in the last step that needs it.
+        """Return True if the last step that needs a buffer also writes another buffer over it.
 
         Args:
             buffer: Buffer that may be overwritten.

@@ -40,10 +40,11 @@ from wse_mappings.rounding import ceil_div
 
 
 class CheckpointCodes:
-    """Codes or scales of one quantised tensor, read from a checkpoint that already stores them.
+    """Codes or scales of a quantised tensor that is already quantised in the checkpoint.
 
-    Several neighbouring outputs of the tensor may share a scale. Such outputs have equal rows in
-    the checkpoint, and this class returns only one of these rows.
+    Several neighbouring outputs of the tensor may share a scale. The checkpoint then has one row of
+    scales per output, with equal rows for such outputs; this class returns each of these rows only
+    once.
 
     Args:
         name: Name of the codes or scales, for error messages.
@@ -67,10 +68,10 @@ class CheckpointCodes:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return how many values of the source must be decoded to read the given rows.
+        """Return how many values of the source must be decoded to read some rows.
 
         Args:
-            first, last: First row and one past the last row.
+            first, last: First row to read and one past the last row.
         """
         return decoded_values(self._source, first * self._outputs, min(last * self._outputs, self._source.shape[0]))
 
@@ -139,10 +140,11 @@ The arguments are the name, the tensor, and the first and one past the last row.
 def with_codes(
     program: Program, spec: ModelSpec, tensor: Callable[[str], Source], read: Read, *, allow_nonfinite: bool
 ) -> Callable[[str], Source]:
-    """Return a function that provides tensors, including the codes and scales of quantised weights.
+    """Extend ``tensor``, a function that returns tensors by name, by codes and scales.
 
-    Codes and scales are computed from the matrices that ``tensor`` returns. If a checkpoint already
-    stores a matrix in the requested format, its codes and scales are used bit for bit.
+    A quantised matrix is stored as codes and scales, which have their own names. They are computed
+    from the matrix that ``tensor`` returns. If the checkpoint already stores the matrix in the
+    requested format, its codes and scales are used bit for bit.
 
     Args:
         program: The Program, for the types of weights and activations.
@@ -150,6 +152,9 @@ def with_codes(
         tensor: Function that returns the tensor with a given name.
         read: Function that reads rows of a tensor.
         allow_nonfinite: Whether weights may contain infinity and NaN.
+
+    Returns:
+        A function that also returns codes and scales, given their names.
     """
     weight_type, activations = program.weight_type, program.element_type("act")
 
@@ -198,10 +203,10 @@ class _Part:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the maximum number of source values that are decoded at once to read rows.
+        """Return the maximum number of source values in memory at once while some rows are read.
 
         Args:
-            first, last: First row and one past the last row.
+            first, last: First row to read and one past the last row.
         """
         begin, end = first * self._unit, min(last * self._unit, self._source.shape[0])
         return decoded_values(self._source, begin, min(begin + self._step, end))

@@ -29,11 +29,11 @@ class PatchJob(NamedTuple):
 
 
 def stored_patches(jobs: Iterable[PatchJob], threads: int, max_values: int) -> Iterator[PatchJob]:
-    """Execute jobs, which write to disjoint memory, on several threads.
+    """Execute jobs on several threads and yield them in order; the jobs write to disjoint memory.
 
     Together, the jobs in flight have at most ``max_values`` values in memory. A job with more
-    values runs alone. If a job or the iterator ``jobs`` fails, its exception is raised in order,
-    after the jobs in flight have finished.
+    values runs alone. If a job or the iterator ``jobs`` fails, the jobs before it are yielded
+    first. Its exception is then raised, after the jobs in flight have finished.
 
     Args:
         jobs: The jobs.
@@ -41,7 +41,7 @@ def stored_patches(jobs: Iterable[PatchJob], threads: int, max_values: int) -> I
         max_values: Limit for the sum of `PatchJob.values` over the jobs in flight.
 
     Yields:
-        Each job in order, as soon as it has finished.
+        Each job, as soon as it and all jobs before it have finished.
     """
     in_flight: deque[tuple[PatchJob, Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
@@ -63,7 +63,7 @@ def _finished_job(job: PatchJob, future: Future[None]) -> PatchJob:
 
 
 def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
-    """Yield the jobs. If the iterator fails, yield one more job that raises the exception."""
+    """Yield the jobs. If the iterator fails, yield a last job that raises its exception."""
     try:
         yield from jobs
     except Exception as error:
@@ -71,5 +71,5 @@ def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
 
 
 def _fail(error: Exception) -> None:
-    """Raise an exception. A job that reports an error consists of this call."""
+    """Raise an exception. This is the function of a job that reports an error."""
     raise error

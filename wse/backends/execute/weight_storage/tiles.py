@@ -241,7 +241,8 @@ def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I3
 def _by_lane(index: I32) -> I32:
     """Transpose an index array ``[rows or 1, cols or 1, n]`` to ``[rows or 1, n, cols or 1]``.
 
-    Kernels process one element of all lanes (columns of PEs) at a time.
+    The last axis becomes the columns of PEs, because kernels process the same element of all
+    columns together.
     """
     return np.ascontiguousarray(index.transpose(0, 2, 1), np.int32)
 

@@ -172,10 +172,10 @@ class _Reading(NamedTuple):
 
     @property
     def values(self) -> int:
-        """Maximum number of values in memory while the rows are read, including decoded ones.
+        """Maximum number of values that are in memory while the rows are read.
 
-        If the rows are read in several steps, the values of one step are in memory together with
-        the result.
+        Values that must be decoded in addition to the rows are included. If the rows are read in
+        several steps, the values of one step are in memory together with the result.
         """
         values = (self.last - self.first) * math.prod(self.source.shape[1:])
         if values > VALUES_PER_READ and not is_read_whole(self.source):
@@ -262,10 +262,10 @@ class _Reader:
 
 
 def _largest_magnitude(values: Tensor) -> Any:
-    """Return the bits of the largest magnitude of an array of floating-point numbers.
+    """Return the bits, as an integer, of the value with the largest magnitude in an array.
 
-    NaN counts as larger than infinity. For float32, only the minimum and the maximum are examined,
-    which are NaN if any value is NaN.
+    Comparing these bits with a limit also detects NaN, which counts as larger than infinity. For
+    float32, only the minimum and the maximum are examined, which are NaN if any value is NaN.
     """
     if values.dtype != np.float32:
         return _magnitudes(values).max()
