@@ -104,7 +104,7 @@ class SharedCores:
             self._watch(now_s)
 
     def _watch(self, now_s: float) -> None:
-        """Start an interval over which the time that threads wait for CPU cores is measured."""
+        """Begin to measure how long threads wait for CPU cores, until the next check by `adapt`."""
         self._began_s, self._next_s = now_s, now_s + WINDOW_S
         self._waited_before_s = self._waited()
 

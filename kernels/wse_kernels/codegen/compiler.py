@@ -38,10 +38,13 @@ class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no 
 
 
 class _PartLibrary(_KernelLibrary):
-    """Numba code library of a function that is linked into kernels and never runs on its own."""
+    """Numba code library of a function that is linked into kernels and never called from Python.
+
+    Its code is optimised only as a part of these kernels.
+    """
 
     def _optimize_final_module(self) -> None:
-        """Do nothing. The kernel that the code is linked into is optimised as a whole."""
+        """Do nothing. The code is optimised later, as a part of each kernel that contains it."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -64,7 +67,7 @@ class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no type
 
 @register(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(_Lowering):
-    """Numba compiler pass that generates the LLVM code of kernels, which Python calls."""
+    """Numba compiler pass that generates the LLVM code of functions that Python calls (kernels)."""
 
     _name = "kernel_lowering"
     library_class = _KernelLibrary

@@ -197,9 +197,9 @@ def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
 
 
 def spread_kernel(function: Function) -> Function:
-    """Compile a kernel that distributes its own work across all CPU cores.
+    """Compile a kernel that runs on all CPU cores without numba's parallel loops.
 
-    It calls a `part_function` on each core instead of using numba's parallel loops.
+    The kernel distributes its work itself: it calls a `part_function` on each core.
     """
     return _cached_kernel(function, parallel=True)
 

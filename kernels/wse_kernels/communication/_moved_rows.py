@@ -44,10 +44,11 @@ def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
 
 
 def _move_intrinsic(combine: Any) -> Any:
-    """Return a numba function that combines elements of two blocks of PEs.
+    """Return a numba function that combines the elements that PEs receive with their own.
 
-    Each element ``old`` of the receiving block is replaced by ``combine(old, new)``, where ``new``
-    is the corresponding element of the sending block.
+    The function processes two blocks (groups of neighbouring PEs), a sender and a receiver. Each
+    element ``old`` of the receiving block is replaced by ``combine(old, new)``, where ``new`` is
+    the corresponding element of the sending block.
     """
 
     @intrinsic
@@ -116,10 +117,11 @@ def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) 
 
 
 def _move_loop(combine: Any) -> Any:
-    """Return a plain Python function that combines elements of two blocks of PEs.
+    """Return a plain Python version of the function that `_move_intrinsic` returns.
 
-    Each element ``old`` of the receiving block is replaced by ``combine(old, new)``, where ``new``
-    is the corresponding element of the sending block.
+    The function processes two blocks (groups of neighbouring PEs). Each element ``old`` of the
+    receiving block is replaced by ``combine(old, new)``, where ``new`` is the corresponding element
+    of the sending block.
     """
 
     def move(view: Any, receiver: int, target: int, sender: int, source: int, n: int) -> None:

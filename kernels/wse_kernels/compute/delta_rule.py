@@ -125,7 +125,10 @@ def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape:
 
 @helper_function
 def _invert_length(f32, block, x, divisor):
-    """Replace a squared length by 1 / (length * sqrt(divisor)) in all lanes."""
+    """Replace a vector's squared length by 1 / (length * sqrt(divisor)), on all PEs of a block.
+
+    A small constant is added to the squared length, so that the result is finite.
+    """
     for lane in range(f32.shape[2]):
         f32[block, x, lane] = ONE / np.sqrt((f32[block, x, lane] + LENGTH_EPS) * divisor)
 

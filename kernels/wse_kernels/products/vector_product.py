@@ -20,12 +20,12 @@ __all__ = ["SumsAndActivations", "block_bytes_of", "call_vector_function", "mult
 
 
 class SumsAndActivations(NamedTuple):
-    """Arrays of sums and activations of a product for which LLVM code is generated.
+    """Arrays of sums and activations for which the LLVM code of a product is generated.
 
     Attributes:
-        views: Numba types of the arrays of sums and activations.
+        views: Numba types of the array of sums and of the array of activations.
         values: LLVM values of the two arrays.
-        block: Index of the block of PEs.
+        block: Index of the block (group of neighbouring PEs) on which the product is computed.
     """
 
     views: tuple[Any, Any]

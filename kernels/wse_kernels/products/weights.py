@@ -279,7 +279,7 @@ class WeightKind(NamedTuple):
     outputs: int = 1
 
     def __str__(self) -> str:
-        """Return a name that identifies the generated code in the names of LLVM functions."""
+        """Return a name of the format, for the names of generated LLVM functions."""
         return "_".join(map(str, (*self.element_types, *([self.coding, self.scaled] if self.coding >= 0 else []))))
 
     @property

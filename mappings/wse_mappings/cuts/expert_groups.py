@@ -68,12 +68,18 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Number of experts that a column stores entirely or in part, including padding."""
+        """Number of experts that a column stores entirely or in part.
+
+        Columns with fewer experts are padded to this number.
+        """
         return int(self.experts.shape[1])
 
     @property
     def features_per_expert(self) -> int:
-        """Number of features per expert that a column stores, including padding."""
+        """Number of features that a column stores of each of its experts.
+
+        Columns with fewer features are padded to this number.
+        """
         return int(self.features.shape[1])
 
     @property
@@ -143,7 +149,9 @@ def columns_of_expert(cols: int, count: int, placement: str, segment_count: int 
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Return the number of experts that a column stores entirely or in part, including padding.
+    """Return the number of experts that a column stores entirely or in part.
+
+    It is the same for all columns; columns with fewer experts are padded to this number.
 
     Args:
         cols: Number of columns.

@@ -56,12 +56,18 @@ class HeadGroups:
 
     @property
     def kv_heads_per_col(self) -> int:
-        """Number of KV heads that a column stores, including padding."""
+        """Number of KV heads that a column stores entirely or in part.
+
+        Columns with fewer heads are padded to this number.
+        """
         return int(self.kv_heads.shape[1])
 
     @property
     def features_per_head(self) -> int:
-        """Number of features of a head that a column stores, including padding."""
+        """Number of features that a column stores of each of its heads.
+
+        Columns with fewer features are padded to this number.
+        """
         return int(self.features.shape[1])
 
     def query_heads(self, queries_per_kv: int) -> I32:
@@ -94,10 +100,12 @@ class HeadGroups:
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
     def on_the_middle(self, cols: int) -> HeadGroups:
-        """Return the same assignment for a wider rectangle of PEs, whose outer columns stay empty.
+        """Return this assignment for the middle columns of a wider rectangle of PEs.
+
+        The outer columns store nothing.
 
         Args:
-            cols: Number of columns of the wider rectangle. Its middle columns store the heads.
+            cols: Number of columns of the wider rectangle.
         """
         first, _ = middle_segment(len(self.features), cols)
         return replace(

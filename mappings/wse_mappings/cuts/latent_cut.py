@@ -52,10 +52,12 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """Return the same division for a wider rectangle of PEs, whose outer columns stay empty.
+        """Return this division for the middle columns of a wider rectangle of PEs.
+
+        The outer columns store nothing.
 
         Args:
-            cols: Number of columns of the wider rectangle. Its middle columns store the features.
+            cols: Number of columns of the wider rectangle.
         """
         column_indices = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
         return replace(self, **column_indices)

@@ -86,7 +86,7 @@ class LayerRange(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[int, Parts]]:
-        """The index of each layer, with its included parts.
+        """Layers in the range: for each, its index and which of its parts are in the range.
 
         >>> LayerRange(3, 5, 1, 4).parts
         [(3, Parts(first=1, last=9)), (4, Parts(first=0, last=4))]
@@ -113,7 +113,7 @@ class LayerRange(NamedTuple):
 
     @property
     def next(self) -> tuple[int, int]:
-        """Layer index and part index of the position that follows the range.
+        """Position at which the next range starts: index of the layer, and index of the part in it.
 
         >>> LayerRange(3, 5, 1, 4).next, LayerRange(3, 5).next
         ((4, 4), (5, 0))

@@ -53,14 +53,19 @@ class LinearCut:
 
     @property
     def keys_per_head(self) -> int:
-        """Number of key features per head that a column computes, including padding."""
+        """Number of key features that a column computes for each of its key heads.
+
+        Columns with fewer features are padded to this number.
+        """
         return int(self.keys.shape[1]) // self.heads.kv_heads_per_col
 
     def on_the_middle(self, cols: int) -> LinearCut:
-        """Return the same division for a wider rectangle of PEs, whose outer columns stay empty.
+        """Return this division for the middle columns of a wider rectangle of PEs.
+
+        The outer columns store nothing.
 
         Args:
-            cols: Number of columns of the wider rectangle. Its middle columns store the features.
+            cols: Number of columns of the wider rectangle.
         """
         return replace(
             self,

@@ -137,7 +137,12 @@ def balanced_counts(total: int, parts: int) -> I32:
 
 
 def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
-    """Divide ``total`` places, starting with ``start``, into segments of nearly equal length.
+    """Divide ``total`` consecutive numbers, beginning with ``start``, into nearly equal segments.
+
+    Args:
+        start: First number.
+        total: Number of numbers.
+        parts: Number of segments.
 
     Returns:
         (start, length) of each segment.
@@ -150,7 +155,7 @@ def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
 
 
 def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:
-    """Divide ``total`` places into ``parts`` segments whose lengths differ by at most one.
+    """Divide the numbers 0 to ``total`` - 1 into segments whose lengths differ by at most one.
 
     Longer segments come first.
 

@@ -36,10 +36,13 @@ _SIDEWAYS_FIRST, _DOWN_FIRST, _SEARCHED = range(3)
 
 
 def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
-    """Return the size of the largest logical mesh that fits on every one of several fabrics.
+    """Return the size of the largest logical mesh that can be placed on each of several fabrics.
 
-    A logical mesh is a complete grid of live PEs. All fabrics must have the same size. The result
-    is (rows, columns), or (0, 0) if any fabric has no usable PEs.
+    A fabric is the PEs and links of a wafer, some of which may be dead. A logical mesh is a
+    complete grid of live PEs. All fabrics must have the same size.
+
+    Returns:
+        (rows, columns), or (0, 0) if any fabric has no usable PEs.
     """
     cols = fabrics[0].shape[1]
     spare = np.arange(cols + 1)
@@ -66,7 +69,9 @@ class LogicalMesh:
 
     @classmethod
     def on(cls, fabric: FabricFaults, rows: int, cols: int) -> LogicalMesh:
-        """Return a ``rows`` x ``cols`` mesh on the first fabric rows with enough usable PEs.
+        """Return a mesh of ``rows`` x ``cols`` usable PEs of a fabric.
+
+        It consists of the first fabric rows that have enough usable PEs.
 
         Raises:
             ValueError: The fabric has too few such rows.

@@ -131,10 +131,10 @@ def concatenate(*several: PathSegments) -> PathSegments:
 
 
 class LinkLoads:
-    """Number of words on the links in a rectangle of a fabric, for each of the four directions.
+    """Counter of the words on the links in a rectangle of a fabric.
 
-    The numbers are stored as differences between neighbouring links, so adding words to a long
-    segment changes only two numbers.
+    The numbers are stored as differences between neighbouring links, so that adding words to all
+    links of a long segment changes only two numbers.
 
     Args:
         top, left: First row and column of the rectangle.
@@ -147,7 +147,10 @@ class LinkLoads:
 
     @classmethod
     def empty_over(cls, segments: PathSegments) -> LinkLoads:
-        """Return zero loads for the smallest rectangle that contains all segments."""
+        """Return a counter for the links that some segments use, with no words on any link.
+
+        It covers the smallest rectangle that contains all segments.
+        """
         if not len(segments.link):
             return cls(0, 0, 0, 0)
         row, col = (
@@ -201,7 +204,10 @@ class LinkLoads:
             np.add.at(flat, (row - self._corner[0]) * row_length + col - self._corner[1], change)
 
     def total(self) -> I64:
-        """Return the words on each link, by direction and sender, int64 ``[4, rows, cols]``."""
+        """Return the number of words on each link, int64 ``[4, rows, cols]``.
+
+        The first axis is the direction of the link; the others are the PE that the link leaves.
+        """
         rows, cols = self._shape
         total = self._change[:, :rows, :cols].copy()
         for direction in range(4):

@@ -118,13 +118,14 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
-    """Return the number of PEs at the end of a line that form the last subtree of the best tree.
+    """Return how many PEs at the end of a line form the last subtree of the best reduction tree.
 
-    If several numbers are equally good, the smallest is returned.
+    The best tree is the one with the fewest hops for the given depth. If several numbers are
+    equally good, the smallest is returned.
 
     Args:
         count: Number of PEs.
-        depth: Depth of the tree.
+        depth: Maximum depth of the tree.
         energy: Result of `least_energy`.
     """
     split_energy = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)

@@ -37,7 +37,8 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 def terms(length: int, words: int) -> Terms:
     """Return the cost terms of a binary tree reduce in the model of Luczynski et al., HPDC 2024.
 
-    The terms are published for powers of two. For other lengths, the logarithm is not rounded.
+    The formulas are published for lengths that are powers of two. For other lengths, the logarithm
+    in them is not rounded.
 
     Args:
         length: Number of PEs in the line.

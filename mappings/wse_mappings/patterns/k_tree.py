@@ -214,7 +214,7 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
-    """Return the groups of PEs in each level of a K-tree, each group as a list of PE indices.
+    """Return the groups of each level of a K-tree, as lists of PE indices.
 
     The first level divides all PEs into groups. Each subsequent level divides the middle PEs of the
     groups of the preceding level. The last level has one group.
@@ -229,7 +229,7 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
 
 
 def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
-    """Return the messages of two chains from the ends of a group of PEs to its middle PE.
+    """Return the messages that add up words from both ends of a group of PEs towards its middle PE.
 
     Args:
         places: Indices of the PEs of the group, in order.

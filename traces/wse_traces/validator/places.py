@@ -128,7 +128,10 @@ def _furthest_ends(ends: Array) -> Array:
 
 
 def sram_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for each wafer's first PE whose SRAM uses do not add up to its SRAM size."""
+    """Yield a message for each wafer on which the SRAM uses of a PE do not add up to its SRAM size.
+
+    Only the first such PE of a wafer is reported.
+    """
     totals = np.unique(trace.column("sram/stage_bytes").sum(axis=1))
     for wafer in range(trace.rows("sram/bytes_per_pe") if len(totals) == 1 else 0):
         plane = trace.column("sram/bytes_per_pe", wafer, wafer + 1)[0].sum(axis=0)

@@ -34,7 +34,7 @@ def repetitions(values: Any) -> Iterator[tuple[int, int]]:
 
 
 def step_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message for the first step whose per-cause cycles do not add up to its cycles."""
+    """Yield a message for the first step whose cycles are not the sum of its cycles by cause."""
     cycles_by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
     differs = cycles_by.sum(axis=1) != cycles
     for row in first_row(differs):
@@ -226,9 +226,9 @@ def crossing_problems(trace: Trace) -> Iterator[str]:
 
 
 def expert_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message if the tokens per expert of all passes differ from the totals of the run.
+    """Yield a message if the tokens per expert of a run are not the sums over its passes.
 
-    Only complete traces that record both are checked.
+    Only complete traces that record both numbers are checked.
     """
     if not trace.complete or not trace.rows("routed") or not trace.rows("expert_load"):
         return

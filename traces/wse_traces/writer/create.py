@@ -65,7 +65,10 @@ def _storage(chunk: tuple[int, ...]) -> Any:
 
 
 def write_ending(file: Any, ending: str) -> None:
-    """Write why a run ended into the space reserved for it. A long string is truncated."""
+    """Write the reason why a run ended to the trace. A long string is truncated.
+
+    An empty trace contains reserved space for this string.
+    """
     text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
     value, stored_type = _attribute(text, str, ENDING.room_bytes)
     h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored_type)

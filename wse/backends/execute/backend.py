@@ -65,10 +65,11 @@ class Backend(Protocol):
         """
 
     def cache_slots(self, user: int) -> Slots:
-        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+        """Return how many cache slots of a user are in use, for each stage.
 
-        A cache slot stores the keys and values of one token. A stage is a group of layers, or of
-        parts of layers, on one region of PEs.
+        A stage is a group of layers, or of parts of layers, on one region of PEs. A cache slot
+        stores the keys and values of one token. Slots are counted on the row of PEs with the most
+        tokens.
         """
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:

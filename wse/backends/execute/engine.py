@@ -185,7 +185,8 @@ class Engine(HostResults):
     def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
         """Keep the first tokens of a user's last verification pass; set the user's next token.
 
-        The arguments are the same as for `keep`, but the number of tokens is not checked.
+        Unlike `keep`, this method does not check the number of tokens, and the next token must be
+        given.
         """
         self.caches.take_back(user, self.program.verify_tokens - tokens)
         self._input_ids.store(user, [next_id])

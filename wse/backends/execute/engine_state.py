@@ -34,10 +34,11 @@ class Caches:
         self.by_user = [{rows: CacheBalance(rows, program.context) for rows in heights} for _ in range(program.batch)]
 
     def slots(self, user: int) -> Slots:
-        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+        """Return how many cache slots of a user are in use, for each stage.
 
-        A cache slot stores the keys and values of one token. A stage is a group of layers, or of
-        parts of layers, on one region of PEs.
+        A stage is a group of layers, or of parts of layers, on one region of PEs. A cache slot
+        stores the keys and values of one token. Slots are counted on the row of PEs with the most
+        tokens.
         """
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 

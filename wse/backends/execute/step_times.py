@@ -101,7 +101,7 @@ class StepTimes:
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
     def run(self, bound: BoundPhase, adapt_cores: Callable[[], None]) -> None:
-        """Make the calls of a phase and add the time of each call to its step.
+        """Execute the calls of a phase, and add the time of each call to the total of its step.
 
         Args:
             bound: The phase and its calls.

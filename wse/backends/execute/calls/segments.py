@@ -132,10 +132,13 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
 
 
 def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if the next step must begin a new segment, because the wafer changes.
+    """Return True if the next step runs on another wafer than the last segment.
+
+    A segment consists of consecutive steps on one wafer, so the next step must then begin a new
+    segment. The result is also True if there is no segment yet.
 
     Args:
-        found: Segments (consecutive steps on one wafer) so far.
+        found: Segments so far.
         wafer: Index of the wafer that runs the next step.
     """
     return not found or found[-1].wafer != wafer

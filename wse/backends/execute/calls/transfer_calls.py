@@ -94,7 +94,10 @@ class TransferCalls:
                 return self._with_count(transfer, self._lines.call(transfer, messages))
 
     def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
-        """Return the call and, if the transfer leaves its wafer, a call that counts its words."""
+        """Return the call that executes a transfer and, if needed, a call that counts its words.
+
+        Words are counted by a separate call if the transfer leaves its wafer.
+        """
         return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
 
     def _row_shift(self, transfer: Transfer, user: int) -> Call:

@@ -195,9 +195,10 @@ def _whole_words(byte_count: int) -> int:
 
 
 def _lanes(cols: int) -> int:
-    """Return the number of lanes (array columns) needed to store ``cols`` PEs.
+    """Return how many array columns (lanes) are used to store a block of ``cols`` PEs.
 
-    The number is rounded up to whole vector registers if that wastes at most one lane in eight.
+    There is at least one lane per PE. The number is rounded up to whole vector registers if that
+    wastes at most one lane in eight.
     """
     rounded_up = round_up(cols, VECTOR_LANES)
     return rounded_up if rounded_up * 7 <= cols * 8 else cols

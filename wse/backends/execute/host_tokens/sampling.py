@@ -129,7 +129,9 @@ class Sampler:
         return token
 
     def skip(self, token: int, vocabulary: int) -> None:
-        """Advance the random numbers and the ids seen so far as if ``token`` had just been drawn.
+        """Update the state of the sampler as if it had just drawn ``token``.
+
+        The state consists of the random numbers and the ids drawn so far.
 
         Args:
             token: The id.

@@ -95,7 +95,10 @@ class VerifiedIds:
             raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
-        """Store the ids of a user's new verification pass, replacing the ids of the last pass."""
+        """Store the ids that the model predicted in a user's new verification pass.
+
+        They replace the ids of the user's last pass, if these are still stored.
+        """
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:
@@ -158,15 +161,16 @@ class HostResults:
         return self.streams.host_logits[self.program.batch :].copy()
 
     def cache_slots(self, user: int) -> Slots:
-        """Return how many cache slots a user occupies on the fullest row of PEs of each stage.
+        """Return how many cache slots of a user are in use, for each stage.
 
-        A cache slot stores the keys and values of one token. A stage is a group of layers, or of
-        parts of layers, on one region of PEs.
+        A stage is a group of layers, or of parts of layers, on one region of PEs. A cache slot
+        stores the keys and values of one token. Slots are counted on the row of PEs with the most
+        tokens.
         """
         return self.caches.slots(user)
 
     def _ids_after(self, user: int) -> list[int]:
-        """Return the id that a finished verification pass predicted after each of its tokens."""
+        """Return the ids that a finished verification pass predicted after each of its tokens."""
         places = self.program.host_places(self.program.verify[user])
         if self.program.sampling == "host":
             self.streams.take_most_likely(places)

@@ -231,9 +231,10 @@ def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
 
 
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[OutputPart]:
-    """Return where the parts of the logits are stored, on the row of PEs where they are summed.
+    """Return where the parts of the logits are stored.
 
-    Each chunk of the vocabulary is one part.
+    Each chunk of the vocabulary is one part. The logits are stored on the row of PEs on which they
+    are summed.
     """
     parts: dict[int, OutputPart] = {}
     argmax, logits = kernel_named("argmax_fold"), is_of_type(phase.steps, LogitsOut)

@@ -109,7 +109,7 @@ class PeContents:
 
 
 def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
-    """Return (index in the Program, buffer) pairs for all buffers except code."""
+    """Return all buffers except code, each with its index in the Program: (index, buffer)."""
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 

@@ -47,10 +47,10 @@ class DecodedSource(Protocol):
         """True if the whole tensor must be decoded to read any rows, as for transposed matrices."""
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the maximum number of values in memory while the given rows are read.
+        """Return how many values are in memory at once, at most, while some rows are read.
 
         Args:
-            first, last: First row and one past the last row.
+            first, last: First row to read and one past the last row.
         """
 
 
@@ -306,5 +306,8 @@ def _shift_indices(index: I32, first: int) -> I32:
 
 
 def _row_axis(part: TilePart) -> int:
-    """Return the mesh axis (ROWS or COLUMNS) along which PEs store different rows of a tensor."""
+    """Return the mesh axis along which PEs store different rows of a tensor.
+
+    It is ROWS, COLUMNS, or SKEWED if the rows vary along both axes.
+    """
     return part.inner_axis if part.transposed or part.outer is None else part.outer_axis

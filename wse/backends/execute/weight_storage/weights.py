@@ -236,7 +236,7 @@ class _Reader:
             return values.astype(self._type, copy=False)
 
     def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
-        """Return values after checking that floating-point values are finite and not too large."""
+        """Check that floating-point values are finite and not too large, and return the values."""
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         return values
