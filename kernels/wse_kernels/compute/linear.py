@@ -136,7 +136,8 @@ def _multiply_scaled(views, block, at, shape, coding):
 def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by int4 weights with one scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). Rows of weights form groups that share
+    scales, and groups[k] is the index of the group of row k.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -155,7 +156,8 @@ def matmul_int4(block, act, wgt, acc, raw, at: Int4Tensors, shape: ProductShape,
 def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by MXFP4 weights: e2m1 codes with one e8m0 scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). Rows of weights form groups that share
+    scales, and groups[k] is the index of the group of row k.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
@@ -174,16 +176,16 @@ def matmul_mxfp4(block, act, acc, raw, at: Mxfp4Tensors, shape: ProductShape, G,
 def matmul_fp8_blocks(block, act, acc, f32, raw, at: BlockScaledTensors, shape: ProductShape, G, B, rows):
     """Multiply activations by FP8 (e4m3) weights with block scales.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). The outputs are divided into B
-    blocks of neighbouring outputs that share a scale.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). A scale applies to a group of
+    rows (inputs) and a block of neighbouring outputs; groups[k] is the index of the group of row k.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
         act, acc, f32, raw: SRAM as arrays [block, address, PE of block] of different element types.
-        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
-            and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], numbers of outputs per
+            block widths[B], scale[G, B] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
-        G, B: Numbers of row groups and of output blocks that share scales.
+        G, B: Numbers of groups of rows and of blocks of outputs.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.
     """
     M, K, N = shape

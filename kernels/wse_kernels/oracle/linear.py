@@ -147,8 +147,8 @@ def _one_scale(pe, values, at, shape):
 def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by int4 weights with one scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE is used
-    to test the compiled kernel of the same name.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]), where groups[k] is the index of the group
+    of row k. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -165,8 +165,8 @@ def matmul_int4(pe, at: Int4Tensors, shape: ProductShape, G, rows):
 def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
     """Multiply activations by MXFP4 weights: e2m1 codes with one e8m0 scale per group of inputs.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]). This NumPy reference for one PE is used
-    to test the compiled kernel of the same name.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]), where groups[k] is the index of the group
+    of row k. This NumPy reference for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -184,14 +184,14 @@ def matmul_mxfp4(pe, at: Mxfp4Tensors, shape: ProductShape, G, rows):
 def matmul_fp8_blocks(pe, at: BlockScaledTensors, shape: ProductShape, G, B, rows):
     """Multiply activations by FP8 (e4m3) weights with block scales.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]), where the scaled weights are
-    rounded to the activation type. This NumPy reference for one PE is used to test the compiled
-    kernel of the same name.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]), where groups[k] is the index of
+    the group of row k. The scaled weights are rounded to the activation type. This NumPy reference
+    for one PE is used to test the compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], widths[B], scale[G, B]
-            and sums out[M, N].
+        at: Addresses of the activations x[M, K], weights w[K, N], groups[K], numbers of outputs per
+            block widths[B], scale[G, B] and sums out[M, N].
         shape: M tokens, K inputs, N outputs.
         G, B: Numbers of row groups and of output blocks that share scales.
         rows: Unused here. Number of rows in the scratch buffer that a real PE needs.

@@ -19,8 +19,8 @@ PRECISION = 1e-4
 def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     """Divide weighted items into ``parts`` nonempty runs with the smallest maximum sum.
 
-    A run consists of consecutive items. Among the best divisions, the one with the smallest sum of
-    squares is chosen; ties are broken by the longest earlier runs.
+    A run consists of consecutive items. Among divisions with the same maximum, the one with the
+    smallest sum of squares is chosen. If several remain, earlier runs are as long as possible.
 
     Args:
         weights: Weight of each item.
@@ -173,7 +173,7 @@ def _runs_with_fewest_cuts(
 
 
 def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> list[int]:
-    """Divide items into the longest runs whose sums stay within a bound.
+    """Divide items into runs, each as long as a bound on the sum of a run permits.
 
     Args:
         prefix_sums: Cumulative weights of the first 0, 1, 2, ... items.

@@ -83,10 +83,10 @@ class FabricFaults:
         return np.asarray(~live | ~is_connected[np.maximum(run_of_pe, 0)])
 
     def faults_before(self) -> tuple[I64, I64]:
-        """Count the broken hops before each PE, along its row and along its column.
+        """Count, for each PE, the broken hops before it in its row and in its column.
 
-        A hop is broken if its link is dead or the PE at either end is unusable. Therefore, two PEs
-        in a row (or column) are connected by a straight path if and only if their counts are equal.
+        A hop is broken if its link is dead or the PE at either end is unusable. Two PEs in a row
+        (or column) are connected by a straight path if their counts are equal, and only then.
 
         Returns:
             Two arrays, int64 ``[rows, cols]``, for rows and for columns.

@@ -107,7 +107,7 @@ class LogicalMesh:
         return (rows, cols - 1) if axis == ALONG_ROWS else (rows - 1, cols)
 
     def segments(self, axis: int, rect: Rect | None = None) -> PathSegments:
-        """Return the paths of logical links over the fabric, as straight segments.
+        """Return the paths of logical links over the fabric, divided into straight segments.
 
         A logical link connects two neighbours of the logical mesh, which need not be neighbours on
         the fabric. Paths go from west to east along rows, and from north to south along columns.
@@ -142,9 +142,9 @@ class LogicalMesh:
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Two-dimensional prefix sums of `hops`, for fast summation over rectangles.
+        """Two-dimensional prefix sums of the arrays of `hops`, for fast summation over rectangles.
 
-        Element [r, c] is the sum over the first r rows and c columns of links.
+        Element [r, c] is the sum over the first r rows and c columns of an array.
         """
         row_sums = [np.pad(hops, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32) for hops in self.hops]
         return row_sums[0].cumsum(axis=1, dtype=np.int32), row_sums[1].cumsum(axis=1, dtype=np.int32)
@@ -165,10 +165,11 @@ class LogicalMesh:
         return loads.total()
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths that share a physical link in the same direction.
+        """Return the maximum number of logical links whose paths share a physical link.
 
         A logical link connects two neighbours of the mesh of live PEs. Its path over the fabric may
-        have to avoid dead PEs and then share links with other paths. The result is at least 1.
+        have to avoid dead PEs and then share physical links with other paths. Only paths in the
+        same direction are counted together. The result is at least 1.
 
         Args:
             axis: ALONG_ROWS or ALONG_COLUMNS: the logical links that are considered.
@@ -300,7 +301,7 @@ class TransposedMesh:
         return along_columns.T, along_rows.T
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths that share a physical link in the same direction.
+        """Return the maximum number of logical links whose paths share a physical link.
 
         This is `LogicalMesh.streams` for the other axis and the transposed rectangle.
         """

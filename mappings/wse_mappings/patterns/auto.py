@@ -118,7 +118,8 @@ class _Search:
     def try_number(self, family: int, number: int) -> bool:
         """Try one pattern of a family, and return whether it costs less than all patterns so far.
 
-        Its cost is not computed if a lower bound on the cost is not below that of the best pattern.
+        To save time, its cost is not computed if a lower bound shows that it cannot be below the
+        cost of the best pattern so far.
 
         Args:
             family: Index of the family, a set of patterns that differ in one integer parameter.

@@ -35,10 +35,10 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the cost terms of a binary tree reduce in the model of Luczynski et al., HPDC 2024.
+    """Return the cost terms of a binary tree reduce, from which a published model computes cycles.
 
-    The formulas are published for lengths that are powers of two. For other lengths, the logarithm
-    in them is not rounded.
+    The model is that of Luczynski et al., HPDC 2024. Its formulas are published for lengths that
+    are powers of two. For other lengths, the logarithm in them is not rounded.
 
     Args:
         length: Number of PEs in the line.

@@ -27,9 +27,10 @@ def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the cost terms of a chain reduce in the model of Luczynski et al., HPDC 2024.
+    """Return the cost terms of a chain reduce, from which a published model computes cycles.
 
-    Every PE adds its words to its neighbour's words, so the depth is P - 1 for P PEs.
+    The model is that of Luczynski et al., HPDC 2024. Every PE adds its words to its neighbour's
+    words, so the depth is P - 1 for P PEs.
 
     Args:
         length: Number of PEs in the line.

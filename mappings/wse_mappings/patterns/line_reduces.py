@@ -21,7 +21,8 @@ LINE_REDUCES: Final = MappingProxyType(
 def sample_reduce(sizes: Sizes) -> tuple[str, Reduce]:
     """Return the name and the function of a random reduce algorithm, such as a chain or a tree.
 
-    The algorithm has its usual parameters. An auto-gen tree has the best depth for ``sizes``.
+    A parameter of the algorithm, such as a group size, has its default value. For an auto-gen tree,
+    it is the best depth for ``sizes``.
     """
     depth = auto_gen.best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     reduces: dict[str, Reduce] = {

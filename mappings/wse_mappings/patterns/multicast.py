@@ -120,7 +120,9 @@ def diagonal_stream(length: int) -> LineSchedule:
 
 
 def terms(pes: int, words: int, distance: int) -> Terms:
-    """Return the cost terms of a flooding multicast in the model of Luczynski et al., HPDC 2024.
+    """Return the cost terms of a flooding multicast, from which a published model computes cycles.
+
+    The model is that of Luczynski et al., HPDC 2024.
 
     Args:
         pes: Number of receiving PEs.

@@ -42,7 +42,7 @@ class Terms:
 
 
 def line_terms(length: int, *, contention: float, energy: float, depth: float) -> Terms:
-    """Return the cost terms of a reduce of a line of PEs into its first PE.
+    """Return the cost terms of a reduce of a line of PEs into its first PE (see `Terms`).
 
     All words travel in the same direction, so ``length - 1`` links are used.
 

@@ -41,9 +41,10 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the cost terms of a ring all-reduce in the model of Luczynski et al., HPDC 2024.
+    """Return the cost terms of a ring all-reduce, from which a published model computes cycles.
 
-    There are 2 (P - 1) rounds for P PEs, each moving 1 / P of the words.
+    The model is that of Luczynski et al., HPDC 2024. There are 2 (P - 1) rounds for P PEs, each
+    moving 1 / P of the words.
 
     Args:
         length: Number of PEs in the line.

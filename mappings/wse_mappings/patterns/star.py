@@ -27,9 +27,10 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the cost terms of a star reduce in the model of Luczynski et al., HPDC 2024.
+    """Return the cost terms of a star reduce, from which a published model computes cycles.
 
-    All PEs send to the root sequentially, so the depth is 1 and the root receives all words.
+    The model is that of Luczynski et al., HPDC 2024. All PEs send to the root sequentially, so the
+    depth is 1 and the root receives all words.
 
     Args:
         length: Number of PEs in the line.

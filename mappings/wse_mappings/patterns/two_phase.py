@@ -48,13 +48,19 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 def _head_colour(number: int, group: int) -> int:
     """Return the colour (virtual channel) on which the first PE of a group sends the group's sum.
 
-    Groups are numbered from the end of the line, and colours alternate.
+    Groups are counted from the end of the line, and neighbouring groups use different colours.
+
+    Args:
+        number: Index of the group.
+        group: Number of PEs per group.
     """
     return (group - 1 + number) % 2
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """Return the cost terms of a two-phase reduce in the model of Luczynski et al., HPDC 2024.
+    """Return the cost terms of a two-phase reduce, from which a published model computes cycles.
+
+    The model is that of Luczynski et al., HPDC 2024.
 
     Args:
         length: Number of PEs in the line.

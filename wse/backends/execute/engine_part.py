@@ -154,8 +154,8 @@ class EnginePart:
         """Return the wall times of the steps in this process.
 
         Returns:
-            The time in seconds and the number of accessed bytes of each step, keyed by the index of
-            the phase; and the total time of all passes in seconds.
+            For each phase, keyed by its index, the time in seconds and the number of accessed bytes
+            of each step; and the total time of all passes in seconds.
         """
         times = self.engine.step_times
         assert times is not None

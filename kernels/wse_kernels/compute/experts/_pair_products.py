@@ -180,9 +180,8 @@ def _tile_of_expert(tile, expert):
     """Return the location of one expert's weights and scales.
 
     Args:
-        tile: Location of the weights and scales of the column's first expert. The column's other
-            experts follow.
-        expert: Index of the expert in the column.
+        tile: Location of the weights and scales of the first expert of the column of PEs.
+        expert: Index of the expert among the experts of the column.
     """
     return CodeTile(
         tile.w + expert * tile.N,

@@ -85,7 +85,8 @@ def expert_in_quantised(
     """Multiply activations by the int8, FP8 or int4 input weights of the selected experts.
 
     A pair is a token and one of its selected experts. Each weight is multiplied by its scale:
-    out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
+    out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]), where groups[k] is
+    the index of the group of rows, with shared scales, of row k.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -116,7 +117,8 @@ def expert_in_mxfp4(
     """Multiply activations by the MXFP4 input weights of the selected experts.
 
     A pair is a token and one of its selected experts. Each weight is an e2m1 code multiplied by its
-    e8m0 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]).
+    e8m0 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, N]), where
+    groups[k] is the index of the group of rows, with shared scales, of row k.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -148,7 +150,8 @@ def expert_in_fp8_blocks(
 
     A pair is a token and one of its selected experts. Each weight is an e4m3 code multiplied by its
     float32 scale: out[pair, N] = x[token, K] @ (w[expert][K, N] * scale[groups[K], expert, block of
-    N]).
+    N]). A scale applies to a group of rows and a block of outputs; groups[k] is the index of the
+    group of row k.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -182,7 +185,7 @@ def expert_out_quantised(
 
     A pair is a token and one of its selected experts. Each weight is multiplied by its scale:
     out[token, N] = sum over the token's pairs of x[pair, K] @ (w[expert][K, N] * scale[groups[K],
-    expert, N]).
+    expert, N]), where groups[k] is the index of the group of rows, with shared scales, of row k.
 
     Args:
         place: Position of the block (group of neighbouring PEs).

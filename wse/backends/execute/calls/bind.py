@@ -239,9 +239,9 @@ class Binder:
         """Return the memory ranges of a kernel's operands that are small enough to be prefetched.
 
         Returns:
-            For each range, its first byte and its length in bytes, in one flat list. A kernel works
-            on one block (group of neighbouring PEs) at a time. The first byte is relative to the
-            start of the block in memory, which contains the bytes of all its PEs.
+            For each range, its first byte and its length in bytes, in one flat list. The first byte
+            is counted from the start of a block in memory. A block is a group of neighbouring PEs,
+            which a kernel processes together; its memory contains the bytes of all its PEs.
         """
         arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:

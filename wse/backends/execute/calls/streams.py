@@ -99,8 +99,9 @@ class Streams:
             arena: SRAM of the stage.
             element_type: Element type of the words.
             transfer: The transfer (a step that moves words).
-            places: Indices into ``host_tokens`` and ``host_logits`` where the host stores the
-                received values; for a transfer of sampled tokens, the indices of the users.
+            places: Where the host stores received values: indices into ``host_tokens`` and
+                ``host_logits``. For a transfer that sends sampled tokens to the wafer, the indices
+                of the users.
         """
         action = {
             HostWords.TOKENS_IN: self._tokens_in,

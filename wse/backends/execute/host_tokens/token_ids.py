@@ -56,8 +56,8 @@ class InputIds:
         Nothing is done if that stage is in another process.
 
         Args:
-            first: Position at which the first id is stored. The positions of the users' next tokens
-                are followed by the positions of the tokens of a verification pass.
+            first: Position at which the first id is stored. Position u is for the next token of
+                user u. After these positions follow the tokens of a verification pass.
             tokens: The ids.
         """
         if self._arena is not None and tokens:

@@ -170,7 +170,7 @@ def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
 
 
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
-    """Return how the outputs of an op are divided among PEs.
+    """Return which features of an op's outputs each PE stores.
 
     Args:
         program: The compiled Program.

@@ -144,7 +144,7 @@ def _patch_jobs(
         ]
 
         def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
-            """Read the tensor rows of each part of the tile, and store each PE's own values."""
+            """Read the tensor rows of all parts of the tile, and store the values on the PEs."""
             for read, part_places in zip(reads, places, strict=True):
                 if read.first < read.last:
                     values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))
