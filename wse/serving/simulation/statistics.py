@@ -137,9 +137,9 @@ def levels(outcome: SimulationOutcome, points: int) -> Levels:
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
     def tokens_until(events: F64) -> F64:
-        """Return the total tokens of the requests whose event has happened, float64 [points].
+        """Return, at each of ``times``, the total tokens of requests whose event has happened.
 
-        The prompt and answer tokens of these requests are added up at each of ``times``.
+        Prompt and answer tokens are added up. The result is float64 [points].
 
         Args:
             events: Time of one event per request, such as its admission, float64 [requests].

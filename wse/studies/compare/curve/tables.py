@@ -16,7 +16,10 @@ from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint, date_text
 
 
 def price(number: float) -> str:
-    """Format a price, with cents below 100 USD and three digits below 10 cents."""
+    """Format a price: with cents from 10 cents, and with three significant digits below.
+
+    From 100 USD, cents are omitted.
+    """
     return dollars(number) if number >= 0.1 else f"{number:.3g}"
 
 
