@@ -136,8 +136,8 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """Return the number of users whose KV caches fit, for each of several context lengths.
 
-    The lengths are those of `CONTEXTS` below the model's context limit, the requested context, and
-    the limit.
+    The context lengths are the requested one, the maximum of the model, and all of `CONTEXTS` below
+    this maximum.
 
     Args:
         program: The compiled model.

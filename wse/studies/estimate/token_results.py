@@ -74,8 +74,8 @@ def token_results(
 def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
     """Return the speed and cost of a deployment for the requested number of users.
 
-    If no number is requested, it depends on the objective: the users of one pass for latency, and
-    the users that saturate the machine for throughput and cost.
+    By default, this is the number of users of one pass if the objective is latency. For throughput
+    and cost, it is the number of users above which throughput no longer rises.
     """
     goal, users = prepared_estimate.goal, prepared_estimate.goal.users
     if users is None:
