@@ -48,8 +48,7 @@ class UncertainConstant:
 
     @property
     def is_in_seconds(self) -> bool:
-        """Whether the constant is a time in seconds, so that its effect does not depend on the clock.
-        """
+        """Whether the constant is a time in seconds, whose effect does not depend on the clock."""
         return self.name.endswith("_s")
 
     def position(self, value: Any) -> Any:
