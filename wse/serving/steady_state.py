@@ -156,14 +156,14 @@ class ClosedLoop:
         """
 
         def in_flight(in_rounds: float) -> float:
-            """Return the total number of requests in flight, given how many are in rounds.
+            """Return the total number of requests in flight, given the number of those in rounds.
 
-            In a round, every decoding request gets one token. Requests outside rounds wait for
-            their first token without keeping the machine busy; their number is the request rate
-            times the waiting time.
+            A request takes part in rounds while its prompt is processed or its answer is decoded.
+            Other requests wait for their first token without using the machine; their number is the
+            request rate times the waiting time.
 
             Args:
-                in_rounds: Number of requests that are being read or decoded.
+                in_rounds: Number of requests that take part in rounds.
             """
             if not in_rounds:
                 return 0.0

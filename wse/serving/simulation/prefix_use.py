@@ -45,7 +45,10 @@ class PrefixUse:
 
     @staticmethod
     def total(uses: Iterable[PrefixUse]) -> PrefixUse:
-        """Add up the counts of one or more machines, which must have the same tiers."""
+        """Add up the counts of one or more machines, all of which have the same tiers.
+
+        A tier is a memory outside the KV cache.
+        """
         all_uses = list(uses)
         return PrefixUse(
             hits=sum(use.hits for use in all_uses),

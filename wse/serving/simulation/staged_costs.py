@@ -92,10 +92,10 @@ class StagedCosts:
 
     @property
     def reused_tokens_multiple(self) -> int:
-        """Granularity of prefix reuse in tokens: 1, so prefixes of any length are reused.
+        """Number of tokens of which the length of a reused prefix must be a multiple.
 
-        A prefix may end within a block of the KV cache. Its tokens in this block are then copied,
-        and the time of the copy is neglected.
+        It is 1: prefixes of any length are reused. If a prefix ends within a block of the KV cache,
+        its tokens in this block are copied; the time of the copy is neglected.
         """
         return 1
 
@@ -183,7 +183,7 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Seconds that the busiest stage works in total on the first 0, 1, 2, ... chunks."""
+        """Total seconds that the busiest pipeline stage works on a prompt's first 0, 1, 2, ... chunks."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:

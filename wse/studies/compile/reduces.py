@@ -79,10 +79,11 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """All reduces of a decoded token with the same pattern, direction, line length and word count.
+    """Number and cost of the equivalent reduces of a decoded token.
 
-    A reduce combines the words of the PEs on a line, for example by adding them up. An all-reduce
-    also returns the result to all of these PEs.
+    A reduce combines the words of the PEs on a line (a row or column), for example by adding them
+    up. An all-reduce also returns the result to all of these PEs. Reduces are equivalent if they
+    have the same pattern, direction, number of PEs and number of words.
     """
 
     pattern: Annotated[str, Doc("name of the pattern")]

@@ -218,5 +218,9 @@ def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade,
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Return the names of the constants that affect at least one cause with nonzero cycles."""
+    """Return the names of the constants that affect the given cycles.
+
+    Args:
+        cycles_by: Cycle count of each cause. Causes without cycles are ignored.
+    """
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

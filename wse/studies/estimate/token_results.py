@@ -23,8 +23,10 @@ from wse.studies.results.phases import DecodeResult, decode_result
 class TokenResults:
     """Cycles, serving speed, energy and cost of generated tokens: a part of an estimate.
 
-    Only ``decode`` is set if the experts were selected in an actual run. Only ``serving`` and
-    ``cost`` are set if each request has one new token, which prefill already yields.
+    All fields are set, with two exceptions:
+    - If the experts were selected in an actual run, only ``decode`` is set.
+    - If each request has one new token, which prefill already yields, only ``serving`` and ``cost``
+      are set.
     """
 
     decode: DecodeResult | None = None

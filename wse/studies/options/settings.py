@@ -213,8 +213,8 @@ def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
 def sourced_numbers(machine: MachineOptions) -> dict[str, dict[str, SourcedNumber]]:
     """Return all numbers of a wafer and its software with unit, grade, source and range.
 
-    The link and the settings must already be converted by `with_settings`. A number of the link
-    keeps its source and range; a number of a setting has none.
+    The link and the settings of the request must already be converted by `with_settings`. Numbers
+    of the link have the source and range of the link; numbers that the user set have neither.
 
     Args:
         machine: The wafer, the software profile and the link.

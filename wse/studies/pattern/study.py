@@ -55,8 +55,8 @@ class CheckedPattern:
     def schedule_words(self) -> int:
         """Number of words in each PE's memory that the operation reads or writes.
 
-        For a gather, which collects words from all PEs, this is ``words`` times the number of
-        pieces that are collected. For any other operation, it is ``words``.
+        It is ``words`` except for a gather, which collects words from all PEs. For a gather, it is
+        ``words`` times the number of pieces that are collected.
         """
         gathers = self.outcome.collective in ("gather", "all_gather")
         return self.words * (self.schedule.parts if gathers else 1)

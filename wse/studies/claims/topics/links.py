@@ -150,7 +150,7 @@ def estimates_at_ends(model: str) -> tuple[EstimateResult, EstimateResult, Estim
 
 
 def _values_that_cross(result: EstimateResult) -> list[float]:
-    """Return the values per token that cross each boundary between wafers, towards the next wafer."""
+    """Return the number of values per token that each wafer sends to the next wafer."""
     assert result.crossing is not None
     cuts = (cut for cut in result.crossing.cuts if cut.to_wafer == cut.from_wafer + 1)
     return [cut.bytes_per_token / VALUE_BYTES for cut in cuts]

@@ -120,9 +120,9 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
 
 
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
-    """Return what limits the number of streams (batches of users) in flight on wafers.
+    """Return what limits the number of streams (batches of users) that are in flight on wafers.
 
-    A report uses the result to say what limits the throughput of a row.
+    A report uses it to state what limits the total throughput.
     """
     return StreamLimits(
         limited_by=pipelining.limited_by,

@@ -184,11 +184,14 @@ def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, Assumpt
 
 
 def _with_samples(row: PlannedRow, figures: Mapping[str, F64], goal: Goal) -> PlannedRow:
-    """Add the intervals of a row's figures, and the fraction of samples within the latency limits.
+    """Return a copy of a row with statistics of random samples of the uncertain constants.
+
+    These are the 90 % intervals of its figures, and the fraction of samples in which it meets the
+    latency limits.
 
     Args:
         row: The row.
-        figures: float64 ``[samples]``, its figures for random samples of the uncertain constants.
+        figures: float64 ``[samples]`` for each figure, keyed by field of the row.
         goal: The limits.
     """
     return replace(row, ranges=intervals_of(row, figures), within_limits=share_within_limits(figures, goal))

@@ -118,7 +118,10 @@ def plan_machines(
 
 
 def _lengths(request: CompareRequest) -> Sequence[tuple[int | None, int | None]]:
-    """Return the requested pairs of prompt length and number of new tokens; None for a default."""
+    """Return the requested pairs of prompt length and number of new tokens.
+
+    A length that is not requested is None; it then gets a default later.
+    """
     if request.targets.lengths is not None:
         return [read_lengths(text) for text in request.targets.lengths]
     return [(request.base.workload.prompt_len, request.base.workload.new_tokens)]

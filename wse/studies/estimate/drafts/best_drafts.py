@@ -33,7 +33,7 @@ class Drafter(Protocol):
         """The deployment without speculative decoding."""
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the drafting and verification times with ``users`` concurrent users."""
+        """Return the times of draft and verification passes with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
         """Return the description of the model on these machines with speculative decoding.
@@ -65,7 +65,7 @@ class UsersOfDrafts:
 
     @cached_property
     def machine(self) -> DraftMachine:
-        """Drafting and verification times on the replica with the most users."""
+        """Times of draft passes and verification passes on the replica with the most users."""
         return self.drafter.machine(ceil_div(self.users, self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:

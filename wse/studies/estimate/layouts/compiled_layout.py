@@ -73,14 +73,17 @@ def compiled_layout(
     search_result: Compilation,
     finalist: int,
 ) -> CompiledLayout | None:
-    """Return a layout together with the speeds at which it serves users; None if it does not fit.
+    """Return a layout with the numbers that determine how fast it serves users.
+
+    The result is None if the layout does not fit.
 
     Args:
         prepared_estimate: The request.
         options, choice: Options and choices of the compiler for the layout.
         compile_layout: Function that returns the compiled layout.
         search_result: Result of the search that found the layout.
-        finalist: Index of the layout among the search's fully compiled layouts.
+        finalist: Index, among the search's fully compiled layouts, of this layout or of the layout
+            from which it was derived.
     """
 
     def compile_program() -> Program | None:

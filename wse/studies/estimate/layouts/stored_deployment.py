@@ -44,7 +44,7 @@ class StoredDeployment:
     delay_s: float
 
     def deployment(self, prepared_estimate: PreparedEstimate) -> WaferDeployment:
-        """Return the deployment, with the lengths and prices of a request."""
+        """Combine the stored numbers with the lengths and prices of a request to a deployment."""
         p = prepared_estimate
         numbers = {name: getattr(self, name) for name in NUMBERS}
         shape = RequestShape(prompt_tokens=p.prompt_len, new_tokens=p.new_tokens)

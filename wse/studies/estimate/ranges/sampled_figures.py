@@ -58,8 +58,8 @@ def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: 
     def probabilities(name: str) -> F64:
         """Return the cumulative probabilities at which an uncertain number is sampled.
 
-        If the number does not vary, they are all 0.5, which yields the stated value of a constant
-        and no model error.
+        If the number is not to vary, they are all 0.5. A constant then has its stated value, and a
+        model error is 0.
 
         Args:
             name: Name of the constant or model error.

@@ -103,7 +103,11 @@ class CheckpointedEngine:
         return self._last.pairs
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the KV-cache slots that a user occupies on the fullest PE row of each stage."""
+        """Return how many KV-cache slots of each stage a user occupies.
+
+        A slot stores the keys and values of one token on a row of PEs. The slots of the fullest row
+        are counted.
+        """
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
