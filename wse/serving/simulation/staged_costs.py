@@ -183,7 +183,7 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Total seconds that the busiest pipeline stage works on a prompt's first 0, 1, 2, ... chunks."""
+        """Seconds that the busiest stage works in total on a prompt's first 0, 1, 2, ... chunks."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
