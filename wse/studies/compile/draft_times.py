@@ -165,7 +165,7 @@ class DraftTimes:
         return self._launch().followed_by(times.time([LinePattern(schedule, 0, words, axis)]).cycles)
 
     def _launch(self) -> Cycles:
-        """Return the cycles that a PE needs to dispatch the task of a send and issue its operation."""
+        """Return the cycles that a PE needs to dispatch a sending task and issue its operation."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles + self.software.vector_issue_cycles)
 
 

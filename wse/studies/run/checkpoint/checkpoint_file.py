@@ -203,7 +203,7 @@ class CheckpointFile:
 
         Raises:
             ValueError: In one of these cases:
-                - It is not the next prompt chunk although one remains, or it is a prompt chunk
+                - The pass is not the next prompt chunk although one remains, or is a prompt chunk
                   although none remains.
                 - The KV cache has no room for the tokens of the pass.
                 - The pass has too few ids.
