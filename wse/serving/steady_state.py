@@ -45,7 +45,8 @@ class PromptRounds(NamedTuple):
     Attributes:
         rounds: Number of rounds; a fraction if a prompt ends within a round.
         round_s: Duration of each round in seconds.
-        fill: Size of the prompt as a fraction of what these rounds can read, at most 1.
+        fill: Prompt tokens divided by the number of prompt tokens that these rounds could process,
+            at most 1.
     """
 
     rounds: float
@@ -54,14 +55,14 @@ class PromptRounds(NamedTuple):
 
 
 class _RequestTimes(NamedTuple):
-    """Duration of the parts of a request in the steady state.
+    """Mean durations of the two parts of a request, its prompt and its answer, in the steady state.
 
     Attributes:
         reading_s: Seconds in which the prompt is processed.
         answer_s: Seconds from the first to the last token.
-        prompts_at_arrival: Number of prompts that are being processed when a request arrives. It
-            is 0 if prompts do not fill all rounds. Requests start at equal intervals, so the
-            previous prompt has then already been processed.
+        prompts_at_arrival: Number of prompts that are being processed when a request arrives.
+            It is 0 if some rounds process no prompt: requests then start at equal intervals, so the
+            previous prompt has already been processed.
     """
 
     reading_s: float
@@ -77,7 +78,10 @@ class RoundCosts(Protocol):
     """
 
     def wait_s(self, other_requests: float, prompts: float) -> float:
-        """Return how many seconds a request waits for its first token without using the machine.
+        """Return the seconds that a request waits for its first token without using the machine.
+
+        On GPUs, this is the wait for the end of the running pass. On wafers, it is the time from
+        the end of the prompt's prefill to the first token.
 
         Args:
             other_requests: Number of other requests whose prompts are processed or whose tokens are
@@ -152,14 +156,14 @@ class ClosedLoop:
         """
 
         def in_flight(in_rounds: float) -> float:
-            """Return the total number of requests in flight, given how many are in rounds.
+            """Return the total number of requests in flight, given the number of those in rounds.
 
-            In a round, every decoding request gets one token. Requests outside rounds wait for
-            their first token without keeping the machine busy; their number is the request rate
-            times the waiting time.
+            A request takes part in rounds while its prompt is processed or its answer is decoded.
+            Other requests wait for their first token without using the machine; their number is the
+            request rate times the waiting time.
 
             Args:
-                in_rounds: Number of requests that are being read or decoded.
+                in_rounds: Number of requests that take part in rounds.
             """
             if not in_rounds:
                 return 0.0
@@ -173,17 +177,19 @@ class ClosedLoop:
         return replace(state, ttft_s=concurrency / rate - state.answer_s, requests_per_s=rate)
 
     def _in_rounds(self, requests: float, others_fraction: float) -> tuple[SteadyState, float]:
-        """Return the steady state of the requests in rounds, and a request's wait outside rounds.
+        """Return the steady state of requests in rounds, and a request's wait outside rounds.
 
         A round is the time in which every decoding request gets one token. A request takes part in
         rounds while its prompt is processed and its answer is decoded. Before that, it may have to
-        wait until the rounds have room for its prompt. The second result is the time in seconds for
-        which it also waits without using the machine (`RoundCosts.wait_s`).
+        wait until the rounds have room for its prompt; this wait is part of the steady state.
 
         Args:
-            requests: Number of requests that are in rounds or wait for room in them.
-            others_fraction: Fraction of the requests in rounds that compete with a given request:
+            requests: Number of requests that take part in rounds or wait for room in them.
+            others_fraction: Fraction of the requests in rounds that are not the given request:
                 1 - 1 / concurrency.
+
+        Returns:
+            The steady state, and the additional wait in seconds (`RoundCosts.wait_s`).
         """
         in_rounds = min(requests, self._requests_when_saturated)
         times = self._request_times(in_rounds, min(others_fraction * in_rounds, self._requests_when_saturated - 1))
@@ -197,11 +203,16 @@ class ClosedLoop:
         return state, self.costs.wait_s(others_fraction * requests, times.prompts_at_arrival)
 
     def _request_times(self, in_rounds: float, other_requests: float) -> _RequestTimes:
-        """Return how long it takes to process a prompt and then to decode the answer.
+        """Return how long a request's prompt and its answer take.
 
-        A round takes D seconds without a part of a prompt and P seconds with it. With R rounds per
-        prompt, T tokens after the first and n other requests, the prompt takes R P seconds and the
-        answer takes T D + min(n R, T) (P - D) seconds.
+        A round is the time in which every decoding request gets one token. The formulas are
+
+        - R P seconds for the prompt
+        - T D + min(n R, T) (P - D) seconds for the answer
+
+        where R is the number of rounds per prompt, T the number of tokens after the first, and n is
+        ``other_requests``. A round takes P seconds if a part of a prompt is processed in it, and D
+        seconds otherwise.
 
         Args:
             in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
@@ -233,16 +244,16 @@ class ClosedLoop:
 
     @cached_property
     def _requests_when_saturated(self) -> float:
-        """Minimum number of requests in flight at which every round is full of prompt tokens.
+        """Minimum number of requests in flight that keep every round full of prompt tokens.
 
-        In a round, each decoding request gets one token. A request takes part in R + T rounds: its
-        prompt is processed in R rounds, of which it fills the fraction f, and T tokens follow the
-        first. With N requests, prompts fill every round if N R f = R + T.
+        In a round, each decoding request gets one token. Each of N requests takes part in R + T
+        rounds: its prompt is processed in R rounds and fills the fraction f of their room for
+        prompt tokens; then T tokens follow the first. All rounds are full if N R f = R + T.
         """
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R, which equals T if the prompts of N requests fill every round.
+            """Return N R f - R, where N is ``requests``. It equals T if prompts fill every round.
 
             R is the number of rounds in which a prompt is processed, f the fraction of these rounds
             that it fills, and T the number of tokens after the first.
@@ -256,7 +267,7 @@ class ClosedLoop:
 
 
 def _solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """Return the largest argument in a range at which a function does not exceed a value.
+    """Search a range for the largest argument at which a function does not exceed a value.
 
     The method is regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): if an end
     of the interval stays fixed for two steps, its function value is halved. The relative error is

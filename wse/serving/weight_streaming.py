@@ -21,13 +21,13 @@ MAX_USERS: Final = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Sizes of a model's weights, divided into weights that every token uses and routed experts.
+    """Sizes of a model's weights: those that every token uses, and those of routed experts.
 
     Attributes:
         always_bytes: Size of the weights that every token uses, in bytes.
-        expert_bytes: Total size of the experts in all layers, in bytes.
-        experts: Number of experts per layer; 1 if there are none.
-        active: Number of experts per layer that a token uses; 1 if there are none.
+        expert_bytes: Total size of the routed experts in all layers, in bytes.
+        experts: Number of routed experts per layer; 1 if there are none.
+        active: Number of routed experts per layer that a token uses; 1 if there are none.
         routing: How tokens select experts; `EVEN` stands for independent uniform choices.
     """
 
@@ -82,10 +82,10 @@ class StreamingBound:
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
-        """Return the minimum number of users for a total throughput; None if above `MAX_USERS`.
+        """Return the minimum number of users that together get a required throughput.
 
-        More users always raise the throughput, because the bytes per pass grow more slowly than the
-        number of users.
+        The result is None if more than `MAX_USERS` users are needed. More users always raise the
+        throughput, because the bytes per pass grow more slowly than the number of users.
 
         Args:
             wanted_tokens_per_s: Output tokens per second, summed over all users.

@@ -9,16 +9,18 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixUse:
-    """Use of a machine's prefix cache: counts of prompts and tokens, summed over all requests.
+    """How often a simulated machine reused stored prefixes of prompts, summed over all requests.
 
-    A tier is a memory outside the KV cache that stores prefixes for later prompts.
+    A machine does not process the tokens of a prompt's start again if it still stores their keys
+    and values, in its KV cache or in a tier (a memory outside the KV cache).
 
     Attributes:
         hits: Number of prompts of which at least the first block was reused.
-        cached_tokens: Prompt tokens that were found in the KV cache.
-        loaded_tokens: Prompt tokens that were loaded from each tier.
-        parked_tokens: Tokens that were copied to each tier.
-        known_tokens: Prompt tokens that the same machine had already read for an earlier prompt.
+        cached_tokens: Number of prompt tokens that were found in the KV cache.
+        loaded_tokens: For each tier, the number of prompt tokens that were loaded from it.
+        parked_tokens: For each tier, the number of tokens that were copied to it.
+        known_tokens: Number of prompt tokens that the same machine had processed before, as part
+            of an earlier prompt.
     """
 
     hits: int = 0
@@ -34,12 +36,19 @@ class PrefixUse:
 
     @property
     def recomputed_tokens(self) -> int:
-        """Tokens that were read again, because they were deleted or loading would take longer."""
+        """Number of prompt tokens that the machine processed more than once.
+
+        The keys and values of these tokens were no longer stored, or loading them from a tier would
+        have taken longer.
+        """
         return self.known_tokens - self.saved_tokens
 
     @staticmethod
     def total(uses: Iterable[PrefixUse]) -> PrefixUse:
-        """Add up the counts of one or more machines, which must have the same tiers."""
+        """Add up the counts of one or more machines, all of which have the same tiers.
+
+        A tier is a memory outside the KV cache.
+        """
         all_uses = list(uses)
         return PrefixUse(
             hits=sum(use.hits for use in all_uses),

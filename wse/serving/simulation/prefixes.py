@@ -34,17 +34,19 @@ class PrefixTree:
 
     @staticmethod
     def tree_and_last_blocks(texts: I64, tokens: I64) -> tuple[PrefixTree, I64]:
-        """Build the tree of prompts whose prefixes are taken from a set of unrelated texts.
+        """Build the tree for prompts that each start with the first tokens of one of several texts.
 
-        Two prompts with prefixes from the same text share the tokens of the shorter prefix.
+        The texts have no tokens in common. For example, if one prompt starts with 100 tokens of a
+        text and another with 300 tokens of the same text, they share the first 100 tokens.
 
         Args:
-            texts: Index of the text from which each prompt's prefix is taken, int64 [requests].
-            tokens: Length of each prompt's prefix, at least 0, int64 [requests].
+            texts: Index of the text with which each prompt starts, int64 [requests].
+            tokens: Number of tokens that each prompt takes from its text, at least 0, int64
+                [requests].
 
         Returns:
-            The tree, and the index of the last block of each prefix (NO_PREFIX if the prefix is
-            empty), int64 [requests].
+            The tree, and for each prompt the index of the last block taken from its text (NO_PREFIX
+            if no token is taken), int64 [requests].
         """
         parts, blocks = np.unique(np.stack([texts, tokens], axis=1), axis=0, return_inverse=True)
         has_parent = np.diff(parts[:, 0], prepend=NO_PREFIX) == 0
@@ -60,12 +62,15 @@ class PrefixTree:
         return blocks[::-1]
 
     def tokens(self, blocks: I64) -> I64:
-        """Return the prefix length that ends with each block, 0 for NO_PREFIX, int64 [blocks]."""
+        """Return the prefix length in tokens that ends with each of ``blocks``, int64 [blocks].
+
+        The length counts all tokens from the start of the prompt. It is 0 for NO_PREFIX.
+        """
         return np.append(self.end_tokens, 0)[blocks]
 
 
 class PrefixTreeBuilder:
-    """Builder of a `PrefixTree` from the block hashes of prompts."""
+    """Builder of a `PrefixTree` from prompts that are given as hashes of their token blocks."""
 
     def __init__(self) -> None:
         """Create an empty tree."""
@@ -78,14 +83,14 @@ class PrefixTreeBuilder:
         return len(self._parent)
 
     def add(self, hashes: Sequence[Hashable], block_tokens: int) -> int:
-        """Add the blocks of a prompt that are not in the tree yet.
+        """Add the blocks of a prompt to the tree, except those that it already contains.
 
         Args:
-            hashes: Hash of each block, from the start of the prompt.
+            hashes: Hash of each block of the prompt, from its start.
             block_tokens: Tokens per block.
 
         Returns:
-            Index of the last block, or NO_PREFIX if there are no hashes.
+            Index of the prompt's last block in the tree, or NO_PREFIX if there are no hashes.
         """
         block = NO_PREFIX
         for position, block_hash in enumerate(hashes, start=1):

@@ -50,16 +50,16 @@ class DecodeGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkGrid:
-    """Times of the chunks of a prompt, which are read sequentially.
+    """Times of the chunks of a prompt, which are processed one after the other.
 
     Attributes:
         chunk_tokens: Number of tokens in a whole chunk.
         chunks: Times of whole chunks before the last chunk, in order from the start of the prompt.
-        last_tokens: Possible lengths of a prompt's last chunk, in ascending order up to a whole
-            chunk. The last chunk yields a token.
-        lasts: For each of ``last_tokens``, two times of a last chunk of this length: as the only
-            chunk of a prompt, and after ``len(chunks) - 1`` whole chunks. Times for other numbers
-            of preceding chunks are interpolated.
+        last_tokens: Lengths of a prompt's last chunk for which times are known, in ascending order
+            up to a whole chunk. The last chunk also yields the first token of the answer.
+        lasts: For each of ``last_tokens``, the time of the last chunk in a short and in a long
+            prompt: without preceding chunks, and after ``len(chunks) - 1`` whole chunks. Times for
+            other numbers of preceding chunks are interpolated.
     """
 
     chunk_tokens: int
@@ -70,15 +70,15 @@ class ChunkGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedCosts:
-    """Times and KV capacity of wafers that form a pipeline of stages or a single stage.
+    """Time and KV-cache space that requests need on wafers that form a pipeline of stages.
 
-    `wse.serving.simulation.pass_costs.PassCosts` documents the attributes and methods that are not
-    described here.
+    A single stage is possible. `wse.serving.simulation.pass_costs.PassCosts` documents the
+    attributes and methods that are not described here.
 
     Attributes:
         decode: Times of decode passes.
         prefill: Times of prompt chunks.
-        state_tokens: Number of cache tokens that need as much space as the state of a request.
+        state_tokens: Space of a request's recurrent state, in units of one token's KV cache.
     """
 
     decode: DecodeGrid
@@ -92,10 +92,10 @@ class StagedCosts:
 
     @property
     def reused_tokens_multiple(self) -> int:
-        """Granularity of prefix reuse in tokens: 1, so prefixes of any length are reused.
+        """Number of tokens of which the length of a reused prefix must be a multiple.
 
-        A prefix may end within a block of the KV cache. Its tokens in this block are then copied,
-        and the time of the copy is neglected.
+        It is 1: prefixes of any length are reused. If a prefix ends within a block of the KV cache,
+        its tokens in this block are copied; the time of the copy is neglected.
         """
         return 1
 
@@ -110,9 +110,10 @@ class StagedCosts:
         return self.decode.contexts
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the space for the KV cache and the state of a request, as a number of tokens.
+        """Return the space that a request occupies, in units of one token's KV cache.
 
-        The cache consists of whole blocks. Layers with a sliding window also store all tokens.
+        The space includes the request's state. The KV cache is rounded up to whole blocks. Layers
+        with a sliding window also reserve space for all tokens.
 
         Args:
             tokens: Number of tokens in the request.
@@ -122,13 +123,14 @@ class StagedCosts:
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         """Return the duration in seconds of a round, in which each user gets one decode pass.
 
-        The result is the latency of a decode pass, or the time for which the busiest pipeline stage
-        works in the round if that is longer.
+        The result is the larger of two times:
+        - the latency of a decode pass (0 without users)
+        - the time that the busiest pipeline stage works in the round (`work_s`)
 
         Args:
             users: Number of users that decode.
             context: Tokens in each user's cache.
-            parts: Prompt parts that are read in the round.
+            parts: Prompt parts that are processed in the round.
         """
         work = self.work_s(users, context, parts)
         return max(work, self._decode(context).latency_s) if users else work
@@ -147,14 +149,14 @@ class StagedCosts:
         return sum(self.part_busy_s(part) for part in parts) + passes * self._decode(context).busy_s
 
     def drain_s(self, part: PromptPart) -> float:
-        """Return the time in seconds from the end of a prompt's last round to the first token.
+        """Return the seconds from the end of a prompt's last round to its first token.
 
-        In a round, each user gets one decode pass, and parts of prompts are read. At its end, the
-        busiest pipeline stage has processed the last chunk. The result is the time that this chunk
-        spends in all other stages, or the same time of the whole chunk before it if that is longer.
+        At the end of its last round, the busiest pipeline stage has processed the prompt's last
+        chunk. The chunk then still needs the time that it spends in all other stages. If the whole
+        chunk before it spends more time there, the result is that longer time.
 
         Args:
-            part: The part of the prompt that is read in its last round.
+            part: The part of the prompt that is processed in the round.
         """
         last_time, whole_tokens = self._last(part), part.tokens - self._last_tokens(part)
         drain_s = last_time.latency_s - last_time.busy_s
@@ -181,17 +183,17 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Seconds that the busiest stage works in total on the first 0, 1, 2, ... chunks."""
+        """Seconds that the busiest stage works in total on a prompt's first 0, 1, 2, ... chunks."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
-        """Return how long the busiest pipeline stage works on a prompt's first tokens, in seconds.
+        """Return the seconds that the busiest pipeline stage works on the start of a prompt.
 
-        The tokens are read in whole chunks. A chunk that is only partly included counts in
-        proportion to its tokens.
+        The tokens are processed in whole chunks. If they end within a chunk, its time counts in
+        proportion to its included tokens.
 
         Args:
-            tokens: Number of tokens.
+            tokens: Number of tokens from the start of the prompt.
         """
         chunk, extra_tokens = divmod(tokens, self.chunk_tokens)
         chunks, sums = self.prefill.chunks, self._busy_sums
@@ -200,14 +202,17 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, part: PromptPart) -> int:
-        """Return the number of tokens in the last chunk if a part is read chunk by chunk."""
+        """Return the size of the last chunk of a part of a prompt, in tokens.
+
+        The part is divided into whole chunks and a last chunk, which may be smaller.
+        """
         return (part.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, part: PromptPart) -> PassTime:
         """Return the time of the last chunk of a prompt, which may be shorter than the others.
 
-        The time is interpolated twice: between chunk lengths with known times, and between the
-        minimum and the maximum number of preceding tokens with known times.
+        The time is interpolated from the known times in `ChunkGrid.lasts`, first by the number of
+        preceding tokens and then by the length of the chunk.
         """
         grid, tokens = self.prefill, self._last_tokens(part)
         last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)

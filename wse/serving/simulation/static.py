@@ -102,11 +102,13 @@ def simulate_static(
 
 
 def _seated(first: int, scheduled_count: int, needs: list[int], capacity: int, batch_slots: int) -> int:
-    """Return the index after the last request that fits in a batch.
+    """Choose the requests of the next batch, and return the index after the last one.
+
+    A batch consists of consecutive requests that fit in the KV cache together.
 
     Args:
         first: Index of the first request of the batch, which is always included.
-        scheduled_count: Number of requests whose arrival times are known; others are not included.
+        scheduled_count: Number of requests with known arrival times; later ones are not included.
         needs: KV capacity that each request needs, in tokens.
         capacity: KV capacity of the machine in tokens.
         batch_slots: Maximum number of requests in a batch.
@@ -124,11 +126,11 @@ def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, en
     Args:
         record: Recorder of the simulation.
         times: Pass times.
-        context: Mean prompt length of the batch in units of passes: the number of tokens divided by
-            the mean number of tokens that a pass yields.
-        decoded: Number of passes recorded so far.
-        end_pass: Number of recorded passes after the call.
-        users: Number of users that still get tokens.
+        context: Mean prompt length of the batch, divided by the mean number of tokens that a pass
+            yields. Each pass increases the context by 1 in this unit.
+        decoded: Number of the batch's passes that were recorded before the call.
+        end_pass: Number of the batch's passes that are recorded after the call.
+        users: Number of users whose answers have not ended.
     """
     if end_pass > decoded:
         first, last = (times.pass_s(context + passes) for passes in (decoded, end_pass - 1))

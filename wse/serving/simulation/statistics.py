@@ -133,13 +133,17 @@ def levels(outcome: SimulationOutcome, points: int) -> Levels:
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
     def count_until(events: F64) -> F64:
-        """Return the number of events up to each of ``times``, float64 [points]."""
+        """Return, at each of ``times``, how many events have happened, float64 [points].
+
+        Args:
+            events: Time of one event per request, such as its admission, float64 [requests].
+        """
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
     def tokens_until(events: F64) -> F64:
-        """Return the total tokens of the requests whose event has happened, float64 [points].
+        """Return, at each of ``times``, the total tokens of requests whose event has happened.
 
-        The prompt and answer tokens of these requests are added up at each of ``times``.
+        Prompt and answer tokens are added up. The result is float64 [points].
 
         Args:
             events: Time of one event per request, such as its admission, float64 [requests].

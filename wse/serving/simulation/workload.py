@@ -182,11 +182,12 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 def _prompts(options: WorkloadOptions) -> tuple[I64, I64]:
     """Draw the lengths of prompts and of their prefixes in tokens, both int64 [requests].
 
-    Prompts have the specified mean and coefficient of variation, except that the context limits
-    them. If prefixes have equal lengths, only the rest of a prompt varies. Otherwise, a prefix is a
-    fixed fraction of its prompt, rounded to a multiple of the mean prefix length divided by
-    `PREFIX_STEPS`. The rounding limits the number of different prefixes, and hence the time that a
-    simulation takes.
+    Prompt lengths have the specified mean and coefficient of variation, but are limited by the
+    context. Prefixes are drawn in one of two ways:
+    - All prefixes have the same length, and only the rest of a prompt varies.
+    - A prefix is a fixed fraction of its prompt. Its length is rounded to a multiple of the mean
+      prefix length divided by `PREFIX_STEPS`, so that there are few different prefixes and the
+      simulation is fast.
     """
     count, prefix, mean = options.requests, options.prefix_tokens, options.prompt_tokens
     common_tokens = 0 if options.scales_prefixes else prefix

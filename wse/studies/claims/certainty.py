@@ -62,17 +62,15 @@ def by_rule(*, holds: Any, never: Any) -> Verdicts:
     """Return the verdict on a claim for each set of values of the uncertain constants.
 
     The first set (case) contains the stated values, and the other sets are random samples. In each
-    case, the claim has been tested under several conditions, such as different models.
+    case, the claim was tested under several conditions, such as for different models.
 
     Args:
-        holds: bool or bool ``[cases]``, whether the claim is true under all conditions. The verdict
-            is then "true".
-        never: bool or bool ``[cases]``, whether the claim is true under no condition. The verdict
-            is then "false".
+        holds: bool or bool ``[cases]``, whether the claim is true under all conditions.
+        never: bool or bool ``[cases]``, whether the claim is true under none of the conditions.
 
     Returns:
-        The verdict in each case: "true", "false", or "conditional" if the claim is true only under
-        some of the conditions.
+        The verdict in each case: "true" if ``holds``, "false" if ``never``, and otherwise
+        "conditional".
     """
     verdicts = np.select([np.atleast_1d(holds), np.atleast_1d(never)], ["true", "false"], "conditional")
     return tuple(verdicts.tolist())
@@ -110,15 +108,15 @@ def certainty_of(verdicts: Verdicts, names: Collection[str]) -> Certainty:
 
 
 def certainty_at_ends(verdicts: Verdicts) -> Certainty:
-    """Return the certainty of a verdict that is decided at the range ends, not for samples.
+    """Return how certain a verdict is that was computed only at the ends of the constants' ranges.
 
-    A verdict that depends on counts from a compiled model, such as words between wafers, is decided
-    only for three sets of constants. Even if all three verdicts are equal, the verdict may differ
-    for values between the ends.
+    Some verdicts depend on counts from a compiled model, such as words between wafers. They are
+    not computed for random samples of the constants. Even if all three verdicts are equal, the
+    verdict may differ for values between the ends.
 
     Args:
-        verdicts: The verdict with the stated constants, with all constants at the low ends of their
-            ranges, and with all of them at the high ends.
+        verdicts: Three verdicts: with the stated constants, with all constants at the low ends of
+            their ranges, and with all of them at the high ends.
     """
     stated_verdict, *end_verdicts = verdicts
     texts = [

@@ -55,9 +55,9 @@ class Laboratory:
     Slow computations are cached, because several claims need the same ones.
 
     Attributes:
-        on_work: Called with a description before each long computation.
-        uncertain_names: Names of the uncertain numbers that were sampled since this set was last
-            cleared. It shows on which numbers the verdict on a claim depends.
+        on_work: Function that is called with a description before each long computation.
+        uncertain_names: Names of the uncertain constants that were used since this set was last
+            cleared. These are the constants on which the verdict on the current claim depends.
     """
 
     on_work: Callable[[str], None] = ignore
@@ -79,13 +79,12 @@ class Laboratory:
         return self._estimate(model, link, **options).result
 
     def speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return the tokens/s of a single user: one value as estimated, and one per sample.
+        """Return a single user's tokens/s for the stated constants, then for each random sample.
 
-        The first value is for the stated constants. In a sample, the uncertain constants of wafers
-        and software, such as the cycles needed to dispatch a task, are drawn at random from their
-        ranges.
+        In a sample, the uncertain constants of wafers and software, such as the cycles needed to
+        dispatch a task, are drawn at random from their ranges.
 
-        The arguments and errors are those of `estimate`.
+        The arguments and errors are the same as for `estimate`.
         """
         estimate = self._estimate(model, link, **options)
         assert estimate.result.decode is not None
@@ -101,12 +100,10 @@ class Laboratory:
         return decode.tokens_per_s_per_user
 
     def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
-        """Return the tokens/s of all users on wafers whose slowest pipeline stage is always busy.
+        """Return the total tokens/s with so many users that the slowest stage is always busy.
 
-        The first value is for the stated constants, and each subsequent value is for one sample of
-        the uncertain constants.
-
-        The arguments and errors are those of `estimate`.
+        The first value is for the stated constants, and each subsequent value is for one random
+        sample of the uncertain constants. The arguments and errors are the same as for `estimate`.
         """
         estimate = self._estimate(model, link, **options)
         assert estimate.result.schedule is not None
@@ -124,15 +121,14 @@ class Laboratory:
         return np.append(sourced_number.value, samples)
 
     def _times(self, estimate: SampledEstimate, name: str) -> Cases:
-        """Return the ratios of one duration in each sample to the duration in the estimate.
+        """Return a duration for each random sample, divided by its value with the stated constants.
 
         Args:
             estimate: Estimate of a model, with its times in all samples.
             name: Name of the duration in `TIMES`, such as ``token_s``, the time per token.
 
         Returns:
-            1 for the stated constants; then, for each sample, the time divided by that with the
-            stated constants.
+            The ratio 1 for the stated constants, followed by the ratio for each sample.
         """
         self.uncertain_names |= estimate.uncertain_names
         return np.append(1.0, estimate.time_ratios[:, TIMES.index(name)])
@@ -156,11 +152,11 @@ class Laboratory:
         return serving_of(gpu_deployment(model, gpu, prompt, new), users)
 
     def gpus_for_all(self, model: str, gpu: str, prompt: int, new: int) -> Serving:
-        """Return the speed and cost per token on saturated GPUs.
+        """Return the speed and cost per token when GPUs serve as many users as is useful.
 
-        GPUs are saturated when more users would not raise the throughput or would not fit. The
-        arguments are the same as for `gpu_deployment`. The cost is also computed for random samples
-        of the model error and of the price of a GPU.
+        More users would not raise the throughput or would not fit. The arguments are the same as
+        for `gpu_deployment`. The cost is also computed for random samples of the model error and of
+        the price of a GPU.
         """
         deployment = gpu_deployment(model, gpu, prompt, new)
         users = saturating_users(deployment)
@@ -169,12 +165,16 @@ class Laboratory:
         return serving_of(deployment, users, sampled[COST])
 
     def gpu_times(self, server: GpuServer, run: str = "") -> Cases:
-        """Return 1, followed by samples of the ratio of actual to predicted times on GPUs.
+        """Return random samples of how much longer a run on GPUs takes than predicted, as a factor.
+
+        The first value is 1, the prediction itself. The factors express the error of the timing
+        model.
 
         Args:
             server: Model and GPUs.
-            run: Description of a run whose model error is independent of that of other runs, such
-                as ``4 users``. By default, the error that all runs have in common.
+            run: Description of a run, such as ``4 users``, whose error is drawn independently of
+                the errors of other runs. If it is empty, the error is the one that all runs have in
+                common.
         """
         name = f"{GPU_ERROR} ({run})" if run else GPU_ERROR
         self.uncertain_names.add(name)
@@ -198,12 +198,11 @@ class Laboratory:
         return drafts
 
     def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
-        """Return the speed and cost per token on saturated wafers.
+        """Return the speed and cost per token when wafers serve as many users as is useful.
 
-        Wafers are saturated when more users would not raise the throughput or would not fit. The
-        layout with the highest throughput is used. The function tries the smallest number of wafers
-        on which the model fits and twice that number, and returns the result with the cheaper
-        tokens.
+        More users would not raise the throughput or would not fit. The layout with the highest
+        throughput is used. The function tries the smallest number of wafers on which the model fits
+        and twice that number, and returns the result with the cheaper tokens.
 
         Args:
             model: Name of a bundled model.

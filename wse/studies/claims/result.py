@@ -90,10 +90,11 @@ class Claim:
 
 
 def figure(value: float | Cases, unit: str, meaning: str) -> ClaimNumber:
-    """Return a number that supports a verdict, for `Finding.numbers`.
+    """Create the record of a computed number that supports a verdict, for `Finding.numbers`.
 
     Args:
-        value: The number, or an array whose first element is the number; other elements are ignored.
+        value: The number, or an array whose first element is the number; other elements are
+            ignored.
         unit: Unit of the number; empty for a ratio.
         meaning: What the number means, as a phrase for tables.
     """

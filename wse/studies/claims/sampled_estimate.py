@@ -40,10 +40,12 @@ class SampledEstimate:
 
 
 def sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> SampledEstimate:
-    """Estimate a request, and sample its times within the ranges of the uncertain constants.
+    """Estimate the speed of a model, and how it varies with the uncertain constants.
+
+    The times are computed for random samples of the constants within their ranges.
 
     Args:
-        request: The request.
+        request: The model and the wafers.
         link: Inter-wafer link to use instead of the wafer's own; None to keep the wafer's own link.
 
     Raises:

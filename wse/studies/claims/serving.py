@@ -81,14 +81,18 @@ class Serving:
 
     @property
     def usd_cases(self) -> Cases:
-        """Cost per million output tokens with the stated constants, followed by its samples."""
+        """Cost per million output tokens for the stated constants, followed by one cost per sample.
+
+        There are no samples if the cost was not sampled.
+        """
         sampled = self.sampled_usd_per_million_tokens
         return np.append(self.usd_per_million_tokens, () if sampled is None else sampled)
 
     def cost_ratio(self, reference: Serving) -> float:
-        """Return the cost per token relative to ``reference``.
+        """Return the cost per token, divided by the cost per token of ``reference``.
 
-        Cost is measured in machine time per token, so both must use the same type of machine.
+        The prices of both machines must be equal, because only the machine time per token is
+        compared.
         """
         return (self.machines / self.tokens_per_s) / (reference.machines / reference.tokens_per_s)
 

@@ -29,7 +29,7 @@ def check(request: CompareRequest) -> None:
     Raises:
         BadInput: A number is out of range, a list is empty, options contradict each other, or the
             comparison has more than `MOST_ROWS` rows. Also raised if only one new token is
-            requested, so that nothing would be decoded.
+            requested: prefill yields this token, so there would be no decode to compare.
         UnknownName: There is no such mapping.
     """
     for name in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
@@ -70,8 +70,8 @@ def check(request: CompareRequest) -> None:
 def check_question(question: str | None, request: CompareRequest) -> None:
     """Check that the options of a comparison do not contradict each other or the question.
 
-    A question is about wafers only, so it excludes GPUs and the options that rank machines. Without
-    a question, options about links between wafers need more than one wafer.
+    A question concerns only wafers. With a question, GPUs and the options that rank machines are
+    errors. Without a question, options about inter-wafer links require more than one wafer.
 
     Args:
         question: Name of the question that the comparison answers, such as ``one-wafer-or-many``;
@@ -98,9 +98,9 @@ def check_question(question: str | None, request: CompareRequest) -> None:
 
 
 def check_pictures(kinds: Collection[str], question: str | None, request: CompareRequest) -> None:
-    """Check that no plot and no page is requested if machines are ranked.
+    """Check that the requested output files are possible for this kind of comparison.
 
-    A ranking can be written only as CSV.
+    A ranking of machines can be written only as CSV, not as a plot or page.
 
     Args:
         kinds: Kinds of the requested files, such as ``png``.
@@ -109,7 +109,8 @@ def check_pictures(kinds: Collection[str], question: str | None, request: Compar
         request: Options of the comparison.
 
     Raises:
-        BadInput: A plot or a page is requested, or other options contradict each other.
+        BadInput: A plot or a page is requested for a ranking, or other options contradict each
+            other.
     """
     picture = next((kind for kind in ("png", "html") if kind in kinds), None)
     if request.is_ranked and picture is not None:

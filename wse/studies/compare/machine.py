@@ -50,7 +50,10 @@ class Machine:
 
     @cached_property
     def useful_users(self) -> int:
-        """Number of users above which throughput stops rising or KV caches no longer fit."""
+        """Maximum useful number of users.
+
+        Above this number, the throughput does not rise or the KV caches do not fit.
+        """
         return saturating_users(self.deployment)
 
     def point(self, users: int) -> OperatingPoint:
@@ -107,8 +110,8 @@ def no_room(shape: RequestShape, option: str = "--wafers") -> str:
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
     """Prepare an estimate for each GPU type and count in a comparison.
 
-    If no number of GPUs is requested, several are tried: the smallest number whose memory can hold
-    the weights, and 2, 4, 8 ... times as many, up to the number of interconnected GPUs.
+    If no number of GPUs is requested, N, 2 N, 4 N ... GPUs are tried, up to the number of
+    interconnected GPUs. N is the smallest number whose memory can hold the weights.
 
     Returns:
         1. The estimates of all machines that can hold at least one user.
@@ -137,15 +140,15 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
 def _in_increasing_numbers(
     smallest_machine: PreparedGpuEstimate, requested_count: int | None
 ) -> Iterator[PreparedGpuEstimate]:
-    """Yield estimates of a model on 1, 2, 4, 8 ... times the smallest number of GPUs.
+    """Yield estimates of a model on N, 2 N, 4 N ... GPUs, where N is the smallest number of GPUs.
 
     The number is doubled until all interconnected GPUs are used, or until the attention heads can
     no longer be divided evenly.
 
     Args:
         smallest_machine: The model on the smallest number of GPUs.
-        requested_count: Requested number of GPUs. If it is not None, ``smallest_machine`` has this
-            number and is the only estimate yielded.
+        requested_count: Requested number of GPUs, which ``smallest_machine`` has. Only this
+            estimate is then yielded. None if no number was requested.
     """
     yield smallest_machine
     server = smallest_machine.server

@@ -105,7 +105,7 @@ def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[s
 
 
 def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark: str) -> None:
-    """Draw a line that shows a field of some rows over their numbers of wafers."""
+    """Draw a line of a field's values over the number of wafers, with a marker for each row."""
     wafer_counts, values = [row.wafers for row in rows], [getattr(row, key) for row in rows]
     axes.plot(wafer_counts, values, color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
 

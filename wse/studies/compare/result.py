@@ -109,8 +109,8 @@ class CompareResult(Result):
     def best(self) -> tuple[ComparisonRow, ...]:
         """Best rows of each wafer count: fastest for one user, and fastest for all users.
 
-        The rows are sorted by the number of wafers. If `by_link` is true, there are best rows for
-        each inter-wafer link. Otherwise, only rows with the wafers' own link are considered.
+        The rows are sorted by the number of wafers. If `by_link` is true, every inter-wafer link
+        has its own best rows. Otherwise, rows with other links than the wafers' own are ignored.
         """
         first: dict[str, object] = {}
         for row in self.possible:

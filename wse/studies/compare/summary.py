@@ -93,8 +93,8 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
     """Return whether to print an impossible row even without ``--detail``.
 
-    It is printed if no row of a possible combination has its mapping, or if none has its number of
-    wafers. Without it, the output would not mention this mapping or this number.
+    It is printed if its mapping, or its number of wafers, is impossible in all rows. The output
+    would otherwise not mention this mapping or number.
     """
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)

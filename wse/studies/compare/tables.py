@@ -60,9 +60,9 @@ def link_text(row: ComparisonRow) -> str:
 
 
 def limit_text(row: ComparisonRow) -> str:
-    """Return a phrase with the main cause of a token's time, such as "hops 58 %".
+    """Return the cause on which most of a token's time is spent, such as "hops 58 %".
 
-    The percentage is left out if the cycles are not broken down by cause. The text is empty if the
+    The percentage is left out if the cycles of each cause are unknown. The text is empty if the
     cause is unknown.
     """
     if row.limited_by is None or row.cycles_by is None:
@@ -76,7 +76,10 @@ def _all_users(row: ComparisonRow) -> str:
 
 
 def _users(row: ComparisonRow) -> str:
-    """Format the number of users, with "fit" if more would increase the throughput but do not fit."""
+    """Format the number of users, such as "64" or "64 fit".
+
+    The word "fit" means that more users would increase the throughput but do not fit.
+    """
     return "" if row.users is None else f"{count(row.users)}{' fit' if row.saturated is False else ''}"
 
 
@@ -144,10 +147,12 @@ def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence
 
 
 def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str]]) -> tuple[Table, ...]:
-    """Return the tables of all possible rows: speed and cost, traffic, SRAM and power, and limits.
+    """Return tables with all figures of the compared combinations, except impossible ones.
+
+    The tables show speed and cost, traffic, SRAM and power, and limits.
 
     Args:
-        rows: Estimates of the compared combinations.
+        rows: Rows of the possible combinations.
         footer: (label, text) pairs to show below the cost table, such as prices.
     """
     link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()

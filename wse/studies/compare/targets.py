@@ -16,10 +16,10 @@ MOST_TOP: Final = 2_000
 
 
 def read_parts(option: str, text: str) -> tuple[str, ...]:
-    """Split a string such as ``128/128,8k/1k`` at its commas.
+    """Split the text of an option, such as ``128/128,8k/1k``, at its commas.
 
     Args:
-        option: Name of the option that the text belongs to, for messages.
+        option: Name of the option, for error messages.
         text: Text to split.
 
     Raises:

@@ -41,12 +41,11 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
     """Compile a model on the layout that needs the fewest cycles for a request.
 
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
-    Many layouts are tried.
+    The function estimates many layouts and fully compiles the best ones.
 
     Args:
         prepared_placement: The checked request.
-        breadth: How many of the best layouts are fully compiled. All other layouts are only
-            estimated.
+        breadth: How many of the best layouts are fully compiled.
 
     Returns:
         The fastest Program, with a record of all layouts that were tried.
@@ -81,8 +80,9 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
 def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Compile a model on the layout that needs the fewest cycles for a request.
 
-    Unlike `compile_with_remedies`, this function does not search for remedies when the model does
-    not fit, so it fails faster. The result of the search may come from the cache on disk.
+    If the model does not fit, this function does not search for option changes that would make it
+    fit. It therefore fails faster than `compile_with_remedies`. The result may come from the cache
+    on disk.
 
     Args:
         prepared_placement: The checked request.
@@ -123,13 +123,13 @@ def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> f
 def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
     """Compile a verification pass for an existing layout, and return its timing model.
 
-    A verification pass runs the model over several new tokens of one user. It uses the same PE
-    regions as the given compilation. All other choices, such as cycle-saving rewrites, are the
-    fastest ones for this number of tokens. The function does not check that buffers fit in SRAM.
+    A verification pass runs the model over several new tokens of one user. It is compiled for the
+    PE rectangles of ``compilation``, and with the other choices, such as cycle-saving rewrites,
+    that are fastest for this number of tokens. Whether its buffers fit in SRAM is not checked.
 
     Args:
         prepared_placement: The checked request.
-        compilation: The compilation whose regions are used.
+        compilation: The compilation whose PE rectangles are used.
         tokens: Number of tokens in the pass.
     """
     p = replace(prepared_placement, options=replace(prepared_placement.options, verify_tokens=tokens))
@@ -146,9 +146,9 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
 def _prompt_cycles(fabric: Fabric) -> float:
     """Estimate the cycles to process the prompts, whose chunks are pipelined through the stages.
 
-    The result is the time of the first chunk in all stages, plus the time of each subsequent chunk
-    in its slowest stage. If several stages share PEs, chunks cannot overlap, so the times of all
-    chunks in all stages are added up.
+    A stage is a rectangle of PEs that stores some layers. The result is the time of the first chunk
+    in all stages, plus the time of each further chunk in its slowest stage. If stages share PEs,
+    chunks cannot overlap, so the result is the time of all chunks in all stages.
     """
     program, stages = fabric.program, fabric.program.stages
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
@@ -162,9 +162,9 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def timing_of(prepared_placement: PreparedPlacement) -> Timer:
-    """Return the timing functions with which the compiler compares layouts and rewrites.
+    """Return the functions with which the compiler times its candidates, such as layouts.
 
-    Tokens are timed halfway through the answer, when the KV caches contain the prompt and half of
+    A token is timed halfway through the answer, when the KV caches contain the prompt and half of
     the new tokens.
     """
 
@@ -188,14 +188,15 @@ def timing_of(prepared_placement: PreparedPlacement) -> Timer:
 
 
 def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
-    """Return the cost of a phase halfway through the answer.
+    """Return the cost of a phase, such as decode, halfway through the answer.
 
-    The KV caches then contain the prompt and half of the new tokens.
+    The KV caches then contain the prompt and half of the new tokens. The cost of a prefill phase
+    does not depend on the answer.
 
     Args:
         prepared_placement: The checked request.
         fabric: Timing model of a compiled Program.
-        phase: Index of the phase.
+        phase: Index of the phase in the Program.
     """
     match fabric.program.phases[phase].name:
         case "decode":
@@ -207,13 +208,16 @@ def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: i
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
-    """Return a suggested option change together with the changes that it makes necessary.
+    """Extend a suggested option change by other changes that it makes necessary.
 
     For example, a shorter context may also require fewer new tokens.
 
     Args:
-        remedy: Option that makes the model fit, such as ``--context 4096``.
+        remedy: Suggested change that makes the model fit, such as ``--context 4096``.
         prepared_placement: The checked request, whose current options may need changes.
+
+    Returns:
+        All changes as text.
     """
     option, _, value = remedy.partition(" ")
     if option == "--context":

@@ -124,10 +124,11 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
-    """Return the colours (configured routes) that each communication pattern of each stage uses.
+    """Return which colours each communication pattern uses in each pipeline stage.
 
-    A pattern's colours are numbered consecutively. Patterns marked as ``repainted`` share the same
-    colours, because routers change the routes of these colours at run time.
+    A colour is a route configured in a router. Each pattern uses consecutive colours. Patterns that
+    are marked as ``repainted`` share colours: routers change the routes of these colours at run
+    time.
     """
     return tuple(
         ColourUse(

@@ -21,9 +21,8 @@ class ContentionResult(Result):
     """Cycles that the words of a communication pattern spend waiting for words of other messages.
 
     Words wait if two messages need the same link between routers, or the same ramp between a router
-    and its PE. There is one result for each combination of phase (such as decode), pattern and
-    direction with contention. ``steps`` and ``cycles`` are totals over the phase.
-    ``messages_on_one_link`` is a maximum.
+    and its PE. Each result is for a phase (such as decode), a pattern and a direction. ``steps``
+    and ``cycles`` are totals over the phase, and ``messages_on_one_link`` is a maximum.
     """
 
     phase: Annotated[str, Doc("`prefill` or `decode`")]
@@ -35,9 +34,9 @@ class ContentionResult(Result):
 
 
 def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> tuple[ContentionResult, ...]:
-    """Return how long each communication pattern's words wait on links, longest first.
+    """Return how long each communication pattern's words wait for words of other messages.
 
-    Patterns whose words never wait are left out.
+    The pattern with the longest wait comes first. Patterns whose words never wait are left out.
 
     Args:
         program: The compiled Program.

@@ -77,8 +77,8 @@ class DraftTimes:
     def exchange_cycles(self, words: int, target: Region, source: Region) -> float:
         """Return the cycles needed to send token ids from one PE rectangle to all PEs of another.
 
-        The result is 0 if drafts are made on the host or the host selects tokens, because the host
-        then sends the ids.
+        The result is 0 if drafts are made on the host or the host selects tokens. The host then
+        sends the ids, which is counted elsewhere.
 
         1. A PE in a corner of the source sends the ids to a corner of the target. If the target is
            on another wafer, the ids also cross the links between the wafers.
@@ -86,8 +86,8 @@ class DraftTimes:
 
         Args:
             words: Number of ids; each is one word.
-            target: Region that receives the ids.
-            source: Region that sends them.
+            target: Rectangle that receives the ids.
+            source: Rectangle that sends them.
         """
         if self.place == HOST or self.host_draws:
             return 0.0
@@ -102,27 +102,29 @@ class DraftTimes:
         return cycles.followed_by(along_row).followed_by(down_columns).rounded_up().total
 
     def round_trip_cycles(self) -> float:
-        """Return how many cycles a round trip to the host takes if the host drafts tokens, else 0.
+        """Return how many cycles token ids need to travel from the wafer to the host and back.
 
-        If drafts are looked up in the text, this delay occurs only when the look-up finds no draft:
-        the ids of draft tokens arrive with the pass that verifies them. The result is also 0 if the
-        host selects the tokens, because its round trips are then already counted in the times of
-        the passes.
+        The result is 0 in two cases: if drafts are not made on the host, and if the host also
+        selects tokens, because the round trips are then included in the times of the passes.
+
+        If drafts are found by a look-up in the text, this delay occurs only if the look-up finds
+        none. Otherwise, the ids of draft tokens arrive together with the pass that verifies them.
         """
         if self.place != HOST or self.host_draws:
             return 0.0
         return self.wafer.host_round_trip_s * self.wafer.clock_hz
 
     def look_up_cycles(self, context: int, tokens: int) -> float:
-        """Return the cycles needed to look up a draft in the text so far.
+        """Return the cycles needed to find a draft in the text so far.
 
-        The draft consists of the tokens that followed an earlier occurrence of the last tokens. On
-        the host, the look-up counts as 0 cycles because the round trip takes far longer. On a
-        wafer, each PE stores part of the text and the tokens that follow it:
+        The draft consists of the tokens that followed an earlier occurrence of the text's last
+        tokens. On the host, the look-up counts as 0 cycles because the round trip takes far longer.
+        On a wafer, each PE stores a part of the text and the tokens that follow this part:
 
-        1. Each PE compares its part with the last tokens of the text and selects the longest match.
+        1. Each PE searches its part for the longest match with the last tokens of the text.
         2. An all-reduce along rows and then along columns finds the longest match over all PEs.
-        3. An all-reduce distributes the tokens that follow this match. All other PEs add zeros.
+        3. An all-reduce sends the tokens that follow this match to all PEs. The PE with the match
+           contributes the tokens, and all other PEs contribute zeros.
 
         Args:
             context: Maximum number of tokens in the text.
@@ -147,14 +149,15 @@ class DraftTimes:
         return weight_bytes / host_memory_rate().value * self.wafer.clock_hz
 
     def _line(self, schedule: LineSchedule, words: int, axis: int) -> Cycles:
-        """Return how many cycles a pattern takes that runs along all rows or columns concurrently.
+        """Return the cycles of a communication pattern that runs along all rows or columns at once.
 
-        The cycles include starting the pattern's code on the PEs. A one-PE line costs nothing.
+        The cycles include the start of the pattern's code on the PEs. The result is 0 if the
+        pattern has no messages, as on a single PE.
 
         Args:
-            schedule: Messages of the pattern on one line.
+            schedule: Messages of the pattern on one row or column.
             words: Words per message.
-            axis: ``ROWS`` or ``COLUMNS``: the direction of the lines.
+            axis: ``ROWS`` or ``COLUMNS``: the direction of the pattern.
         """
         if not len(schedule.messages):
             return NO_CYCLES
@@ -162,7 +165,7 @@ class DraftTimes:
         return self._launch().followed_by(times.time([LinePattern(schedule, 0, words, axis)]).cycles)
 
     def _launch(self) -> Cycles:
-        """Return the cycles needed to start the task of a sending step and issue its operation."""
+        """Return the cycles that a PE needs to dispatch a sending task and issue its operation."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles + self.software.vector_issue_cycles)
 
 

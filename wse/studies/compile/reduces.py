@@ -44,7 +44,7 @@ MAX_ROWS: Final = 6
 
 
 class CombinedSegment(NamedTuple):
-    """A segment of a line of PEs over which a reduce or all-reduce combines words.
+    """Consecutive PEs of a row or column that combine their words in a reduce or all-reduce.
 
     Attributes:
         operation: ``reduce`` or ``all_reduce``.
@@ -60,12 +60,12 @@ class CombinedSegment(NamedTuple):
 
 
 class SegmentReduce(NamedTuple):
-    """A reduce along all rows or all columns of a rectangle of PEs.
+    """A reduce or all-reduce along all rows or all columns of a rectangle of PEs.
 
     Attributes:
         pattern: Name of the communication pattern.
         axis: Whether the pattern runs along rows or columns.
-        segment: The longest segment of a row or column over which words are combined.
+        segment: The longest series of consecutive PEs in a row or column that combine their words.
         words: Number of words per PE.
         cycles: Cycle count of the pattern, excluding the cycles to start its code.
     """
@@ -79,10 +79,11 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """All reduces of a decoded token with the same pattern, direction, line length and word count.
+    """Number and cost of the equivalent reduces of a decoded token.
 
-    A reduce combines the words of the PEs on a line, for example by adding them up. An all-reduce
-    also returns the result to all of these PEs.
+    A reduce combines the words of the PEs on a line (a row or column), for example by adding them
+    up. An all-reduce also returns the result to all of these PEs. Reduces are equivalent if they
+    have the same pattern, direction, number of PEs and number of words.
     """
 
     pattern: Annotated[str, Doc("name of the pattern")]
@@ -104,10 +105,13 @@ def reduces_result(
 ) -> tuple[ReduceResult, ...]:
     """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
 
-    Each reduce is compared with a published lower bound, unless its line has more than ``MAX_PES``
-    PEs, and with the cheapest pattern for its line. To save time, the cheapest pattern is searched
-    only for lines with at most ``MAX_PES`` PEs in total. Sums over selected experts are reported
-    for the busiest PE column, assuming that tokens select experts as evenly as possible.
+    Each one is compared with two numbers, if they can be computed in a reasonable time:
+
+    - a published lower bound, for lines (rows or columns) of at most ``MAX_PES`` PEs
+    - the cycles of the cheapest pattern, until ``MAX_PES`` PEs have been searched in total
+
+    Sums over selected experts are reported for the busiest PE column, assuming that tokens select
+    experts as evenly as possible.
 
     Args:
         program: The compiled Program.
@@ -150,16 +154,16 @@ def _cheapest_text(row: ReduceResult) -> str:
 
 
 def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
-    """Return the longest segment of a line of PEs over which a pattern combines words.
+    """Return the longest series of consecutive PEs whose words a communication pattern combines.
 
-    1. Cut the line wherever no combining message crosses from one PE to the next.
+    1. Cut the line of PEs between neighbours if no combining message crosses from one to the other.
     2. Select the longest segment between two cuts.
     3. If the pattern also has messages that only copy, it is an all-reduce. Otherwise it is a
        reduce, whose root is the PE that receives words and sends none.
 
     Returns:
-        The segment, or None if the pattern combines no words or if its lines have different
-        messages.
+        The segment. None if the pattern combines no words, or if it has different messages on
+        different lines.
     """
     if len(pattern.first) > 2:
         return None
@@ -225,18 +229,18 @@ def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer:
 def _cheapest_patterns(
     sorted_reduces: list[SegmentReduce], times: PatternTimes, wafer: WaferSpec
 ) -> dict[tuple[CombinedSegment, int], PatternChoice]:
-    """Search for the cheapest communication pattern of each reduce.
+    """Search for the cheapest communication pattern for each reduce.
 
-    To limit the total work, a segment is skipped if the PEs of all searched segments would add up
-    to more than `MAX_PES`.
+    The search takes longer for more PEs. It skips a segment if the total number of PEs in all
+    searched segments would exceed `MAX_PES`.
 
     Args:
         sorted_reduces: The reduces, in the order in which they are searched.
-        times: Timing of patterns on lines.
+        times: Timing of patterns on rows or columns of PEs.
         wafer: Wafer, which determines the cycles per level of a reduction tree.
 
     Returns:
-        The cheapest patterns, keyed by (line segment, number of words).
+        The cheapest patterns, keyed by (segment, number of words).
     """
     patterns: dict[tuple[CombinedSegment, int], PatternChoice] = {}
     remaining_pes = MAX_PES

@@ -226,10 +226,10 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
 
 
 def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
-    """Group colour uses by stage. Stages with the same colour uses form one group.
+    """Group colour uses by stage; stages that use the same colours form one group.
 
     Returns:
-        For each group, its stage indices as a string, and its colour uses.
+        For each group, its stages as text, such as "3–5", and the colour uses of one stage.
     """
     by_stage: dict[int, list[ColourUse]] = {}
     for use in uses:

@@ -73,9 +73,9 @@ def sram_map(program: Program) -> SramMapResult:
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """Return the buffers of one PE of a stage, sorted by address.
 
-    Each buffer lists the buffers that share bytes with it. A temporary buffer has a lifetime (its
-    first and last step of use) for each phase that uses it. A buffer without lifetimes is always in
-    use.
+    Each buffer lists the buffers with which it shares bytes. A temporary buffer also has a lifetime
+    (its first and last step of use) for each phase in which it is used. A buffer without lifetimes
+    is always in use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
@@ -193,7 +193,11 @@ def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...
 
 @dataclass(kw_only=True)
 class _Row:
-    """Row of the printed buffer table: a single buffer, or adjacent buffers of several layers."""
+    """Row of the printed buffer table.
+
+    A row shows a single buffer, or several adjacent buffers with the same purpose, such as the
+    weights of layers 0 to 4.
+    """
 
     use: str
     buffers: list[BufferResult]
@@ -215,7 +219,10 @@ class _Row:
 
     @property
     def name(self) -> str:
-        """Name of a single buffer, or "layers 0 to 4, each q+k+v 1,024, ..." for several layers."""
+        """Text that names the buffers of the row.
+
+        It is the name of a single buffer, or for example "layers 0 to 4, each q+k+v 1,024".
+        """
         layers = sorted({int(match[1]) for b in self.buffers if (match := OF_LAYER.search(b.name))})
         if not layers or len(self.buffers) == 1:
             return OF_LAYER.sub("", tile_name(self.buffers[0].name)).replace("_", " ")
@@ -228,8 +235,8 @@ class _Row:
 def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
     """Group the buffers of a PE into the rows of a table.
 
-    Adjacent buffers of layers that are always in use form one row if they have the same purpose,
-    such as weights. Every other buffer has its own row.
+    Adjacent buffers form one row if they belong to layers, are always in use and have the same
+    purpose, such as weights. Every other buffer has its own row.
     """
     rows: list[_Row] = []
     for buffer in buffers:
@@ -246,13 +253,13 @@ _PHASES: Final = {"prefill": "prefill", "verify": "verification passes"}
 
 
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
-    """Return a bar that marks the steps of a decoded token in which a buffer is in use.
+    """Return a bar that marks when a buffer is in use while a token is decoded.
 
-    If the buffer is always in use, or never in use while a token is decoded, a phrase that says so
-    is returned instead.
+    Each position of the bar stands for one or more steps of the token. A phrase is returned instead
+    if the buffer is always in use, or if it is used only in other phases, such as prefill.
 
     Args:
-        row: A table row; all its buffers have the same lifetime.
+        row: A table row; all its buffers are in use at the same times.
         steps: Number of steps of a decoded token.
         width: Width of the bar in characters.
     """

@@ -30,7 +30,9 @@ NOT_STORED: Final = ("cache", "routing", "placed_selections")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSearch:
-    """Result of a search for layouts as stored in the cache, without the compiled Programs.
+    """Result of a search for the best layout, in the form in which it is stored in the cache.
+
+    The compiled Programs are not stored. They are compiled again from the layouts.
 
     Attributes:
         layouts: Options and choices of the fully compiled layouts, chosen layout first.
@@ -45,9 +47,9 @@ class StoredSearch:
 
 
 def search_key(placeable: Placeable, breadth: Breadth) -> str | None:
-    """Return the key of a search, or None if its result must not be cached.
+    """Return the cache key of a search for the best layout; None if it must not be cached.
 
-    Searches on wafers with dead PEs are not cached, because defects have no key.
+    Searches on wafers with dead PEs are not cached, because their defects are not part of the key.
     """
     p = placeable
     if p.meshes:
@@ -59,11 +61,12 @@ def stored_search(key: str, placeable: Placeable) -> Compilation | None:
     """Read the result of a search from the cache, and compile its layouts again.
 
     Args:
-        key: Key of the search.
+        key: Cache key of the search.
         placeable: The request.
 
     Returns:
-        The result, or None if the cache has none or it does not belong to the request.
+        The result. None if it is not in the cache, or if its layouts cannot be compiled for the
+        request.
     """
     p = placeable
     try:
@@ -95,8 +98,8 @@ def store_search(key: str, compilation: Compilation) -> None:
     """Store the result of a search in the cache.
 
     Args:
-        key: Key of the search.
-        compilation: The result. Its chosen layout is the first of its candidates.
+        key: Cache key of the search.
+        compilation: The result. Its first candidate is the chosen layout.
     """
     record = StoredSearch(
         layouts=tuple((options, choice) for _, options, choice in compilation.candidates),

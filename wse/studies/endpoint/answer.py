@@ -6,17 +6,17 @@ import asyncio
 
 
 class PacedAnswer:
-    """Answer to one request, whose tokens become available to a reader at their simulated times.
+    """Answer to one request. Its tokens become available to a reader at their simulated times.
 
-    A reader that is slower than the simulation gets several tokens at a time. It does not delay
-    other requests. All times are seconds since the start of the simulation.
+    If the reader is slower than the simulation, it gets several tokens at a time; other requests
+    are not delayed. All times are seconds since the start of the simulation.
 
     Attributes:
         request: Index of the request.
         arrival_s: Time at which the request arrived.
         start_s: Time at which the request was admitted. It is valid once the answer is complete.
         new_tokens: Number of tokens in the complete answer.
-        token_times_s: Times of the tokens that have been released so far.
+        token_times_s: Times of the tokens that have become available so far.
     """
 
     def __init__(self, request: int, arrival_s: float, new_tokens: int) -> None:

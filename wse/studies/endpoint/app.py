@@ -46,7 +46,7 @@ class EventStream:
 
 
 def endpoint_app(service: Service) -> Starlette:
-    """Return the ASGI application that answers HTTP requests with a service."""
+    """Return the web application (ASGI) that answers HTTP requests with a service."""
     created = 0
 
     async def complete(request: Request) -> Response | EventStream:

@@ -16,7 +16,7 @@ from wse.studies.endpoint.answer import PacedAnswer
 
 
 class Timer(Protocol):
-    """A call that `Clock.call_at` has scheduled and that can be cancelled, as in asyncio."""
+    """A scheduled call that can be cancelled, such as a timer handle of asyncio."""
 
     def cancel(self) -> None:
         """Cancel the call."""

@@ -81,11 +81,11 @@ def answer_text(
     Args:
         tokens: Text of each token, at least one.
         max_tokens: Maximum number of tokens; None for the whole text.
-        ignore_end: True to repeat a text with fewer than ``max_tokens`` tokens until the answer has
-            this number of tokens. False to end the answer at the end of the text.
+        ignore_end: What happens if the text has fewer than ``max_tokens`` tokens: if true, it is
+            repeated until the answer has this number of tokens; if false, the answer ends.
         stop_texts: Stop strings. The answer ends with the token that completes a stop string, and
-            its text ends before the string. Of several strings in the text, the one that ends first
-            is used, or the longest of those that end at the same position.
+            its text ends before the string. If the text contains several stop strings, the one that
+            ends first is used. If they end at the same position, the longest is used.
     """
     count = len(tokens) if max_tokens is None else max_tokens if ignore_end else min(max_tokens, len(tokens))
     pieces = list(islice(cycle(tokens), count))

@@ -129,7 +129,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
 
 
 def _most_room_text(serving: ServingResult) -> str:
-    """Return a phrase with the maximum number of users that fit in any layout.
+    """Return a phrase with the maximum number of users for which any layout has room.
 
     If this number was not computed, the phrase names the option that computes it.
     """
@@ -142,15 +142,15 @@ def _most_room_text(serving: ServingResult) -> str:
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
-    """Return the row with the time to first token that a remote user observes.
+    """Return the output row with the time to first token that a remote user observes.
 
-    This time includes the delays of a new connection, of the network and of the service that
-    receives requests. The low end of its range is the sum of the low ends of these delays and of
-    the TTFT on the machine, and the high end is the sum of the high ends.
+    This time is the TTFT on the machine plus three delays: of a new connection, of the network and
+    of the service that receives requests. The ends of its range are the sums of the low ends and of
+    the high ends of these times.
 
     Args:
         result: The estimate. Its latencies are for a single batch of users on the machine.
-        waited_s: Seconds that the user waits in addition because of other users.
+        waited_s: Additional seconds that the user waits because of other users.
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)

@@ -34,9 +34,8 @@ class CutsResult(Result):
 def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> CutsResult | None:
     """Return how many layers are split between pipeline stages; None if no layer is split.
 
-    The result suggests the smallest number of wafers on which no layer is split, which is found by
-    trying larger numbers in order. This search is skipped if a mapping file or dead PEs determine
-    the layout.
+    The result suggests the smallest number of wafers on which no layer is split. This number is not
+    searched for if a mapping file or dead PEs determine the layout.
 
     Args:
         prepared_estimate: The request.

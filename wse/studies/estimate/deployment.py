@@ -14,13 +14,13 @@ from wse.studies.results.sram import users_at
 def deployment_of(
     prepared_estimate: PreparedEstimate, program: Program, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return the deployment of a model on wafers, from which serving performance is computed.
+    """Return the description of a model on wafers from which serving performance is computed.
 
     Args:
-        prepared_estimate: The request. Its prompt and answer lengths apply to all users.
+        prepared_estimate: The request. All users have its prompt and answer lengths.
         program: The compiled model.
-        pipelining: Time of a token of each user of a batch, averaged over all tokens, and the busy
-            time of the pipeline stages and of the inter-wafer links.
+        pipelining: Mean time of a token of each user of a batch, and the busy time of the pipeline
+            stages and of the inter-wafer links.
     """
     slots = program.batch
     shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)
@@ -42,10 +42,10 @@ def deployment_of(
 
 
 def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
-    """Return the deployment of a model on wafers, timed with a single token of the answer.
+    """Return a quickly computed description of a model on wafers, for comparing many layouts.
 
-    Every token is assumed to take as long as the token halfway through the answer. This is faster
-    to compute than timing all tokens, so it is used when comparing many layouts.
+    Serving performance is computed from it. Every token is assumed to take as long as the token
+    halfway through the answer, so only this token is timed.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]

@@ -138,7 +138,7 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
 
 
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
-    """Count the operations of PEs and links per token of one user, averaged over all tokens.
+    """Count the operations of PEs and links per output token, averaged over all tokens.
 
     Each word of a message crosses two ramps (the connections between a router and its PE): one at
     the sender and one at the receiver.

@@ -77,7 +77,8 @@ class GradeResult(Result):
 class Grades:
     """Evidence grades of the constants of a wafer and its software, keyed by constant name.
 
-    A grade states how reliable a number is, from measured (best) to specified by the user.
+    A grade states how reliable a constant is. The grades range from measured (best) to specified by
+    the user.
     """
 
     def __init__(self, machine: MachineOptions, generation: str) -> None:
@@ -119,10 +120,10 @@ class Grades:
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
-        """Return the fraction of cycles that depends on each kind of evidence.
+        """Return the fraction of some cycles that depends on each kind of evidence.
 
-        The cycles due to a cause are attributed to the evidence of the weakest constant that
-        affects them.
+        Cycles due to a cause, such as hops, may depend on several constants. They count for the
+        least reliable of these constants.
 
         Args:
             cycles_by: Cycle count of each cause.
@@ -141,13 +142,13 @@ class Grades:
         return shares
 
     def source(self, cycles_by: CyclesBy) -> str:
-        """Return the weakest kind of evidence among the constants on which some cycles depend.
+        """Return the weakest kind of evidence on which some cycles depend.
 
         Args:
             cycles_by: Cycle count of each cause.
 
         Returns:
-            ``measured``, ``vendor``, ``fitted`` or ``assumed``.
+            ``measured`` (best), ``vendor``, ``fitted`` or ``assumed``.
         """
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 
@@ -217,5 +218,9 @@ def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade,
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Return the names of the constants that affect at least one cause with nonzero cycles."""
+    """Return the names of the constants that affect the given cycles.
+
+    Args:
+        cycles_by: Cycle count of each cause. Causes without cycles are ignored.
+    """
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

@@ -74,7 +74,7 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def note(self) -> str | None:
-        """Note about lengths, element types and prices that the user may not expect, or None.
+        """Note about values that the user may not expect; None if there are none.
 
         It mentions lengths that were shortened because the context is limited, an element type that
         was assumed because the model's files do not specify one, and prices that are not used.
@@ -113,8 +113,8 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     1. Check the options that can be checked without loading files.
     2. Load the model, wafer, software profile and prices.
     3. Determine the prompt and answer lengths, and the compiler options.
-    4. Determine the mesh, which is smaller if there are dead PEs. Check that the regions of a
-       mapping file fit on it.
+    4. Determine the mesh of usable PEs, which is smaller than the wafer's if there are dead PEs.
+       Check that the regions of a mapping file fit on it.
 
     Raises:
         UnknownName: A name in the request is unknown.
@@ -235,7 +235,11 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
 
 
 def check_objective(request: EstimateRequest) -> None:
-    """Raise UnknownName if a request has an unknown objective, i.e. one not in `OBJECTIVES`."""
+    """Check that a request's objective is one of `OBJECTIVES`.
+
+    Raises:
+        UnknownName: The objective is unknown.
+    """
     if request.serving.objective not in (None, *OBJECTIVES):
         raise UnknownName("objective", str(request.serving.objective), OBJECTIVES, place="--objective")
 
@@ -245,8 +249,8 @@ def check_drafts(request: EstimateRequest) -> None:
 
     Raises:
         BadInput: ``--draft-model`` or ``--draft-place`` is specified without ``--draft``, which
-            states how often drafts are accepted. Also raised if a place other than the model's PEs
-            is specified without a draft model.
+            states how often drafts are accepted. Or a place other than the model's PEs is specified
+            without a draft model.
         UnknownName: The place is unknown.
     """
     model, place = request.drafts.draft_model, request.drafts.draft_place

@@ -19,8 +19,8 @@ def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateR
     """Return copies of a request, each with one number of the machine changed.
 
     The changes are slower hops, more SRAM, a faster link between wafers, and the larger code of
-    research kernels. Larger code leaves less room, so the last copy may use more wafers than the
-    request. All other copies keep the number of wafers.
+    research kernels. With larger code, PEs have less room, so the number of wafers is chosen again.
+    All other copies keep the number of wafers.
 
     Returns:
         The requests, keyed by a description of the change.

@@ -61,7 +61,10 @@ class UsersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceResult(Result):
-    """Memory of a sequence in a model with linear attention, over all PEs, without padding."""
+    """Memory that one sequence needs in a model with linear attention: its states and KV caches.
+
+    The bytes are summed over all PEs, without padding.
+    """
 
     state_bytes: Annotated[int, Doc("states of linear attention, which do not depend on the context", "B")]
     kv_bytes_per_token: Annotated[int, Doc("KV cache per token", "B")]
@@ -103,7 +106,7 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
 
 
 def _sequence(prepared_estimate: PreparedEstimate) -> SequenceResult | None:
-    """Return the memory of one sequence, or None for a model without linear attention."""
+    """Return the memory that one sequence needs; None for a model without linear attention."""
     spec, options = prepared_estimate.spec, prepared_estimate.options
     element_bytes = ELEMENT_BYTES[options.activation_type]
     if spec.linear is None:
@@ -136,8 +139,8 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
     """Return the number of users whose KV caches fit, for each of several context lengths.
 
-    The lengths are those of `CONTEXTS` below the model's context limit, the requested context, and
-    the limit.
+    The context lengths are the requested one, the maximum of the model, and all of `CONTEXTS` below
+    this maximum.
 
     Args:
         program: The compiled model.

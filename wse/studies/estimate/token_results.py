@@ -23,8 +23,10 @@ from wse.studies.results.phases import DecodeResult, decode_result
 class TokenResults:
     """Cycles, serving speed, energy and cost of generated tokens: a part of an estimate.
 
-    Only ``decode`` is set if the experts were selected in an actual run. Only ``serving`` and
-    ``cost`` are set if each request has one new token, which prefill already yields.
+    All fields are set, with two exceptions:
+    - If the experts were selected in an actual run, only ``decode`` is set.
+    - If each request has one new token, which prefill already yields, only ``serving`` and ``cost``
+      are set.
     """
 
     decode: DecodeResult | None = None
@@ -74,8 +76,8 @@ def token_results(
 def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
     """Return the speed and cost of a deployment for the requested number of users.
 
-    If no number is requested, it depends on the objective: the users of one pass for latency, and
-    the users that saturate the machine for throughput and cost.
+    By default, this is the number of users of one pass if the objective is latency. For throughput
+    and cost, it is the number of users above which throughput no longer rises.
     """
     goal, users = prepared_estimate.goal, prepared_estimate.goal.users
     if users is None:

@@ -52,9 +52,9 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
 
 
 def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
-    """Return the columns of a table, with a tokens/s-per-wafer column added.
+    """Return the columns of a table, and a column of tokens/s per wafer if it can be computed.
 
-    The column is added only if the table has the tokens/s of all users and the number of wafers.
+    The table must have the tokens/s of all users and the number of wafers.
     """
     by_name = {column.name: column for column in columns}
     rate, wafers = _first_numbers(by_name, RATES), _first_numbers(by_name, WAFERS)
@@ -73,8 +73,8 @@ def _first_numbers(by_name: Mapping[str, TableColumn], names: Sequence[str]) -> 
 def _axes(columns: Sequence[TableColumn]) -> set[str]:
     """Return the names of the columns that are inputs rather than results.
 
-    In a sweep table, these are the columns before ``error``. In all other tables, inputs cannot be
-    identified, so all columns are returned.
+    In the table of a sweep, these are the columns before ``error``. In other tables, inputs cannot
+    be told from results, so all columns are returned.
     """
     names = [column.name for column in columns]
     return set(names[: names.index(ERROR)] if ERROR in names else names)
@@ -83,9 +83,9 @@ def _axes(columns: Sequence[TableColumn]) -> set[str]:
 def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
     """Return the indices of the two columns that the page plots initially.
 
-    These are tokens/s per user and per wafer, if the table has both. Otherwise they are the first
-    two numeric columns. If fewer than two columns are numeric, the first columns that are not
-    numeric are added.
+    - If the table has tokens/s per user and per wafer, these are plotted.
+    - Otherwise, the first two numeric columns are plotted. If there are fewer than two, columns
+      that are not numeric are used as well.
     """
     names = [column.name for column in columns]
     user = next((names.index(name) for name in USER if name in names), None)
@@ -99,8 +99,8 @@ def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
 def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
     """Return the data of a column for the page's script.
 
-    A string column is stored as its distinct strings (``words``) and one index per cell
-    (``codes``).
+    A column of strings is stored as a list of its distinct strings (``words``) and, for each cell,
+    the index in this list (``codes``).
 
     Args:
         column: Column of the table, with numbers or strings.

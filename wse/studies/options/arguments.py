@@ -43,14 +43,14 @@ _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
 
 
 def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks a function's arguments against their annotations.
+    """Return a decorator that checks the arguments of a function against its annotations.
 
     Arguments are converted to the annotated types. The decorated function raises BadInput if an
     argument has the wrong type, and TypeError if the number or names of arguments are wrong.
 
     Args:
-        request: Request class whose options are also parameters of the function. These parameters
-            are not checked, because the function passes them to `read_request`.
+        request: Class of a request whose options are also parameters of the function. These
+            parameters are not checked, because the function passes them to `read_request`.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -104,13 +104,14 @@ def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
-    """Convert the value of an argument to its type.
+    """Convert the value of an argument to the annotated type.
 
     Args:
-        name: Name of the argument, for the message.
-        hint: Type of the argument.
+        name: Name of the argument, for the error message.
+        hint: Type of the argument, such as ``int | None``.
         value: Value that the caller passed.
-        form: Text to append to the error message, such as `` (ROWSxCOLS)``.
+        form: Description of valid values that is appended to the error message, such as
+            `` (ROWSxCOLS)``.
 
     Raises:
         BadInput: The value has the wrong type.
@@ -202,11 +203,11 @@ def is_list(value: Any) -> bool:
 
 
 def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
-    """Yield a phrase such as "a list of texts" for each part of a type, for error messages.
+    """Yield a description of each type of a union for error messages, such as "a list of texts".
 
     Args:
         hint: Type to describe.
-        several: 0 to describe one value, 1 to describe several.
+        several: 0 for the singular ("a list of texts"), 1 for the plural ("lists of texts").
     """
     for part in union_parts(hint):
         if get_origin(part) in (tuple, Sequence):
@@ -218,9 +219,9 @@ def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
 
 
 def _form(field: RequestField) -> str:
-    """Return a description of an option's values for error messages, such as `` (ROWSxCOLS)``.
+    """Return the form of an option's values for error messages, such as `` (ROWSxCOLS)``.
 
-    The result is empty if the option has no description, or if the description is an upper-case
-    word that only repeats the option's name, such as ``FILE``.
+    The result is empty if the option states no form, or only an upper-case word, such as ``FILE``,
+    that adds nothing to the option's name.
     """
     return f" ({field.option.metavar})" if field.option.metavar and not field.option.metavar.isupper() else ""

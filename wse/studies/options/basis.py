@@ -42,7 +42,8 @@ class Basis:
     Attributes:
         whole: Wafer with its full mesh of PEs.
         mesh: The same wafer with the requested smaller mesh; None if no mesh is requested.
-        region: Requested rows and columns of a PE region; None to let the mapping choose.
+        region: Requested rows and columns of the PE rectangles (regions) that store the layers;
+            None to let the mapping choose.
         mapping: Requested mapping (rule for distributing layers across PEs).
         software: Costs of the software on the wafer.
         loaded: Model with its tokenizer, and with weights if requested.
@@ -182,11 +183,11 @@ def placement_options(
 
 
 def _fewest_wafers(basis: Basis, options: Options, wafer: WaferSpec) -> int:
-    """Return the smallest number of wafers on which the model fits, from the cache on disk if possible.
+    """Return the smallest number of wafers on which the model fits, from the cache if possible.
 
     Args:
         basis: The request's loaded files.
-        options: What the user requested. Its number of wafers is ignored.
+        options: Compiler options of the request. Their number of wafers is ignored.
         wafer: Wafer, whose mesh is smaller than in ``basis`` if PEs are dead.
     """
     inputs = basis.spec, wafer, basis.software, options
@@ -220,14 +221,14 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
 
 
 def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:
-    """Return a note if the element type was assumed because the model's files do not specify one.
+    """Return a note if the element type of the weights had to be assumed.
 
     Args:
         loaded_model: Loaded model.
-        dtype: Requested element type, or None.
+        dtype: Requested element type; None if none was requested.
 
     Returns:
-        The note, or None if the type is specified in the request or in the files.
+        The note, or None if the request or the model's files specify the type.
     """
     return None if dtype in DTYPES else loaded_model.note
 

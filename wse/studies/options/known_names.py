@@ -41,9 +41,9 @@ def machine_numbers() -> Iterable[str]:
 
 
 def changes() -> Iterable[str]:
-    """Return the machine changes that ``wse what-if`` tries by default.
+    """Return the names of the machine changes that ``wse what-if`` tries by default.
 
-    The first name is "default", which stands for all of them.
+    The first name is "default", which selects all of these changes.
     """
     from wse.studies.what_if.changes import DEFAULT, DEFAULTS
 

@@ -25,7 +25,8 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
         options: Compiler options. Nothing is checked if they list no regions.
         spec: Model.
         wafer: Wafer with the mesh that programs see.
-        live: Whether dead PEs make this mesh smaller than the wafer. Used only in messages.
+        live: Whether this mesh is smaller than the wafer's because of dead PEs. Used only in
+            messages.
 
     Raises:
         BadInput: A region extends beyond the mesh, the number of wafers differs from the requested

@@ -193,10 +193,11 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
-    """Check that the layers of the last region follow the previous region's layers.
+    """Check that the last region continues the layers and wafers of the region before it.
 
-    A region without layers (for the embedding or the output head) is replaced by a region that
-    states its position in the layer order.
+    Layers must be listed in order, each once. A region may have no layers if it is the first or the
+    last one, which then stores only the embedding or the output head. It is replaced by a region
+    that states its position in the layer order.
 
     Args:
         path: Mapping file, for messages.

@@ -76,11 +76,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionsOf:
-    """Annotation of a request field that contains a group of options, such as `GpuOptions`.
+    """Annotation of a request field whose value is a group of options, such as `GpuOptions`.
 
-    All options of the group are then also options of the request: the command line and
-    `make_request` use them as if they were fields of the request. A group can also be another
-    request.
+    All options of the group become options of the request: the command line and `make_request`
+    treat them like fields of the request. The group may itself be a request.
 
     Attributes:
         without: Names of options of the group to leave out.
@@ -91,7 +90,7 @@ class OptionsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestField:
-    """Field of a request, or parameter of a command, that is an option of the command line.
+    """A command-line option, defined by a field of a request or a parameter of a command.
 
     Attributes:
         name: Name of the field, with underscores.
@@ -99,8 +98,8 @@ class RequestField:
         type: Type of values other than None, such as ``int``; the first type of a union.
         default: Default value.
         option: Description of the option.
-        groups: Path from the request to the field: the names of the fields whose values are groups
-            of options, outermost first. Empty for a field of the request itself.
+        groups: Names of the fields that lead from the request to the option, outermost first. Each
+            of these fields contains a group of options. Empty for a field of the request itself.
     """
 
     name: str
@@ -138,9 +137,9 @@ class RequestField:
     def spelled(self, argument: Any) -> Any:
         """Correct the case of an argument, so that ``INT8`` is accepted for ``int8``.
 
-        If the argument matches a known name except for upper and lower case, the known name is
-        returned. In a comma-separated list, each name is corrected separately. Other arguments, and
-        the paths of existing files, are returned unchanged.
+        An argument that matches a known name except for upper and lower case is replaced by this
+        name. In a comma-separated list, each name is corrected separately. Other arguments, and
+        paths of existing files, are returned unchanged.
         """
         if not isinstance(argument, str) or not self.option.known_values or argument == argument.lower():
             return argument
@@ -183,7 +182,10 @@ def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
 
 
 def union_parts(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union such as ``int | None``; for any other type, only this type."""
+    """Return the types of a union such as ``int | None``.
+
+    If ``hint`` is not a union, it is the only element.
+    """
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
@@ -215,12 +217,12 @@ def options_of(request: type) -> dict[str, RequestField]:
 
 
 def make_request(request: type[R], **values: Any) -> R:
-    """Create a request with the given values of some fields, and defaults for all other fields.
+    """Create a request with the given values of some options, and defaults for all others.
 
     Args:
         request: Class of the request.
-        **values: Values, keyed by field name. A field of a group of options is given by its own
-            name, without the name of the group.
+        **values: Values, keyed by field name. An option of a group is given by its own name,
+            without the name of the group.
     """
     return replace_options(request(), **values)
 
@@ -230,8 +232,8 @@ def replace_options(request: R, **values: Any) -> R:
 
     Args:
         request: Request to copy.
-        values: New values, keyed by field name. A field of a group of options is given by its own
-            name, without the name of the group.
+        values: New values, keyed by field name. An option of a group is given by its own name,
+            without the name of the group.
     """
     kind: type = type(request)
     direct_values = {name: value for name, value in values.items() if not group_path(kind, name)}
@@ -253,14 +255,14 @@ def get_option(request: Any, name: str) -> Any:
 
 @cache
 def group_path(request: type, name: str) -> tuple[str, ...]:
-    """Return the path from a request class to a field of one of its groups of options.
+    """Return the names of the fields that lead from a request class to an option.
 
-    The path consists of the names of the fields whose values are groups, outermost first. It is
-    empty for a field of the request itself.
+    Each of these fields contains a group of options; the outermost comes first. The result is empty
+    if the option is a field of the request itself.
 
     Args:
         request: Dataclass of the request.
-        name: Name of the field.
+        name: Name of the option's field.
 
     Raises:
         KeyError: Neither the request nor its groups have such a field.

@@ -20,11 +20,13 @@ FILES_LIMIT: Final = 1000
 
 
 def request_key(kind: str, request: Any) -> str | None:
-    """Return the key of a request's result, or None if the result must not be cached.
+    """Return the cache key for the result of a request; None if the result must not be cached.
 
     The key depends on the options and on the content of all files and folders that they name. The
-    result must not be cached if the cache is disabled, if an option names code that users have
-    written, or if a model is a repository of a hub, whose files are not known in advance.
+    result is not cached in three cases:
+    - The cache is disabled.
+    - An option names code that users have written.
+    - A model is a repository of a hub such as Hugging Face, whose files are not known in advance.
 
     Args:
         kind: Kind of the result, such as ``estimate``.
@@ -52,7 +54,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _without_paths(value: Any) -> Any:
-    """Return options as plain values in which paths are strings."""
+    """Convert options to plain values such as dicts, tuples and strings. Paths become strings."""
     if isinstance(value, Path):
         return str(value)
     if is_dataclass(value):
@@ -63,11 +65,13 @@ def _without_paths(value: Any) -> Any:
 
 
 def _file_content(text: str) -> Any:
-    """Return values that identify the content of a file or folder; None if a string is not a path.
+    """Return the names and hashes of a file, or of the files in a folder, for a cache key.
+
+    The result is None if the string is not a path.
 
     Raises:
-        NotCacheableError: The string looks like a path or a repository but does not exist, or the
-            folder has too many files.
+        NotCacheableError: The string contains a slash, like a path or a repository, but does not
+            exist. Or the folder has too many files.
         OSError: The file cannot be read.
     """
     path = Path(text)
@@ -89,7 +93,9 @@ def _file_content(text: str) -> Any:
 
 
 def _identity(path: Path) -> Any:
-    """Return the hash of a small file, or the path, size and modification time of a large one.
+    """Return a value that changes when a file changes.
+
+    It is the hash of a small file. For a large file, it is the path, size and modification time.
 
     Raises:
         NotCacheableError: The path is not a regular file.

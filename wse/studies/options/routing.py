@@ -45,7 +45,11 @@ HDF5_START: Final = b"\x89HDF\r\n\x1a\n"
 
 
 class _Selections(NamedTuple):
-    """Selected experts of a file, as int64 arrays with one element per (token, layer, expert)."""
+    """The experts that tokens selected, as read from a file.
+
+    Each array is int64 and has one element for each selection: index of the token, of the layer and
+    of the expert.
+    """
 
     token: I64
     layer: I64
@@ -53,7 +57,7 @@ class _Selections(NamedTuple):
 
 
 def read_routing(text: str, spec: ModelSpec) -> RoutingDistribution:
-    """Return the distribution of selected experts that ``--routing`` names.
+    """Return how often tokens select each expert, as specified by the option ``--routing``.
 
     Args:
         text: ``even``, ``zipf:S`` with an exponent S, or the path of a file.
@@ -71,7 +75,7 @@ def read_routing(text: str, spec: ModelSpec) -> RoutingDistribution:
 
 
 def read_choices(option: str, path: str, spec: ModelSpec) -> RoutingDistribution:
-    """Return the distribution of the selected experts in a file.
+    """Return how often tokens select each expert, according to a file of recorded selections.
 
     Args:
         option: Option that names the file, for error messages.
@@ -87,7 +91,11 @@ def read_choices(option: str, path: str, spec: ModelSpec) -> RoutingDistribution
 
 
 def _layers_with_experts(option: str, value: str, spec: ModelSpec) -> tuple[tuple[int, ...], Experts]:
-    """Return the indices of the layers with experts. Raise BadInput if the model has no experts."""
+    """Return the indices of the layers with experts, and the experts of a layer.
+
+    Raises:
+        BadInput: The model has no experts.
+    """
     if spec.experts is None:
         message = f"{option} {value}: {spec.name} has no experts; leave it out"
         raise BadInput(message)
@@ -190,9 +198,10 @@ def _trace_selections(path: str, active: int) -> _Selections:
 
 
 def _router_selections(trace: Trace) -> _Selections | None:
-    """Return the selections in the recorded outputs of routers; None if there are none.
+    """Return the expert selections that a trace contains as recorded outputs of routers.
 
-    A recorded output has the axes ``[1, tokens, 2, active]``: ids, then weights.
+    A router is the op that selects experts. Its output has the axes ``[1, tokens, 2, active]``:
+    ids, then weights. The result is None if no outputs of routers were recorded.
 
     Raises:
         BadInput: An output has other axes.
@@ -213,7 +222,10 @@ def _router_selections(trace: Trace) -> _Selections | None:
 
 
 def _single_token_selections(trace: Trace, active: int) -> _Selections | None:
-    """Return the selections of passes in which all layers routed one token; None if there are none.
+    """Return the expert selections of all passes over a single token.
+
+    A trace counts the tokens per expert in each pass. Only if a pass has a single token do these
+    counts show which experts the token selected. The result is None if there are no such passes.
 
     Args:
         trace: The trace.
@@ -231,7 +243,7 @@ def _single_token_selections(trace: Trace, active: int) -> _Selections | None:
 def _checked_choices(
     path: str, selections: _Selections, spec: ModelSpec, layers: Sequence[int], experts: Experts
 ) -> I32:
-    """Return selections as int32 ``[layers, tokens, active]`` after comparing them with a model.
+    """Check that selections belong to a model, and convert them to an array.
 
     Args:
         path: The file, for error messages.
@@ -239,6 +251,9 @@ def _checked_choices(
         spec: The model.
         layers: Indices of its layers with experts.
         experts: Its experts.
+
+    Returns:
+        Ids of the selected experts, int32 ``[layers, tokens, active]``.
 
     Raises:
         BadInput: Layers or experts are not those of the model, or a token selects too few or too

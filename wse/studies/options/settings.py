@@ -51,7 +51,7 @@ class Setting:
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, option: str) -> int | float:
-        """Apply the setting to a number, and return the new value.
+        """Return the new value of a number after applying the setting.
 
         If the number must be an integer, its product with a factor is rounded.
 
@@ -120,7 +120,11 @@ def read_setting(text: str, option: str = "--set") -> Setting:
 
 
 def check_name(name: str, option: str) -> None:
-    """Raise UnknownName if neither wafers nor software profiles have a number with this name."""
+    """Check that a wafer or a software profile has a number with this name.
+
+    Raises:
+        UnknownName: There is no such number.
+    """
     if name not in machine_numbers():
         raise UnknownName("setting", name, machine_numbers(), place=option)
 
@@ -128,8 +132,8 @@ def check_name(name: str, option: str) -> None:
 def with_settings(request: R) -> R:
     """Convert the link and the settings of a request, such as ``wafer.clock_hz=x2``, to numbers.
 
-    The numbers are stored in ``wafer_values`` and ``software_values`` of the returned copy. A
-    setting, or a number that is already stored, takes precedence over a number of the link.
+    The returned copy contains the numbers in ``wafer_values`` and ``software_values``. If both the
+    link and a setting (or a number that is already stored) define a number, the link is ignored.
 
     Args:
         request: Request with ``settings`` in text form.
@@ -185,17 +189,17 @@ def read_settings(
 
 
 def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
-    """Update (name, number) pairs with new numbers, which are placed at the end.
+    """Return (name, number) pairs in which new numbers replace old numbers of the same name.
 
     Args:
-        values: (name, number) pairs. Pairs that are not replaced are kept and come first.
-        new_numbers: New numbers by name.
+        values: Old pairs. Those that are not replaced come first in the result.
+        new_numbers: New numbers by name. They come last in the result.
     """
     return (*((name, number) for name, number in values if name not in new_numbers), *new_numbers.items())
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
-    """Return the numbers with which a request replaces those in the wafer and software files.
+    """Return the numbers that a request uses instead of those in the wafer and software files.
 
     The settings of the request must already be converted by `with_settings`.
 
@@ -209,8 +213,8 @@ def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
 def sourced_numbers(machine: MachineOptions) -> dict[str, dict[str, SourcedNumber]]:
     """Return all numbers of a wafer and its software with unit, grade, source and range.
 
-    The link and the settings must already be converted by `with_settings`. A number of the link
-    keeps its source and range; a number of a setting has none.
+    The link and the settings of the request must already be converted by `with_settings`. Numbers
+    of the link have the source and range of the link; numbers that the user set have neither.
 
     Args:
         machine: The wafer, the software profile and the link.

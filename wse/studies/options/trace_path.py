@@ -11,7 +11,7 @@ from wse.errors import BadInput, BadTrace
 def trace_path(trace: str | Path | None) -> Path | None:
     """Check that a trace file can be written to a path, and return the path.
 
-    Nothing is written. The check is intended to be done before any slow work starts.
+    Nothing is written. Call this function before any slow work, so that errors are reported early.
 
     Args:
         trace: Path of the trace file, or None for no trace.

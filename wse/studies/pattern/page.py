@@ -66,10 +66,10 @@ class Animation:
 
 
 def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[Animation]:
-    """Simulate small cases of communication patterns, and return their animations.
+    """Simulate small cases of communication patterns, and return their animations for the page.
 
-    Cases with a fault and cases that are too large are left out. If the animations would have more
-    than `MAX_HOPS_OF_PAGE` hops in total, those with the fewest hops are selected.
+    Cases with a fault and large cases are left out. All animations together have at most
+    `MAX_HOPS_OF_PAGE` hops; cases with few hops are selected first.
 
     Args:
         request: Request with the patterns.

@@ -52,9 +52,10 @@ def simulate_pattern(
 
 
 def wrong_words(outcome: PatternOutcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
-    """Compare the words in the PEs' memory with the expected result of a collective operation.
+    """Check that a simulated pattern leaves the right words in the memory of PEs.
 
-    1. Compute the expected result, and select the PEs that must have this result.
+    1. Compute the expected result of the collective operation, and select the PEs that must have
+       this result.
     2. Count the words that differ.
 
     Args:

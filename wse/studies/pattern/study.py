@@ -41,8 +41,8 @@ class CheckedPattern:
     Attributes:
         name: Name of the pattern, as specified by the user.
         schedule: Messages of the pattern.
-        outcome: The collective operation that the messages perform, or the fault that was found,
-            such as a deadlock.
+        outcome: The collective operation, such as a reduce, that the messages perform. If they are
+            faulty, the fault that was found, such as a deadlock.
         words: Words per PE.
     """
 
@@ -55,8 +55,8 @@ class CheckedPattern:
     def schedule_words(self) -> int:
         """Number of words in each PE's memory that the operation reads or writes.
 
-        For a gather, which collects words from all PEs, this is ``words`` times the number of
-        pieces that are collected. For any other operation, it is ``words``.
+        It is ``words`` except for a gather, which collects words from all PEs. For a gather, it is
+        ``words`` times the number of pieces that are collected.
         """
         gathers = self.outcome.collective in ("gather", "all_gather")
         return self.words * (self.schedule.parts if gathers else 1)
@@ -209,14 +209,14 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 
 
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
-    """Check that a pattern needs no more colours and switch positions than the wafer has.
+    """Return why a pattern needs too many colours or switch positions; empty if it does not.
 
     A colour is a route configured in the routers of a wafer. A switch position is one of a router's
-    settings for a colour.
+    settings for a colour. Three conditions are checked:
 
-    1. The messages that cross at a PE must not need more colours than the pattern declares.
-    2. The wafer must have at least as many colours as the pattern declares.
-    3. The wafer must have enough switch positions for each colour at each PE.
+    1. The messages that cross at a PE need no more colours than the pattern declares.
+    2. The wafer has at least as many colours as the pattern declares.
+    3. The wafer has enough switch positions for each colour at each PE.
 
     Args:
         schedule: Messages of the pattern, and the number of colours that it declares.
@@ -224,7 +224,7 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
         wafer: Wafer type, which limits colours and switch positions.
 
     Returns:
-        A message about the first fault; empty if there is none.
+        A message about the first condition that is not met; empty if all are met.
     """
     usable = wafer.colours - wafer.reserved_colours
     if plan.colours > schedule.colours:  # 1
@@ -263,7 +263,7 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSet
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycle count of a pattern by its formula, or None if it has no formula.
+    """Return the cycle count of a pattern by a formula; None if there is no formula for it.
 
     The formula is either published or defined in the pattern's file.
 
@@ -279,10 +279,10 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
 
 
 def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
-    """Sort cases by PEs, words, collective operation and cycles, and mark the best cases.
+    """Sort cases by PEs, words, collective operation and cycles, and mark the fastest cases.
 
-    A case is the best if it has the fewest cycles of all patterns for the same collective
-    operation, PEs and words. A pattern without competitors is not marked.
+    A case is marked as best if it needs the fewest cycles of all cases with the same PEs, words and
+    collective operation. A case without such competitors is not marked.
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:

@@ -132,7 +132,7 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
 
 
 def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:
-    """Return a sentence that names a published speed outside the interval of the estimate.
+    """Return a sentence about a published speed outside the interval of the estimate.
 
     Only speeds without speculative decoding are considered, because the interval is for an estimate
     without it. The sentence is empty if all these speeds are within the interval, or if the
@@ -219,12 +219,12 @@ def serving_rows(
 
 
 def power_text(joules: float, low: float, high: float, tokens_per_s: float) -> str:
-    """Return a remark that states the power behind an energy per token.
+    """Return a remark with the electrical power from which an energy per token was computed.
 
     Args:
         joules: Energy per token in J.
-        low, high: Ends of its range in J. If ``low`` is below ``joules`` and ``high`` is equal to
-            it, the energy was computed from the peak power.
+        low, high: Ends of its range in J. If ``joules`` is the high end, and the low end is lower,
+            the energy was computed from the peak power.
         tokens_per_s: Output tokens per second of all users.
     """
     is_peak = low < joules == high
@@ -239,7 +239,9 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], total_name: str) -> str:
-    """Return a sentence that names the largest part of a total; empty if the total is 0.
+    """Return a sentence that names the largest part of a total, such as the time of a token.
+
+    The sentence is empty if the total is 0.
 
     Args:
         parts: Time or cycles due to each cause, in any unit.

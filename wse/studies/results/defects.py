@@ -47,9 +47,8 @@ class DefectsResult(Result):
 def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
     """Count the dead PEs and links on a request's wafers, and compute the resulting slowdown.
 
-    The slowdown is the ratio of the cycles per decoded token to the cycles of the same Program on a
-    mesh without defects. The defect-free mesh has the same size as the mesh of live PEs that
-    programs see.
+    The slowdown is the cycles per decoded token, divided by the cycles of the same Program on a
+    mesh without defects. Both meshes have the same number of rows and columns of live PEs.
 
     Args:
         placeable: The estimate request.
@@ -120,15 +119,14 @@ def defects_table(defects: DefectsResult) -> Table:
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
-    """Return how many links defects add to the longest row or column of PEs.
+    """Return how many links the longest row or column of PEs is longer because of defects.
 
     Routes around dead PEs make a row or column longer than on an intact wafer. The result is the
     maximum over all regions (rectangles of PEs that store some layers).
 
     Args:
         fabric: Timing model of the compiled model.
-        axis: Direction of the lines of PEs to examine, rows or columns: one of the values of
-            `AXES`.
+        axis: Whether rows or columns are examined: one of the values of `AXES`.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
@@ -137,16 +135,15 @@ def _extra_hops(fabric: Fabric, axis: int) -> int:
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
-    """Return the maximum number of PE-to-PE connections that share a physical link.
+    """Return how many connections between PEs share the most used physical link.
 
-    Without defects, each pair of neighbouring PEs has its own link. Routes around dead PEs may
-    share links. Only connections within the same row or column of a region (a rectangle of PEs that
-    stores some layers) are counted together.
+    Without defects, each pair of neighbouring PEs has its own link, so the result is 1. Routes
+    around dead PEs may share links. Only connections within the same row or column of a region (a
+    rectangle of PEs that stores some layers) are counted together.
 
     Args:
         fabric: Timing model of the compiled model.
-        axis: Direction of the lines of PEs to examine, rows or columns: one of the values of
-            `AXES`.
+        axis: Whether rows or columns are examined: one of the values of `AXES`.
     """
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     return max((line.streams for line in lines if line is not None), default=1)

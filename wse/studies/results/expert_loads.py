@@ -21,7 +21,7 @@ from wse.studies.results.mean_token import mean_token_cycles
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertLoadsResult(Result):
-    """Distribution of the tokens of a decode pass over experts, PE columns and links.
+    """How the tokens of a decode pass are distributed over experts, PE columns and links.
 
     All loads are means over the layers with experts, except for the load of the busiest link.
     """
@@ -38,15 +38,16 @@ class ExpertLoadsResult(Result):
 def expert_loads_result(
     prepared_placement: PreparedPlacement, program: Program
 ) -> tuple[ExpertLoadsResult, ...] | None:
-    """Return the loads of experts in the decode passes of a request.
+    """Return how many tokens experts and PE columns process in the decode passes of a request.
+
+    There is a record for each of these variants, which show the effect of routing and placement:
+
+    1. Even routing, with experts placed in the order of their indices.
+    2. The assumed routing with the same placement, if the assumed routing is not even.
+    3. The assumed routing with the requested placement, if a placement was requested.
 
     Returns:
-        One record for each of the following variants. The result is None if the first variant is
-        the request itself.
-
-        1. Even routing, with experts placed in the order of their indices.
-        2. The assumed routing with the same placement, if the assumed routing is not even.
-        3. The assumed routing with the requested placement, if a placement was requested.
+        The records. None if only the first variant exists, i.e. if it equals the request.
     """
     if program.routing.is_even and not program.expert_order.size:
         return None
@@ -58,7 +59,12 @@ def expert_loads_result(
 
 
 def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoadsResult:
-    """Return the loads of experts in a decode pass of one variant of a Program."""
+    """Return how many tokens experts and PE columns process in a decode pass of one variant.
+
+    Args:
+        prepared_placement: The request.
+        program: The variant: a Program with its routing and placement of experts.
+    """
     p, tokens = prepared_placement, program.decode.tokens
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)

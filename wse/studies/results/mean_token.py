@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 def mean_token_cycles(fabric: Fabric, placeable: Placeable) -> float:
     """Return the cycles of a decode pass, averaged over all decode passes of a request.
 
-    Later passes take longer, because more tokens are in the KV caches. The first new token is not
-    decoded, because prefill already yields it. If each user gets only this token, the result is the
-    cycle count of a pass that would follow.
+    Later passes take longer, because more tokens are in the KV caches. If each user gets only one
+    new token, which prefill already yields, the result is the cycle count of the pass that would
+    follow.
 
     Args:
         fabric: Timing model of the compiled request.

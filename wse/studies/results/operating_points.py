@@ -109,10 +109,10 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
 def serving_result(
     deployment: Deployment, users: int, users_per_pass: int | None = None, replicas: int = 1
 ) -> ServingResult:
-    """Compute latency, throughput and cost for the requested and other numbers of users.
+    """Compute latency, throughput and cost for the requested and several other numbers of users.
 
-    The other user counts are powers of two up to the number of users that saturates the machine,
-    and the saturating number itself.
+    The other numbers show how the figures depend on the number of users. They are powers of two up
+    to the number that saturates the machine, and this number itself.
 
     Args:
         deployment: The machine with its model.
@@ -154,8 +154,9 @@ def user_counts(max_users: int, requested_users: int) -> list[int]:
 def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
     """Build the table of latency, throughput and cost by number of users.
 
-    The footer explains the columns. The row with the requested number of users is in bold. If there
-    is only one number of users, the answer shows its figures, and only the price is returned.
+    The row with the requested number of users is in bold. The footer explains the columns. If there
+    are figures for only one number of users, no such table is needed, because other tables show
+    them; the result is then only a table with the price.
 
     Args:
         serving: Figures for several numbers of users, each of which becomes a row.
@@ -196,6 +197,9 @@ def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
 
 
 def _saturated_text(serving: ServingResult) -> str:
-    """Return a note on the user count beyond which more users only wait, or "" if there is none."""
+    """Return a note such as "; above 64, additional users only wait".
+
+    The note is empty if none of the reported numbers of users saturates the machine.
+    """
     first = next((point.users for point in serving.points if point.saturated), None)
     return "" if first is None else f"; above {min(first, serving.max_users)}, additional users only wait"

@@ -79,15 +79,13 @@ def decode_result(
 ) -> DecodeResult:
     """Return the cycles and speed of decoding, averaged over all decode passes.
 
-    The per-cause cycles add up exactly to ``cycles_per_token``.
-
     Args:
         totals: Cycles summed over all decode passes.
         layers: Number of model layers.
         clock_hz: Clock frequency of the wafer.
         batch: Number of users decoded in one pass.
-        routing: How experts are assumed to be selected, to be stored in the record; None to omit
-            it.
+        routing: How tokens are assumed to select experts. It is only stored in the result; None
+            leaves it out.
     """
     cycles_by = _by_cause(totals, totals.runs)
     cycles = sum(cycles_by.values())
@@ -115,10 +113,7 @@ def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Convert an array of cycles per cause, such as hops or compute, to a dict keyed by cause.
-
-    The keys are the names of the causes.
-    """
+    """Convert an array with the cycles of each cause, such as hops, to a dict keyed by cause."""
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
@@ -169,8 +164,8 @@ class BusyLink(Result):
 class FabricResult(Result):
     """Mean link traffic of a decode pass, and the number of colours in use.
 
-    A decode pass generates one token per user in the batch. A colour is a route for which routers
-    are configured. The traffic fields are absent if no token is decoded.
+    A decode pass generates one token per user in the batch. A colour is a route configured in
+    routers. The traffic fields are absent if no token is decoded.
     """
 
     colours_used: Annotated[int, Doc("colours used by the stage that uses the most colours")]
@@ -207,7 +202,7 @@ class CrossingResult(Result):
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
     """Return the mean link traffic per decode pass, and the number of colours in use.
 
-    A colour is a route for which routers are configured.
+    A colour is a route configured in routers.
 
     Args:
         program: The compiled model.
@@ -236,9 +231,10 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
 
 
 def colours_used(program: Program) -> int:
-    """Return the number of colours in the stage that uses the most colours.
+    """Return the maximum number of colours that any stage uses.
 
-    A colour is a route for which routers are configured.
+    A colour is a route configured in routers. A stage is a rectangle of PEs that stores some
+    layers.
     """
     colours_by_stage: dict[int, set[int]] = {}
     for use in program.colour_uses:

@@ -89,7 +89,7 @@ class StageResult(Result):
 
     @property
     def cuts_layers(self) -> bool:
-        """Whether other stages store parts of this stage's first or last layer."""
+        """Whether the stage stores only parts of its first or last layer."""
         return self.parts not in ((), (0, LAYER_PARTS - 1))
 
 
@@ -153,7 +153,9 @@ def model_result(spec: ModelSpec, program: Program, *, weights: str | None = Non
 
 
 def wafer_result(wafer: WaferSpec, replaced: Mapping[str, float] | None = None) -> WaferResult:
-    """Return the name, clock and size of a wafer. The size is the mesh size usable by programs.
+    """Return the name, clock and size of a wafer.
+
+    The size is the number of rows and columns of PEs that programs can use.
 
     Args:
         wafer: Wafer type with its constants.
@@ -209,7 +211,7 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the indices of the first and last column of a stage that compute attention.
+    """Return the indices of the first and the last column of PEs that compute attention in a stage.
 
     The tuple is empty if the stage computes no attention.
     """
@@ -227,9 +229,9 @@ def _experts(program: Program) -> ExpertsResult | None:
 
 
 def cut_bytes_per_token(program: Program) -> int:
-    """Return the bytes per decode pass that the pipeline stages send to their next stages.
+    """Return the bytes that all pipeline stages together send to their next stages per decode pass.
 
-    The result is the sum over all stages. Transfers within a wafer and between wafers both count.
+    Transfers within a wafer and between wafers both count.
     """
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()

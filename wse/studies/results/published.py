@@ -63,7 +63,10 @@ class PublicPoint(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpeed(PublicPoint):
-    """A published speed, and the ratio of an estimate for the same machine to that speed."""
+    """A published speed, compared with an estimate for the same machine.
+
+    The ratio is the estimate divided by the published speed.
+    """
 
     estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimated speed", "1/s")]
     estimated_chips: Annotated[int, Doc("number of wafers or GPUs of the estimate")]
@@ -97,10 +100,10 @@ class EstimatedSpeed:
     drafted_tokens_per_s_per_user: float | None = None
 
     def compares_with(self, point: PublicPoint) -> bool:
-        """Return whether a published speed was measured under the same conditions as the estimate.
+        """Return whether a published speed can be compared with the estimate.
 
-        The machine and the number of users must agree. The bits per weight must agree if the source
-        states them. For GPUs, the number of GPUs must agree too, if stated.
+        The machine and the number of users must be the same. If the source states the bits per
+        weight, or for GPUs the number of GPUs, these must be the same as well.
         """
         return (
             (point.machine, point.users) == (self.machine, self.users)
@@ -109,11 +112,10 @@ class EstimatedSpeed:
         )
 
     def compared_with(self, point: PublicPoint) -> PublishedSpeed:
-        """Return a published speed together with the estimated speed and the ratio of the two.
+        """Compare a published speed with the estimate, and return both with their ratio.
 
         The ratio is the estimate divided by the published speed. If the request uses speculative
-        decoding, the estimated speed includes drafts, except in comparisons with services that are
-        known to use none.
+        decoding, the estimate with drafts is used, unless the service is known to use no drafts.
         """
         drafted_speed = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
         speed = drafted_speed or self.tokens_per_s_per_user
@@ -138,16 +140,15 @@ def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
 
 
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
-    """Return up to three published speeds measured under the same conditions as an estimate.
+    """Return up to three published speeds that can be compared with an estimate.
 
     Args:
         spec: The model. Speeds of other models with the same layers are also considered.
-        estimated: The estimated speed and its conditions.
+        estimated: The estimated speed and its conditions, such as the number of users.
 
     Returns:
-        The fastest speed without draft tokens (speculative decoding), the fastest with them, and
-        the fastest whose source does not state whether there are any. None if no published speed is
-        comparable.
+        The fastest speed without speculative decoding, the fastest with it, and the fastest whose
+        source does not state whether it is used. None if no published speed is comparable.
     """
     comparable = [
         point for file in (SERVICES_FILE, GPUS_FILE) for point in _points(spec, file, estimated.compares_with)
@@ -195,7 +196,7 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
 
 
 def date_text(date: str) -> str:
-    """Return the date of a source, or "undated"."""
+    """Return the date of a source as text; "undated" if it is unknown."""
     return printable(date.replace("n.d.", "undated"))
 
 

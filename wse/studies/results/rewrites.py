@@ -33,9 +33,9 @@ class RewriteResult(Result):
 def rewrites_result(
     spec: ModelSpec, options: Options, used_rewrites: Sequence[RewriteTrial]
 ) -> tuple[RewriteResult, ...] | None:
-    """List all known rewrites (changes to a layer's steps) and the cycles saved by those in use.
+    """List all known rewrites, with the cycles that each saves or the reason why it is not used.
 
-    For each rewrite that is not in use, the list states the reason instead of the saved cycles.
+    A rewrite is a change to a layer's steps that saves cycles.
 
     Args:
         spec: The model.

@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheCapacity:
-    """Capacity for KV caches and states on the pipeline stage that limits the number of users.
+    """Memory for KV caches and recurrent states on the stage that limits the number of users.
 
-    The tokens of a cache are distributed across the stage's PE rows. Storage is allocated in blocks
-    of one token per row, so a cache of n tokens needs ceil(n / block_tokens) blocks.
+    A stage is a rectangle of PEs that stores some layers. The tokens of a cache are distributed
+    across its PE rows. Memory is allocated in blocks of one token per row, so a cache of n tokens
+    needs ceil(n / block_tokens) blocks.
 
     Attributes:
-        room_bytes: Bytes on a PE for caches and states.
-        kv_bytes: Bytes on a PE of the caches of ``users_of_pass`` users with ``blocks`` blocks
+        room_bytes: Bytes on a PE that are available for caches and states.
+        kv_bytes: Bytes on a PE for the caches of ``users_of_pass`` users with ``blocks`` blocks
             each.
-        state_bytes: Bytes on a PE of the states of these users.
+        state_bytes: Bytes on a PE for the states of these users.
         users_of_pass: Number of users whose tokens are decoded in one pass.
         blocks: Number of blocks of a cache for the context of the Program.
         block_tokens: Number of tokens per block, which equals the stage's row count.
-        max_users: Maximum number of users whose states fit on stages that have no cache; None if
-            there is no such stage with states.
+        max_users: Maximum number of users whose states fit on stages that have states but no
+            caches; None if there is no such stage.
     """
 
     room_bytes: int
@@ -49,12 +50,12 @@ class CacheCapacity:
 
     @property
     def tokens(self) -> int:
-        """Maximum number of tokens summed over all users, if there are no states."""
+        """Maximum total number of tokens in the KV caches of all users, if there are no states."""
         return self.room_bytes * self.blocks * self.users_of_pass // self.kv_bytes * self.block_tokens
 
     @property
     def state_tokens(self) -> int:
-        """Number of tokens whose cache needs as much space as the state of a user."""
+        """Space of one user's state, as a number of tokens whose KV cache needs as much space."""
         return ceil_div(self.state_bytes * self.blocks * self.block_tokens, self.kv_bytes)
 
     def users(self, context: int) -> int:
@@ -65,13 +66,15 @@ class CacheCapacity:
 
 
 def cache_capacity(program: Program, context: int) -> CacheCapacity:
-    """Return the capacity for KV caches and states alongside the weights and buffers of a pass.
+    """Return the memory for KV caches and states on the stage that limits the number of users.
+
+    It is the SRAM that weights and the buffers of a pass leave free.
 
     Args:
         program: The compiled model. A stage without a cache or state does not limit the number of
             users.
-        context: Number of tokens in each cache, which determines the stage that limits the number
-            of users.
+        context: Number of tokens in each cache. Which stage limits the number of users may depend
+            on it.
     """
     by_stage = program.user_bytes()
     limits = [room * program.batch // state for kv, state, room in by_stage if state and not kv]
@@ -179,7 +182,7 @@ def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
 
 
 def kv_capacity_tokens(program: Program) -> int:
-    """Return how many KV-cache tokens each user could have if all free SRAM were used.
+    """Return how many tokens each user's KV cache could store if it used all free SRAM.
 
     If no stage has a KV cache, this is the context length of the Program.
     """
@@ -190,8 +193,8 @@ def kv_capacity_tokens(program: Program) -> int:
 
 
 def streams_in_cache(program: Program) -> int:
-    """Return the maximum number of batches in flight whose KV caches and states fit in free SRAM.
+    """Return the maximum number of batches whose KV caches and states fit in SRAM at the same time.
 
-    A batch has ``program.batch`` users.
+    A batch has ``program.batch`` users. The result is 1 if there are neither caches nor states.
     """
     return min((room // (kv + state) for kv, state, room in program.user_bytes() if kv + state), default=1)

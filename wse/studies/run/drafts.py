@@ -65,10 +65,10 @@ class Drafter(Protocol):
         """
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Return a draft of ``tokens`` tokens that may continue a sequence, or an empty draft.
+        """Return a draft: tokens that may continue a sequence. It may be empty.
 
-        Each sequence must continue that of the previous call. Draft tokens rejected since then are
-        not part of it.
+        The sequence must continue the sequence of the previous call, without the draft tokens that
+        have been rejected since then.
 
         Args:
             text_ids: Token ids of the prompt and the text generated so far.
@@ -139,10 +139,10 @@ class DraftModel:
         self._region = Region(rows=stage.rect.rows, cols=stage.cols)
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Run the prompt through the draft model and return the number of cycles this takes.
+        """Run the prompt through the draft model, and return the number of cycles this takes.
 
-        On the host, reading all weights dominates the time. A whole prompt is therefore assumed to
-        take as long as a single token.
+        On the host, the time is dominated by reading the weights from memory. A prompt is therefore
+        assumed to take as long as a single token.
         """
         for index in self.engine.prefill(prompt):
             self._clock.prefill_chunk(index, dict(self.engine.expert_pairs))
@@ -155,8 +155,8 @@ class DraftModel:
         1. Remove rejected draft tokens from the KV cache.
         2. Run the new tokens of the text. The last one yields the first draft token.
         3. Run each draft token except the last one. Each run yields the next draft token.
-        4. Run the last draft token while the model verifies the draft. If the whole draft is
-           accepted, this token is needed in the cache.
+        4. Run the last draft token while the verifying model checks the draft. It must be in the
+           cache if the whole draft is accepted.
 
         The cycle count of the draft includes the exchange of tokens with the verifying model,
         unless the draft model runs on the host.
@@ -199,8 +199,8 @@ class DraftModel:
         On the host, every pass is assumed to take the same number of cycles.
 
         Args:
-            passes: Number of draft-model passes at that time. Used only on the host.
-            cycles: Cycle count of the draft model's PEs at that time. Not used on the host.
+            passes: Number of draft-model passes at the earlier time. Used only on the host.
+            cycles: Cycle count of the draft model's PEs at the earlier time. Not used on the host.
         """
         if self.place == HOST:
             return (self.passes - passes) * self._token_cycles

@@ -38,7 +38,7 @@ from wse_traces.errors import TraceError
 
 
 def session_result(session: Session, digest: str, wall_s: float) -> RunResult:
-    """Build the result of a run, without the trace and profile fields.
+    """Build the result of a run, except for the fields about its trace and profile.
 
     Args:
         session: The session, which has generated all tokens.
@@ -261,14 +261,17 @@ def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool
 def _recorder(
     prepared_run: PreparedRun, program: Program, digest: str, trace: Path | None, on_warning: Callable[[str], None]
 ) -> Callable[[], RunRecorder] | None:
-    """Return a function that opens the trace file and creates its recorder, or None if not tracing.
+    """Return a function that opens the trace file of a run and creates its recorder.
 
     Args:
         prepared_run: The validated request of the run.
         program: The compiled Program of the run.
         digest: Digest of the Program.
-        trace: Path of the trace file.
+        trace: Path of the trace file; None for no trace.
         on_warning: Called with a warning if the trace replaces an existing one.
+
+    Returns:
+        The function, or None if no trace is written.
     """
     if trace is None:
         return None

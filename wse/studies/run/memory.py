@@ -46,9 +46,9 @@ def check_memory(prepared_run: PreparedRun, program: Program) -> None:
 def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
     """Yield option changes that make a run fit into the free memory, as command-line text.
 
-    The following changes are tried: the default mesh, narrower weight types, fewer new tokens, and,
-    with random weights, a smaller model. For each, the smallest sufficient change is yielded, if
-    there is one.
+    Four changes are tried one by one: the default mesh, narrower weight types, fewer new tokens
+    and, if weights are random, a smaller model. A change is yielded only if it is sufficient; of
+    several sufficient values of an option, the one closest to the request is yielded.
     """
     request, options = prepared_run.request, prepared_run.options
 

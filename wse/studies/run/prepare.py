@@ -107,8 +107,8 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
 def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
     """Check the options of verification passes, which run several new tokens of one user at once.
 
-    With ``--verify-tokens 1``, such a pass runs only the next token, and the users are served
-    round-robin.
+    ``--verify-tokens 1`` is also valid: each pass then runs only the next token of one user, and
+    the users are served round-robin.
 
     Args:
         request: The request.
@@ -223,7 +223,7 @@ def _room_remedy(room: int, total_tokens: int, context_limit: int) -> str:
     The text suggests fewer new tokens, a longer context, or a shorter prompt.
 
     Args:
-        room: Number of context tokens left over by the prompt. May be negative.
+        room: Context minus prompt, in tokens; negative if the prompt is too long.
         total_tokens: Number of prompt tokens plus requested new tokens.
         context_limit: Maximum context of the model.
     """

@@ -88,11 +88,11 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """Return the default mesh of a draft model as ROWSxCOLS, or None.
+    """Return the default mesh of a draft model as ROWSxCOLS.
 
-    The default mesh has the same size as the model's mesh. None selects the smallest square mesh
-    that fits. It is returned for drafts on the host, and if two meshes of the model's size do not
-    fit on one wafer.
+    The default mesh has the same size as the model's mesh. The result is None if the smallest
+    square mesh that fits is to be used instead: for drafts on the host, and if two meshes of the
+    model's size do not fit on one wafer.
     """
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):

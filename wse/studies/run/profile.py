@@ -74,7 +74,8 @@ class ProfileResult(Result):
 def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
     """Return all executed steps with their times and bytes, summed over all passes.
 
-    Passes that consist of the same steps, such as equal-sized prompt chunks, are merged.
+    If several phases consist of the same steps, as for prompt chunks of equal size, each step is
+    returned once.
     """
     found = []
     for phase_times in times:

@@ -125,9 +125,10 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
 def bubbles(lab: Laboratory) -> Finding:
     """Decide whether pipeline stages are mostly idle unless there are many requests (claim 12).
 
-    With one stream (a batch in the pipeline), a stage works on a token for at most as long as the
-    slowest stage does, and is idle for the rest of the token's time. The idle time is also
-    simulated with the number of streams whose KV caches fit. It is compared with the closed form
+    A stream is a batch that passes through the pipeline. With one stream, each stage is idle while
+    the other stages work on it. The idle fraction is at least 1 minus the time of the slowest
+    stage divided by the time per token. It is also simulated with as many streams as have room for
+    their KV caches, and compared with the closed form
 
         (S - 1)/(M + S - 1),
 

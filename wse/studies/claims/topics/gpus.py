@@ -78,8 +78,9 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     """Decide whether drafts or newer GPUs could explain a fast mode's speed (claim 9).
 
     The speed-ups from drafts (speculative decoding) and from a newer GPU generation are computed
-    for a small and a large batch. In the samples, the tokens per verification pass are between
-    those of the measured models, and the timing model has independent errors on both GPUs.
+    for a small and a large batch. In each random sample, the number of tokens per verification pass
+    is within the range of the measured models, and the timing model has independent errors on the
+    two GPU generations.
     """
     numbers, gains = {}, {}
     for batch in (SMALL, LARGE):
@@ -116,10 +117,10 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
 
 
 def _tokens_per_pass(draft_tokens: int) -> SourcedNumber:
-    """Return the tokens that a verification pass yields, with the range of the measured models.
+    """Return how many tokens a verification pass yields, with the range over the measured models.
 
     Args:
-        draft_tokens: Draft tokens that the pass verifies.
+        draft_tokens: Number of draft tokens that the pass verifies.
     """
     all_tokens = {
         curve.model.casefold(): curve.at(draft_tokens) for curve in measured_curves() if curve.kind == HEAD_KIND

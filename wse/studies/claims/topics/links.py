@@ -124,9 +124,9 @@ def residual_stream(lab: Laboratory) -> Finding:
 def estimates_at_ends(model: str) -> tuple[EstimateResult, EstimateResult, EstimateResult]:
     """Estimate a model with the stated constants and at both ends of their ranges.
 
-    The layout is that of the stated constants. A claim that rests on counts, such as words between
-    wafers, is decided for these estimates: the fast timing of samples interpolates times, and cannot
-    yield counts.
+    All three estimates use the layout that is best for the stated constants. They are used for
+    claims that depend on counts, such as words between wafers, because the fast computation for
+    random samples yields only times.
 
     Args:
         model: Name of a bundled model.
@@ -150,17 +150,17 @@ def estimates_at_ends(model: str) -> tuple[EstimateResult, EstimateResult, Estim
 
 
 def _values_that_cross(result: EstimateResult) -> list[float]:
-    """Return the values per token that cross each boundary between wafers, towards the next wafer."""
+    """Return the number of values per token that each wafer sends to the next wafer."""
     assert result.crossing is not None
     cuts = (cut for cut in result.crossing.cuts if cut.to_wafer == cut.from_wafer + 1)
     return [cut.bytes_per_token / VALUE_BYTES for cut in cuts]
 
 
 def slow_link(lab: Laboratory) -> Finding:
-    """Decide whether four lanes of PCIe 4.0 between wafers would be enough (claim 6).
+    """Decide whether a slow link between wafers, four lanes of PCIe 4.0, would be enough (claim 6).
 
-    One user's speed is computed for several link bandwidths and latencies. For larger batches, the
-    transfer time is computed.
+    One user's speed is computed for several link bandwidths and latencies. For larger batches, only
+    the time of the transfers is computed.
     """
     lines, ratios, own = {}, {}, lab.estimate(SERVED)
     assert own.crossing is not None

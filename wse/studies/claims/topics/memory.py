@@ -40,11 +40,13 @@ TRILLION: Final = "kimi-k2.6"
 def many_small_chips(lab: Laboratory) -> Finding:
     """Decide whether many small SRAM chips can serve a trillion-parameter model (claim 7).
 
-    The model's speed is extrapolated from the measured time per layer of a smaller model on 576
-    chips. Each op of a layer is split over several chips. If their synchronisation dominates, a
-    layer takes the same time regardless of its size. This is the stated assumption. At the other
-    end of the range, the time is proportional to the number of chips per layer. The number of chips
-    is the model's parameter count divided by the number of parameters that fit on one chip.
+    The model's speed is extrapolated from a smaller model that was measured on 576 chips. It
+    depends on the time per layer, for which the claim is tested within a range:
+
+    - The stated value is the measured time per layer. This is correct if the time is dominated by
+      the synchronisation of the chips that share an op.
+    - At the other end, the time is proportional to the number of chips per layer. The number of
+      chips is the parameter count divided by the number of parameters that fit on one chip.
 
     The claim is true if the model fits on 576 chips and users get at least the speed of a fast mode
     (`FAST_TIMES` times the plain speed). It is false if users get less. For comparison, the speed

@@ -30,10 +30,10 @@ only where GPUs are too slow. All other cases are ``other``.
 
 @dataclass(frozen=True, kw_only=True)
 class CurveCertainty(Result):
-    """Certainty of a verdict on wafers and GPUs, from random samples of the uncertain constants.
+    """How certain a verdict on wafers and GPUs is, from random samples of the uncertain constants.
 
-    A fraction is the number of samples in which a statement of the verdict is true, divided by the
-    number of all samples. The same machines are compared in all samples.
+    Each fraction is the number of samples in which a statement of the verdict is true, divided by
+    the number of all samples. The same machines are compared in all samples.
     """
 
     faster: Annotated[float, Doc("fraction of the samples in which the faster machine for one user is faster")]
@@ -94,11 +94,15 @@ def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> 
 
 
 def crossover_of(intervals: Sequence[Interval], fastest_gpu_speed: float) -> Crossover:
-    """Return at which speeds tokens are cheaper on wafers.
+    """Classify the speeds at which tokens are cheaper on wafers than on GPUs.
 
     Args:
         intervals: Ranges of speed in which wafers are cheaper, slowest first.
         fastest_gpu_speed: Highest speed that GPUs reach, in tokens/s per user.
+
+    Returns:
+        ``never``, ``always``, ``above`` (above some speed), ``alone`` (only at speeds that GPUs do
+        not reach) or ``other``.
     """
     if not intervals:
         return "never"
@@ -111,12 +115,17 @@ def crossover_of(intervals: Sequence[Interval], fastest_gpu_speed: float) -> Cro
 
 
 def fastest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
-    """Return the fastest wafers, or the fastest GPUs, for one user."""
+    """Return the machine that is fastest for one user, among the wafers or among the GPUs.
+
+    Args:
+        machines: The machines to choose from.
+        kind: ``wafer`` or ``gpu``.
+    """
     return max((machine for machine in machines if machine.kind == kind), key=fastest_speed)
 
 
 def cheapest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
-    """Return the wafers, or the GPUs, with the lowest cost per token, which is `full_cost`."""
+    """Return the wafers, or the GPUs, on which a token has the lowest cost (`full_cost`)."""
     return min((machine for machine in machines if machine.kind == kind), key=full_cost)
 
 

@@ -62,7 +62,11 @@ def curve_figure(result: CurveResult) -> Figure:
 
 
 def best_machines(rows: Sequence[CurveRow]) -> list[str]:
-    """Return the machines with a row on the frontier of speed and cost, in the order of rows."""
+    """Return the names of the machines to draw in colour, in the order of the rows.
+
+    These machines have a row on the frontier of speed and cost: no row of the same group is at
+    least as fast and at most as expensive (`CurveRow.best`).
+    """
     return list(dict.fromkeys(row.machine for row in rows if row.best))
 
 

@@ -80,7 +80,7 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
 
 
 def group_of(row: CurveRow) -> str:
-    """Return the name of the group of rows among which the best ones are marked.
+    """Return the name of the row's group. The best rows are marked within each group.
 
     All wafers form one group, because they are alternatives to each other. Each GPU machine forms
     its own group.
@@ -89,7 +89,7 @@ def group_of(row: CurveRow) -> str:
 
 
 def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:
-    """Return the rows with the lowest cost per token at their speed or above, fastest first.
+    """Return the rows that no other row beats in speed and cost, fastest first.
 
     A row is left out if another row is at least as fast and at most as expensive.
     """

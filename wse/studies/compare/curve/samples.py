@@ -41,8 +41,9 @@ class SlowedDeployment:
 
     Attributes:
         deployment: The original deployment.
-        stated_state: The method `steady_state` of ``deployment``, with cached results.
-        time_ratio: Factor of all times.
+        stated_state: The method `steady_state` of ``deployment``, wrapped so that results are
+            cached.
+        time_ratio: Factor by which all times are multiplied.
         economics: Power and price of a chip.
     """
 
@@ -99,11 +100,12 @@ def sampled_machines(machine: Machine) -> tuple[Machine, ...]:
 def _sampled(
     deployment: Deployment, stated_state: Callable[[float], SteadyState], ratios: F64, economics: Economics | None
 ) -> Deployment:
-    """Return a deployment with the times of a sample.
+    """Return a copy of a deployment with the times, power and price of one random sample.
 
     Args:
         deployment: The deployment with the stated constants.
-        stated_state: The method `steady_state` of ``deployment``, with cached results.
+        stated_state: The method `steady_state` of ``deployment``, wrapped so that results are
+            cached.
         ratios: Times of the sample divided by the times with the stated constants: float64 ``[4]``
             on wafers (in the order of `retiming.TIMES`), a single number on GPUs.
         economics: Power and price in the sample.
@@ -118,12 +120,15 @@ def _sampled(
 def _sampled_economics(
     economics: Economics | None, names: tuple[str, str], samples: int
 ) -> Sequence[Economics] | Sequence[None]:
-    """Return the price and the power of a chip in each sample; None for each if they are unknown.
+    """Draw random samples of the price and the power of a chip from their ranges.
 
     Args:
-        economics: Price and power with their ranges.
-        names: Names of the price and the power. Identical names yield identical samples.
+        economics: Price and power with their ranges; None if they are unknown.
+        names: Names of the price and the power. Calls with the same names draw the same samples.
         samples: Number of samples.
+
+    Returns:
+        Price and power for each sample; None for each sample if they are unknown.
     """
     if economics is None:
         return (None,) * samples

@@ -138,9 +138,9 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
 
 
 def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
-    """Return a note if a 4-bit type is used in all layers on wafers but not on GPUs, else "".
+    """Return a note if a 4-bit type is used for more weights on wafers than on GPUs, else "".
 
-    On GPUs, such a type is used only for routed experts.
+    On wafers, such a type is used in all linear layers; on GPUs, only for the routed experts.
     """
     spec, weights = grid.first.spec, prepared_estimate.server.weights
     if spec.experts is None or not weights.is_of_four_bits or weights.name == spec.packing.method:
@@ -149,7 +149,10 @@ def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
 
 
 def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
-    """Yield the wafer machines of all combinations that can serve a user, each layout only once."""
+    """Yield the machines of all wafer combinations that can serve a user, without duplicates.
+
+    If several combinations have the same layout, only one of them is yielded.
+    """
     pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
     machines = (pairs[position][1] for position in distinct_rows([row for row, _ in pairs]))
     return (machine for machine in machines if isinstance(machine, Machine))

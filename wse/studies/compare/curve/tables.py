@@ -16,7 +16,10 @@ from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint, date_text
 
 
 def price(number: float) -> str:
-    """Format a price, with cents below 100 USD and three digits below 10 cents."""
+    """Format a price: with cents from 10 cents, and with three significant digits below.
+
+    From 100 USD, cents are omitted.
+    """
     return dollars(number) if number >= 0.1 else f"{number:.3g}"
 
 
@@ -94,19 +97,19 @@ def curve_tables(
 
 
 def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
-    """Return the table of service tiers.
+    """Return the table of service tiers, in which each row shows a machine in one or both tiers.
 
-    Each row shows a machine in the plain tier, in the fast tier, or in both. In the plain tier, the
-    machine has the maximum number of users at the plain speed. In the fast tier, it has the maximum
-    number of users at `FAST_TIMES` that speed. A row that is in the fast tier only also states how
-    much faster and more expensive a token is than in the plain tier of the same machine.
+    In the plain tier, the machine has the maximum number of users at the plain speed. In the fast
+    tier, it has the maximum number of users at `FAST_TIMES` that speed. If the two tiers have
+    separate rows, the row of the fast tier also states how much faster and more expensive its
+    tokens are.
     """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
     def times(key: str) -> Column:
-        """Return a column of ratios between the prices or speeds of the fast and the plain service.
+        """Return a column with a value of the fast tier divided by the value of the plain tier.
 
-        A fast service gives each user 2.5 times the tokens/s of a plain service
+        In the fast tier, each user gets 2.5 times the tokens/s of the plain tier
         (`wse.serving.tiers`).
 
         Args:

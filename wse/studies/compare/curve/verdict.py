@@ -99,7 +99,7 @@ def _price(machine: Machine, samples: SampledMachines) -> str:
 
 
 def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
-    """Return a sentence about the speeds per user at which tokens are cheaper on wafers."""
+    """Return a sentence that states at which speeds per user tokens are cheaper on wafers."""
     wafers, gpus = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
     fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
     wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed

@@ -17,10 +17,10 @@ from wse.studies.options.mapping_file import load_mapping
 
 
 def prepared_on_fewest_wafers(request: CompareRequest) -> PreparedEstimate:
-    """Load a model and wafer type for the smallest number of wafers in a comparison.
+    """Load a model and wafer type, with the smallest number of wafers that a comparison includes.
 
-    The number is the smallest of ``--wafers``. By default, it is the smallest on which the model
-    fits with any of the mappings.
+    This is the smallest number in ``--wafers``. Without ``--wafers``, it is the smallest number on
+    which the model fits with any of the mappings.
 
     Raises:
         BadInput: A name or file in the request cannot be used with any of the mappings.
@@ -44,8 +44,8 @@ def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
     """Return the default numbers of wafers to compare: multiples of the smallest number.
 
     Args:
-        min_wafers: Smallest number on which the model fits.
-        layers: Number of layers of the model, which limits the number of wafers.
+        min_wafers: Smallest number of wafers on which the model fits.
+        layers: Number of layers of the model. At most one wafer per layer is useful.
     """
     max_wafers = max(min_wafers, min(layers, MOST_TRIED))
     return tuple(min_wafers * times for times in TIMES_THE_FEWEST if min_wafers * times <= max_wafers)
@@ -54,11 +54,13 @@ def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
     """Return the mappings (rules for distributing layers across PEs) to try on a number of wafers.
 
-    These are the requested mappings. By default, they are the ``candidates`` of the comparison,
-    except those that make no difference, such as a mapping that separates experts for a model
-    without experts. A mapping file, which lists PE rectangles and their layers, is written for a
-    certain number of wafers. Unless numbers of wafers were requested, it is tried only on that
-    number.
+    These are the requested mappings, or by default the ``candidates`` of the comparison. A mapping
+    is left out in two cases:
+
+    - It was not requested and makes no difference for the model, such as a mapping that separates
+      experts for a model without experts.
+    - It is a mapping file (a list of PE rectangles and their layers) for another number of wafers,
+      and no numbers of wafers were requested.
 
     Args:
         wafers: Number of wafers.
@@ -75,8 +77,8 @@ def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> 
 def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[int, ...]:
     """Return the numbers of wafers to compare.
 
-    They are the values of ``--wafers``. By default, they are multiples of the smallest number on
-    which the model fits, and the numbers that requested mapping files use.
+    They are the values of ``--wafers``. Without this option, they are multiples of the smallest
+    number on which the model fits, and the numbers for which requested mapping files were written.
 
     Args:
         request: Options of the comparison.
@@ -119,13 +121,13 @@ def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: It
 
 
 def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
-    """Return the objectives, such as ``latency``, for which layouts of a mapping are compared.
+    """Return the objectives, such as ``latency``, for which a mapping's layout is optimised.
 
-    Each objective has its own row.
-
-    A ranking has only one objective. Otherwise, requested mappings are compared with a layout for
-    latency and one for throughput. If no mapping was requested, only ``auto``, which tries all
-    mappings, has a layout for throughput.
+    The comparison has a row for each objective:
+    - A ranking of machines uses its single objective.
+    - Otherwise, requested mappings, and ``auto`` (which tries all mappings), have a layout for
+      latency and one for throughput.
+    - All other mappings have only a layout for latency.
     """
     if request.is_ranked:
         return (request.goal.objective,)

@@ -57,13 +57,13 @@ class CombinationRows:
     """Results of one combination of mapping, number of wafers and objective.
 
     Attributes:
-        rows: One row per inter-wafer link and layout.
+        rows: One row for each inter-wafer link and layout.
         machines: For each row, the machine that serves the model, or the reason why it cannot serve
             even a single user.
-        samples: For each row, its speed and cost for random samples of the uncertain constants,
-            from which ranges are computed. Empty if the comparison needs no ranges.
-        model: The model; None if the combination cannot be compiled.
-        bug: Traceback if the combination ran into a bug in wse; otherwise empty.
+        samples: For each row, its speed and cost for random samples of the uncertain constants.
+            Ranges are computed from them. Empty if the comparison needs no ranges.
+        model: The model; None if it cannot be compiled for this combination.
+        bug: Traceback if a bug in wse stopped the computation; otherwise empty.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
@@ -77,8 +77,8 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
     """Compile a model for a combination, and time it with every requested inter-wafer link.
 
     A combination consists of a mapping, a number of wafers and an objective. The function runs in
-    worker processes, so errors are returned instead of raised. An impossible combination has a
-    single row with the reason.
+    worker processes, so no errors are raised. If the combination is impossible, the result has a
+    single row with the reason. If there is a bug in wse, the result contains the traceback.
     """
     base = replace_options(
         request.base, mapping=combination.mapping, wafers=combination.wafers, objective=combination.objective
@@ -144,13 +144,13 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
 def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstimate) -> dict[int | None, ChosenLayout]:
     """Return the layouts to compare for one mapping and one number of wafers.
 
-    Usually this is only the best layout for the objective. A comparison with GPUs varies the number
-    of users. If its objective is throughput, the fastest layouts for 2, 4, 8 ... users are
-    therefore added.
+    Usually this is only the best layout for the objective. If wafers are compared with GPUs and
+    the objective is throughput, the fastest layouts for 2, 4, 8 ... users are added, because such
+    a comparison shows machines with various numbers of users.
 
     Returns:
-        The layouts, keyed by the number of users for which they are fastest. The best layout for
-        the objective has the key None.
+        The layouts. The best layout for the objective has the key None, and each other layout has
+        the number of users for which it is the fastest.
     """
     if request.gpu and prepared_estimate.goal.objective == THROUGHPUT:
         return layouts_by_users(prepared_estimate, compile_fastest)
@@ -160,7 +160,7 @@ def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstima
 def _machine(
     timed_layout: TimedEstimate, row: ComparisonRow, link: str, uncertainty: Uncertainty | None
 ) -> Machine | str:
-    """Create a machine from a wafer estimate, or return the reason why it cannot serve a user.
+    """Create a machine from the estimate for a layout, or return why it cannot serve a single user.
 
     Args:
         timed_layout: The estimate.

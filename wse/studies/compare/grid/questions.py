@@ -104,10 +104,11 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
 
 
 def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
-    """Return a sentence about the mappings that are best by some metric, such as speed.
+    """Return a sentence that states which mapping is best by some metric, such as speed.
 
-    The sentence states on which machines (wafer count and link) each mapping is the best, and by
-    what factors it beats the other mappings.
+    A machine is a wafer count with an inter-wafer link. If different mappings are best on
+    different machines, the sentence names the machines of each. It also states by what factors
+    each best mapping beats the other mappings on its machines.
 
     Args:
         praise: Start of the sentence, such as "One user is fastest".
@@ -142,11 +143,11 @@ def _best_of_mappings(rows: Sequence[ComparisonRow], key: Callable[[ComparisonRo
 def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
     """Return a phrase that lists the machines of some rows, such as "2, 4 wafers".
 
-    Inter-wafer links are named only for a wafer count for which ``rows`` contains some, but not
-    all, of the compared links.
+    A machine is a wafer count with an inter-wafer link. If ``rows`` includes all compared links of
+    a wafer count, only the wafer count is stated.
 
     Args:
-        rows: Rows to describe, at most one per machine (wafer count and link).
+        rows: Rows to describe, at most one per machine.
         groups: Rows of each machine in the comparison.
     """
     texts = []
@@ -160,9 +161,9 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
 
 
 def _crossings(rows: Sequence[ComparisonRow]) -> str:
-    """Return a sentence with the percentage of a token's time spent on transfers between wafers.
+    """Return a sentence that states how much of a token's time is spent on links between wafers.
 
-    The percentage is stated for each mapping.
+    It contains a percentage for each mapping, or a range if rows of a mapping differ.
     """
     percentages: dict[str, list[float]] = {}
     for row in rows:
@@ -220,11 +221,11 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
 
 
 def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return a sentence that compares a single user's speed with resident and streamed weights.
+    """Return a sentence that compares one user's speed with weights in SRAM and streamed weights.
 
     Args:
-        user: Row in which a single user is fastest, of those whose weights stay in SRAM.
-        rates: Results with streamed weights, for each streaming rate.
+        user: Fastest row for a single user, among the rows whose weights stay in SRAM.
+        rates: Results with streamed weights, one for each streaming rate.
     """
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
@@ -235,14 +236,15 @@ def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) ->
 
 
 def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return a sentence with the batch sizes at which streaming gives the same tokens/s as SRAM.
+    """Return a sentence with the batch sizes at which streaming weights is as fast as SRAM.
 
-    If the wafer counts differ, it also states the batch size for the same tokens/s per wafer. It
-    ends with the number of users whose KV caches would fill all SRAM.
+    The total tokens/s are then equal. If the wafer counts differ, the sentence also states the
+    batch size for equal tokens/s per wafer. For comparison, it states how many users' KV caches
+    would fill all SRAM.
 
     Args:
-        best_for_all: Row with the highest throughput, of those whose weights stay in SRAM.
-        rates: Results with streamed weights, for each streaming rate.
+        best_for_all: Row with the highest throughput, among the rows whose weights stay in SRAM.
+        rates: Results with streamed weights, one for each streaming rate.
     """
     parts = []
     for streams in rates:

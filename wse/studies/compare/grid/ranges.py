@@ -31,8 +31,8 @@ _ORDERS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
 class OrderResult(Result):
     """Probability that the best row of a comparison is really better than the second best row.
 
-    The rows are compared by one figure, such as one user's speed, for many random samples of the
-    uncertain constants.
+    The rows are compared by one figure, such as one user's speed. The probability is the fraction
+    of random samples of the uncertain constants in which the best row is better.
     """
 
     figure: Annotated[str, Doc("figure of the rows that is compared")]
@@ -45,14 +45,16 @@ class OrderResult(Result):
 def samples_of(uncertainty: Uncertainty | None, deployment: WaferDeployment, row: ComparisonRow) -> RowSamples:
     """Return the speed and cost figures of a row for random samples of the uncertain constants.
 
-    There are figures for one user, and for the number of users in the row. All rows of a comparison
+    The figures are for one user and for the number of users in the row. All rows of a comparison
     use the same samples of constants, price, power and model error.
 
     Args:
-        uncertainty: Uncertain constants and model errors. None if the row has no users; the result
-            is then empty.
+        uncertainty: Uncertain constants and model errors of the row; None if the row has no users.
         deployment: The model on its wafers, from which speed and cost are computed.
         row: The row, which states the number of users.
+
+    Returns:
+        float64 ``[samples]``, keyed by field of the row. Empty if the row has no users.
     """
     if uncertainty is None or not row.users:
         return {}
@@ -62,11 +64,12 @@ def samples_of(uncertainty: Uncertainty | None, deployment: WaferDeployment, row
 
 
 def with_ranges(row: ComparisonRow, samples: RowSamples) -> ComparisonRow:
-    """Return a copy of a row that also states the 90 % intervals of its figures.
+    """Return a copy of a row with 90 % intervals of its speed and cost figures.
 
     Args:
         row: The row.
-        samples: Values of its figures for random samples of the uncertain constants.
+        samples: Values of the figures for random samples of the uncertain constants. If it is
+            empty, the row is returned unchanged.
     """
     if not samples:
         return row
@@ -74,11 +77,13 @@ def with_ranges(row: ComparisonRow, samples: RowSamples) -> ComparisonRow:
 
 
 def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> tuple[OrderResult, ...]:
-    """Return how certainly the best row beats the second best in speed and in cost.
+    """Return how certain it is that the best row beats the second best, in speed and in cost.
 
-    The speed is that of a single user. Only rows with the wafers' own link are considered. The
-    candidates are the best row for each number of wafers; with a single number of wafers, all rows
-    are candidates. The speed or the cost is left out if fewer than two candidates have it.
+    The speed is a single user's speed. The best and the second best row are selected as follows:
+
+    1. Rows with other links than the wafers' own are excluded.
+    2. If several numbers of wafers are compared, only the best row for each number remains.
+    3. If fewer than two rows remain, there is no result for this figure.
 
     Args:
         rows: Rows of the comparison.
@@ -113,9 +118,9 @@ def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> t
 
 
 def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult]) -> str:
-    """Return a sentence that states how certainly the best row beats the second best one.
+    """Return a sentence that states how certain it is that the best row beats the second best.
 
-    It is empty if there is nothing to compare.
+    The sentence is empty if no rows could be compared.
 
     Args:
         rows: Rows of the comparison.

@@ -33,8 +33,8 @@ def row_of(
 ) -> ComparisonRow:
     """Create the comparison row for an estimate on wafers.
 
-    The row has values for one user and for the maximum useful number of users. This is the number
-    that saturates the machine, or the number that fits if it is smaller.
+    The row has values for one user and for the maximum useful number of users: above this number,
+    the throughput does not rise or the KV caches do not fit.
 
     Args:
         timed_layout: The estimate, which must include decoded tokens, and its deployment.
@@ -88,8 +88,8 @@ def row_of(
 def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     """Return the fields of a comparison row that depend on the number of users.
 
-    The fields describe the machine with one user and with the maximum useful number of users. The
-    latter saturates the machine, or is the number of users that fit, whichever is smaller.
+    The fields describe the machine with one user and with the maximum useful number of users.
+    Above this number, the throughput does not rise or the KV caches do not fit.
 
     Returns:
         Values, keyed by `ComparisonRow` field name. If not even one user fits, the only field is
@@ -120,9 +120,9 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
 
 
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
-    """Return what limits the number of streams (batches of users) in flight on wafers.
+    """Return what limits the number of streams (batches of users) that are in flight on wafers.
 
-    A report uses the result to say what limits the throughput of a row.
+    A report uses it to state what limits the total throughput.
     """
     return StreamLimits(
         limited_by=pipelining.limited_by,
@@ -135,11 +135,12 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
 
 
 def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
-    """Return the ascending indices of the comparison rows that are not duplicates of other rows.
+    """Return the indices of comparison rows without duplicates, in ascending order.
 
-    Two rows are duplicates if the mapping ``auto`` chose a mapping that has its own row, or if the
-    same layout was chosen for two objectives. Two rows of impossible combinations are duplicates if
-    their mapping, wafer count and reason are the same.
+    Two rows are duplicates in three cases:
+    - The mapping ``auto`` chose a mapping that has its own row.
+    - The same layout was chosen for two objectives.
+    - Both describe impossible combinations with the same mapping, wafer count and reason.
     """
     positions: dict[tuple[object, ...], int] = {}
     # Mappings by name come first, so that `auto` is left out if it chose one of them.
@@ -151,10 +152,11 @@ def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
 
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
-    """Return the rows, with ``best`` set for the best row for one user and for all users.
+    """Return copies of the rows in which the field ``best`` marks the fastest rows.
 
-    The best row has the highest tokens/s of a single user, or of all users together. The best rows
-    are selected separately for each wafer count and each inter-wafer link.
+    For each wafer count and inter-wafer link, one row is marked as best for one user and one as
+    best for all users. These rows have the highest tokens/s of a single user and of all users
+    together.
     """
     groups: dict[object, list[int]] = {}
     for index, row in enumerate(rows):

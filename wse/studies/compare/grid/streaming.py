@@ -23,10 +23,10 @@ _BY_ROW: Final = ("embedding", "positions")
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str, routing: RoutingDistribution = EVEN) -> Weights:
-    """Count the bytes of weights that a pass reads, separately for experts and other weights.
+    """Count the bytes of weights that a decode pass must read, for routed experts and all others.
 
-    Embedding tables are not counted, because a pass reads only one of their rows per token. The
-    exception is a table that also serves as the output-head matrix.
+    Embedding tables are not counted, because a pass reads only one of their rows per token. A
+    table that also serves as the output-head matrix is counted.
 
     Args:
         spec: The model.
@@ -56,9 +56,9 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str, routing: Routi
 
 
 def users_with_room(prepared_estimate: PreparedEstimate, wafers: int) -> int:
-    """Return the number of users whose KV caches would fit if SRAM contained nothing else.
+    """Return how many users' KV caches would fit if SRAM contained nothing else.
 
-    This is an upper bound on the number of users on a machine that streams its weights. Layers with
+    This is an upper bound for a machine whose weights are streamed in from outside. Layers with
     windowed or chunked attention store only the tokens of one window or chunk.
     """
     spec, wafer, options = prepared_estimate.spec, prepared_estimate.wafer, prepared_estimate.options
@@ -72,10 +72,10 @@ class StreamedRate:
 
     Attributes:
         one_user: Row for a single user with streamed weights.
-        break_even_users: Batch size at which streaming gives the same tokens/s as SRAM; None if no
-            batch is large enough.
-        break_even_users_per_wafer: Batch size at which streaming gives the same tokens/s per wafer;
-            None if no batch is large enough.
+        break_even_users: Batch size at which both machines generate the same total tokens/s; None
+            if no batch is large enough.
+        break_even_users_per_wafer: Batch size at which both machines generate the same tokens/s per
+            wafer; None if no batch is large enough.
         users_with_room: Number of users whose KV caches would fill all SRAM.
     """
 
@@ -131,7 +131,7 @@ def streamed_row(
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
-    """Return a phrase that names what limits the speed: streaming of weights, or the pass."""
+    """Return a phrase that states what limits the speed: streaming the weights, or the pass."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"

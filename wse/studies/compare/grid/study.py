@@ -28,7 +28,7 @@ from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 class HasBug(Protocol):
-    """Result of a call in a worker process, with the traceback if a bug in wse stopped the call."""
+    """Result of a function in a worker process, with the traceback if it ran into a bug."""
 
     @property
     def bug(self) -> str:
@@ -153,8 +153,8 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
     """Return the error message for a comparison in which no combination is possible.
 
-    The message says why the model does not fit with the first mapping on the largest compared wafer
-    count that this mapping allows, and which option to change.
+    The message is for the first mapping and the largest compared wafer count at which this mapping
+    can be used. It says why the model does not fit and which option to change.
     """
     first = results[0].rows[0]
     for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):

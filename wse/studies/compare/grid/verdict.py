@@ -72,7 +72,7 @@ def _cycles(row: ComparisonRow) -> float:
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int]) -> str:
-    """Return a sentence about the machines that are fastest for one user and cheapest per token.
+    """Return a sentence that names the fastest machine for one user, and the cheapest per token.
 
     Args:
         user: The row with the fastest single user.
@@ -118,10 +118,11 @@ def is_or_are(row: ComparisonRow) -> str:
 
 
 def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
-    """Return a sentence on how additional wafers change one user's speed.
+    """Return a sentence that states how one user's speed changes if more wafers are used.
 
-    It states the change from the smallest to the second smallest wafer count, with its cause, and
-    the change from the smallest to the largest wafer count.
+    Three wafer counts are compared: the smallest, the second smallest and the largest. For the
+    second smallest, the sentence also states the cause of the change and the change with other
+    inter-wafer links.
 
     Args:
         fastest_rows: Row with the fastest single user for each wafer count, ascending.
@@ -145,12 +146,12 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
 
 
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
-    """Return a clause with the relative change of a token's cycles and its parts by cause.
+    """Return a clause that states why the cycles of a token changed, with a percentage per cause.
 
-    It names all causes whose cycles changed noticeably, ordered by their contribution to the
-    change; causes that changed in the opposite direction come last, followed by the sum of all
-    other causes. All changes are percentages of a token's cycles before the change. The clause is
-    empty if the cycles are unknown or did not change.
+    All percentages are changes divided by a token's total cycles in ``base``. Causes with
+    noticeable changes are listed, in this order: largest change in the direction of ``slower``
+    first, opposite changes last. The sum of all other causes follows. The clause is empty if the
+    cycles are unknown or did not change.
 
     Args:
         base: The row before the change.
@@ -171,14 +172,15 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    """Return a phrase that states how one user's speed changes with more wafers over other links.
+    """Return a phrase that states how other links would affect the speed change with more wafers.
 
-    The text is a range, such as " over links of 150 GB/s and 5 µs; over links of 8 to 150 GB/s and
-    500 ns to 20 µs, 12.5 % slower to 3.1 % faster". It is empty if there are no other links.
+    An example is " over links of 150 GB/s and 5 µs; over links of 8 to 150 GB/s and 500 ns to 20
+    µs, 12.5 % slower to 3.1 % faster". The first link is that of ``next_row``. The phrase is empty
+    if there are no other links.
 
     Args:
         base: Row with fewer wafers.
-        next_row: Row with more wafers. Its own link is left out.
+        next_row: Row with more wafers.
         rows: All rows of the comparison.
     """
     other_rows = [row for row in rows if row.possible and row.wafers == next_row.wafers and row.link != next_row.link]
@@ -232,10 +234,11 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
 
 
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the rows in which wafers are connected by their default link, or there is only one.
+    """Return the rows that need no other link than the wafers' default link.
 
-    Impossible combinations are left out. The first row with several wafers has the default link,
-    because rows with other links come after it.
+    These are the rows with a single wafer or with the default link. Impossible combinations are
+    left out. The first row with several wafers has the default link, because rows with other links
+    come after it.
     """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]

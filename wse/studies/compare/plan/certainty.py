@@ -58,11 +58,11 @@ def _usd(row: PlannedRow) -> float:
 
 
 def share_within_limits(figures: Mapping[str, F64], goal: Goal) -> float | None:
-    """Return the fraction of samples in which a machine meets the latency limits.
+    """Return the fraction of samples in which a machine meets the requested latency limits.
 
     Args:
         figures: float64 ``[samples]``, latencies for random samples of the uncertain constants,
-            keyed by ``ttft_s`` and ``tpot_s``. A latency without samples counts as within its
+            keyed by ``ttft_s`` and ``tpot_s``. A latency that is missing counts as within its
             limit.
         goal: The limits.
 

@@ -11,12 +11,12 @@ from wse.studies.compare.plan.result import PlannedRow
 
 
 def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
-    """Return the rows, with ``pareto`` set for those on the Pareto frontier of speed and cost."""
+    """Return the rows, with ``pareto`` set for rows that no other row beats in speed and cost."""
     return [replace(row, pareto=not any(_surpasses(other_row, row) for other_row in rows)) for row in rows]
 
 
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
-    """Return whether a row dominates another: better in speed or cost, and worse in neither.
+    """Return whether ``row`` dominates ``other_row``: better in speed or cost, worse in neither.
 
     Numbers are rounded to three significant digits first, because tables show no smaller
     differences.

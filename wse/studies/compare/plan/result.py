@@ -217,10 +217,10 @@ class PlanResult(Result):
 
 
 def _keeps_text(row: PlannedRow) -> str:
-    """Return "yes" or "no" for whether a machine meets the goal, such as "yes, 90 %".
+    """Return a table entry on whether a machine meets the goal, such as "yes, 90 %" or "no".
 
-    The percentage is the fraction of samples in which the machine meets the latency limits. It is
-    left out after "no" and if it is unknown.
+    The percentage is the fraction of random samples in which the machine meets the latency limits.
+    It is left out if there are no limits.
     """
     if not row.keeps or row.within_limits is None:
         return "yes" if row.keeps else "no"

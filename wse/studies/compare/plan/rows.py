@@ -36,10 +36,10 @@ class CombinationPlan:
 
     Attributes:
         samples: The rows, each with its figures (such as speed and cost) for random samples of the
-            uncertain constants. For each link between wafers, there is a row for the best layout
-            and, if it is a different layout, for the layout with the lowest price per hour.
+            uncertain constants. For each inter-wafer link, there is a row for the best layout, and
+            there may be rows for other numbers of replicas.
         reason: Why the mapping is impossible on these wafers; empty if it is possible.
-        bug: Traceback if the combination ended in a bug in wse; empty otherwise.
+        bug: Traceback if a bug in wse stopped the computation; otherwise empty.
     """
 
     samples: RowSamples = field(default_factory=dict)
@@ -50,14 +50,14 @@ class CombinationPlan:
 def plan_combination(request: CompareRequest, combination: Combination, *, max_wafers: int) -> CombinationPlan:
     """Return the ranking's rows for one mapping and wafer count, for each link between wafers.
 
-    The function runs in worker processes, so errors are not raised: the result contains the reason
-    or, for a bug in wse, the traceback.
+    The function runs in worker processes, so no errors are raised. If there is an error, the result
+    contains the reason or, for a bug in wse, the traceback.
 
     Args:
         request: The comparison.
         combination: Mapping and number of wafers.
-        max_wafers: Maximum number of wafers of all replicas together for rows with more replicas
-            than necessary (`_with_replicas`).
+        max_wafers: Maximum number of wafers of all replicas together, for rows with more replicas
+            than the users need.
     """
     base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
     try:
@@ -78,8 +78,9 @@ def plan_combination(request: CompareRequest, combination: Combination, *, max_w
 def _with_replicas(goal: Goal, chips: int, max_chips: int) -> Iterator[Goal]:
     """Yield a goal and, without latency limits, the same goal for 2, 4, 8 ... replicas.
 
-    With limits, the fewest replicas that meet them are the best choice. Without limits, one machine
-    always suffices, and several replicas are compared with one larger machine.
+    Replicas are identical machines that share the users. With latency limits, the fewest replicas
+    that meet them are the best choice. Without limits, one replica always suffices, but several
+    replicas may be better than one larger machine.
 
     Args:
         goal: Users, latency limits and objective.
@@ -98,17 +99,20 @@ def _with_replicas(goal: Goal, chips: int, max_chips: int) -> Iterator[Goal]:
 def _planned_wafers(
     prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal, max_wafers: int
 ) -> RowSamples:
-    """Return a row for the layout that best meets a goal, and rows for other numbers of replicas.
+    """Return the ranking's rows for one mapping, wafer count and inter-wafer link.
 
-    If prices per hour are compared, the layout with the fewest replicas has the lowest price. It
-    has a row of its own if it needs fewer replicas than the best layout.
+    Replicas are identical machines that share the users. The rows have different numbers of
+    replicas. The first is for the layout that best meets the goal. Others are for given numbers of
+    replicas (`_with_replicas`), and, if prices per hour are compared, for the layout that needs the
+    fewest replicas.
 
     Args:
         prepared_estimate: The request.
         link: Requested link between wafers, which is then stated in the row. None for the wafer's
             own link.
         goal: Users, latency limits and objective.
-        max_wafers: Maximum number of wafers of all replicas together (`_with_replicas`).
+        max_wafers: Maximum number of wafers of all replicas together, for rows with more replicas
+            than the users need.
 
     Returns:
         For each row, its figures for random samples of the uncertain constants.
@@ -180,11 +184,14 @@ def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, Assumpt
 
 
 def _with_samples(row: PlannedRow, figures: Mapping[str, F64], goal: Goal) -> PlannedRow:
-    """Add the intervals of a row's figures, and the fraction of samples within the latency limits.
+    """Return a copy of a row with statistics of random samples of the uncertain constants.
+
+    These are the 90 % intervals of its figures, and the fraction of samples in which it meets the
+    latency limits.
 
     Args:
         row: The row.
-        figures: float64 ``[samples]``, its figures for random samples of the uncertain constants.
+        figures: float64 ``[samples]`` for each figure, keyed by field of the row.
         goal: The limits.
     """
     return replace(row, ranges=intervals_of(row, figures), within_limits=share_within_limits(figures, goal))
@@ -201,7 +208,7 @@ def planned_row(
     users_per_pass: int | None = None,
     link: WaferLink | None = None,
 ) -> PlannedRow:
-    """Return the ranking's row for a plan: how many replicas of a deployment serve how many users.
+    """Create the ranking's row for a plan, which states how many replicas serve how many users.
 
     Args:
         deployment: The model on the wafers or GPUs of one replica.

@@ -118,18 +118,21 @@ def plan_machines(
 
 
 def _lengths(request: CompareRequest) -> Sequence[tuple[int | None, int | None]]:
-    """Return the requested pairs of prompt length and number of new tokens; None for a default."""
+    """Return the requested pairs of prompt length and number of new tokens.
+
+    A length that is not requested is None; it then gets a default later.
+    """
     if request.targets.lengths is not None:
         return [read_lengths(text) for text in request.targets.lengths]
     return [(request.base.workload.prompt_len, request.base.workload.new_tokens)]
 
 
 def _report_progress(on_progress: OnProgress, position: int, pairs: int, done: int, total: int, name: str) -> None:
-    """Report progress within one pair of lengths as progress over all pairs.
+    """Report the progress of a ranking that processes several pairs of request lengths in order.
 
     Args:
-        on_progress: Function to call.
-        position: Index of the pair.
+        on_progress: Function that is called with the progress over all pairs.
+        position: Index of the pair that is being processed.
         pairs: Number of pairs.
         done: Number of finished combinations of this pair.
         total: Number of combinations of this pair.
@@ -191,10 +194,12 @@ def _wafer_rows(
 def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers that the search for the best machine tries next.
 
-    The search continues close to the number of wafers of the best row. If a number of users is
-    given and the objective is cost, it also continues close to the row with the lowest price per
-    hour. The wafers of all replicas of that row are then also tried as a single machine, if they
-    are fewer than the maximum number tried.
+    - Numbers close to the number of wafers of the best row (`counts_near`).
+    - If a number of users is given and the objective is cost: numbers close to that of the row with
+      the lowest price per hour. If this row has several replicas, all their wafers together are
+      also tried as a single machine, unless they are more than the maximum number tried.
+
+    The result is empty when the search is finished.
 
     Args:
         rows: Rows of all numbers of wafers that were tried.
@@ -217,8 +222,8 @@ def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collectio
 def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers to try next: halfway between the best and its tried neighbours.
 
-    On each side, no number is tried if the neighbour differs from the best number by at most 1 or
-    by at most an eighth of the best number.
+    There are at most two. No number is tried between the best number and a neighbour if they differ
+    by at most 1, or by at most an eighth of the best number.
 
     Args:
         best: The best number of wafers so far.

@@ -114,7 +114,7 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
 
 
 def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
-    """Return the row with the lowest price per hour, unless it is also the cheapest per token.
+    """Return the row with the lowest price per hour, unless the first row costs no more per hour.
 
     Args:
         rows: Rows that meet the limits, cheapest per token first.

@@ -38,11 +38,11 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
-    """Cycles to decode a token, and the lower bounds that no software with this placement can beat.
+    """Cycles to decode a token, compared with lower bounds.
 
-    All numbers are averaged over the decoded tokens. ``token`` is the row for the whole token.
-    ``ops``, ``layers`` and ``stages`` break its cycles down by op kind, layer kind and stage, in
-    execution order.
+    No software with the same placement needs fewer cycles than a lower bound. All numbers are
+    averages over the decoded tokens. ``token`` is the row for the whole token. ``ops``, ``layers``
+    and ``stages`` break its cycles down by op kind, layer kind and stage, in execution order.
     """
 
     token: Annotated[BoundRow, Doc("the whole token")]
@@ -180,10 +180,10 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """Return all columns of a table of bounds except the first: cycles, bounds and ratio.
+    """Return all columns of a table of bounds except the first: cycles, bounds and their ratio.
 
-    Wide terminals also show bars, and the fraction of cycles that depends only on measured
-    constants.
+    On wide terminals, the columns also show bars, and the fraction of the cycles that depends only
+    on measured constants.
     """
     token_cycles, is_wide = bounds.token.cycles, width >= NARROW
     share = Column(key="share", cell=lambda row: bar(row.cycles / token_cycles, 8, "hops"), priority=9)

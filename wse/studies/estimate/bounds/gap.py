@@ -57,9 +57,9 @@ class GapRow(Result):
 def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
     """Return the cycles by which a decoded token exceeds its largest lower bound, by cause.
 
-    A bound is a minimum of one kind of work, such as hops, so it can only explain cycles with the
-    same cause (`BOUNDED`). For this cause, the cycles above the bound are counted; for all other
-    causes, all cycles. The rows therefore add up to ``token.cycles`` minus the bound.
+    A lower bound is the minimum time for one kind of work, such as hops. It is subtracted from the
+    cycles whose cause is this work (`BOUNDED`). The cycles of all other causes count in full. All
+    rows together therefore add up to ``token.cycles`` minus the bound.
 
     Args:
         token: Row for the whole token.
@@ -91,7 +91,7 @@ def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
 
 
 def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
-    """Return the op kinds that contribute most to one cause's cycles above the lower bound.
+    """Return the op kinds with most of the cycles above the lower bound that have a certain cause.
 
     Args:
         token: Row for the whole token, whose largest bound is the lower bound.
@@ -99,8 +99,8 @@ def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict
         cause: The cause, such as hops.
 
     Returns:
-        The fraction of these cycles that each op kind contributes, keyed by op kind. There are at
-        most `OPS` entries, largest first, each with a fraction of at least `LEAST`.
+        For each op kind, its fraction of these cycles, largest first. There are at most `OPS`
+        entries, each with a fraction of at least `LEAST`.
     """
     excess_cycles = {row.op or "": _excess_cycles(token, row, cause) for row in ops}
     total_cycles = sum(excess_cycles.values())
@@ -113,10 +113,10 @@ def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict
 
 
 def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Return the cycles of an op kind with a certain cause, minus their lower bound.
+    """Return an op kind's cycles with a certain cause, minus the lower bound for this cause.
 
-    A token has several kinds of lower bounds, such as hops, of which the largest is used. Each kind
-    is a bound on the cycles with one cause (`BOUNDED`). For all other causes, the bound is 0.
+    The bound is 0 unless ``cause`` is the cause to which the token's largest bound applies
+    (`BOUNDED`).
 
     Args:
         token: Row for the whole token.

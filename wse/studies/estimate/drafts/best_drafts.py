@@ -22,10 +22,10 @@ Choose = Callable[[DraftMachine], DraftSteps]
 
 
 class Drafter(Protocol):
-    """Wafers or GPUs whose speculative decoding is to be configured.
+    """Wafers or GPUs for which the best number of draft tokens is to be found.
 
-    In speculative decoding, a faster method, such as a small draft model, proposes tokens. The
-    model verifies all of them in one pass.
+    In speculative decoding, a faster method, such as a small draft model, proposes draft tokens.
+    The model verifies all of them in one pass.
     """
 
     @property
@@ -33,14 +33,14 @@ class Drafter(Protocol):
         """The deployment without speculative decoding."""
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the drafting and verification times with ``users`` concurrent users."""
+        """Return the times of draft and verification passes with ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the deployment of the model on these machines with speculative decoding.
+        """Return the description of the model on these machines with speculative decoding.
 
         Args:
-            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
-                tokens, and computes the time of a pass with these drafts from the machine's times.
+            choose: Function from `in_a_row` or `as_tree` that computes the time of a pass with a
+                certain number or tree of draft tokens.
         """
 
 
@@ -65,15 +65,15 @@ class UsersOfDrafts:
 
     @cached_property
     def machine(self) -> DraftMachine:
-        """Drafting and verification times on the replica with the most users."""
+        """Times of draft passes and verification passes on the replica with the most users."""
         return self.drafter.machine(ceil_div(self.users, self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
         """Return the speed and cost per token with a given number or tree of draft tokens.
 
         Args:
-            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
-                tokens, and computes the time of a pass with these drafts from the machine's times.
+            choose: Function from `in_a_row` or `as_tree` that computes the time of a pass with
+                these draft tokens.
         """
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
@@ -84,8 +84,8 @@ class UsersOfDrafts:
         token. The speed-up is then at most the gain in throughput.
 
         Args:
-            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
-                tokens, and computes the time of a pass with these drafts from the machine's times.
+            choose: Function from `in_a_row` or `as_tree` that computes the time of a pass with a
+                certain number or tree of draft tokens.
         """
         plain, drafted = self.plain, self.point(choose)
         assert plain.tpot_s is not None  # tokens are decoded
@@ -116,25 +116,27 @@ class UsersOfDrafts:
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a function that computes pass times with a certain number of draft tokens.
+    """Return a function that computes the time of a pass with a fixed number of draft tokens.
 
-    The draft tokens are proposed sequentially and then verified in one pass of the model. The
-    returned function maps the timing functions of a machine to the duration of a verification pass
-    and its draft passes.
+    The tokens are proposed one after the other and then verified together in one pass of the model.
 
     Args:
         curve: Mean number of tokens that a verification pass yields, for each number of draft
             tokens.
         draft_tokens: Number of draft tokens per verification pass.
+
+    Returns:
+        A function from the timing functions of a machine to the duration of a verification pass and
+        its draft passes.
     """
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a function that computes pass times with a certain draft tree.
+    """Return a function that computes the time of a pass with a certain draft tree.
 
     A draft tree proposes alternative tokens at each position, and the model verifies all of them in
-    one pass. The returned function maps the timing functions of a machine to the duration of a
-    verification pass and its draft passes.
+    one pass. The returned function gets the timing functions of a machine, and returns the duration
+    of a verification pass and its draft passes.
     """
     return partial(DraftMachine.tree, tree=tree)

@@ -19,12 +19,12 @@ from wse.studies.options.drafts.draft import HEAD
 def machine_of(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of drafting and verification passes, which determine the best draft length.
+    """Return the times of draft and verification passes, which determine the best draft length.
 
     Args:
         prepared_placement: The request.
         compilation: The compiled model.
-        draft: The draft head or draft model, compiled for its place.
+        draft: The draft head or draft model, compiled for the PEs or the host on which it runs.
         passes: The passes that verify drafts, from `verify_passes`.
     """
     if draft.name == HEAD:
@@ -37,10 +37,9 @@ def head_machine(
 ) -> DraftMachine:
     """Return the times of drafting and of verification with a draft head, for one user.
 
-    A draft head is an additional layer of the model. A pass without speculative decoding is timed
-    on the model compiled without its head, and passes over several tokens on the model compiled
-    with its head. With a batch of 1, passes over several tokens are assumed to be no faster than a
-    pass without drafts.
+    A draft head is an additional layer of the model. The model is compiled twice: a pass without
+    speculative decoding is timed without the head, and a pass over several tokens with it. With a
+    batch of 1, a pass over several tokens is assumed to be no faster than a pass without drafts.
 
     Args:
         prepared_placement: The request.
@@ -62,14 +61,14 @@ def _model_machine(
 ) -> DraftMachine:
     """Return the times of drafting and of verification with a separate draft model, for one user.
 
-    They include the time in which token ids travel between the two models. If the draft model runs
-    on the host, each of its passes takes as long as reading its weights from memory once, and each
-    verification pass adds a round trip for the ids.
+    The times include the exchange of token ids between the two models. If the draft model runs on
+    the host, a draft pass takes as long as reading the model's weights from memory once, and each
+    verification pass adds a round trip to the host.
 
     Args:
         prepared_placement: The request for the model that verifies the draft tokens.
-        compilation: That model, compiled.
-        draft: The draft model, compiled for its place.
+        compilation: The compiled model that verifies the draft tokens.
+        draft: The draft model, compiled for the PEs or the host on which it runs.
         passes: The passes that verify drafts, from `verify_passes`.
     """
     wafer = prepared_placement.wafer
@@ -110,7 +109,7 @@ def _model_machine(
 def _verify_s(
     prepared_placement: PreparedPlacement, compilation: Compilation, passes: VerifyPasses
 ) -> Callable[[int], float]:
-    """Return a function that maps a number of new tokens to the seconds of a pass over them.
+    """Return a function that computes the seconds of a pass from its number of new tokens.
 
     A pass over one token is a normal decode pass of the whole batch. A pass over several tokens is
     a verification pass of one user. With a batch of 1, it is assumed to be no faster than a decode
@@ -119,7 +118,7 @@ def _verify_s(
     Args:
         prepared_placement: The request.
         compilation: The model that runs the decode pass.
-        passes: Timing of its verification passes.
+        passes: Timing of the verification passes.
     """
     plain_s = decode_s(prepared_placement, compilation)
     least_s = plain_s if compilation.options.batch == 1 else 0.0
@@ -142,10 +141,10 @@ def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) ->
 
 
 def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
-    """Split the time of a one-token pass between the model and its draft head.
+    """Return the times of the model and of its draft head in a pass over one token.
 
-    Steps outside all layers, such as the output, run for the model and for the head, so they count
-    in both numbers.
+    Steps outside all layers, such as the output, run for the model and again for the head, so their
+    time is included in both results.
 
     Args:
         head: The model compiled with its draft head, which is an additional layer.

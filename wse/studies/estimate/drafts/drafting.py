@@ -45,9 +45,9 @@ class WaferDrafter:
 
     Attributes:
         plain: Deployment without speculative decoding.
-        base: Deployment from which the deployment with speculative decoding is derived. With a
-            draft head, it includes the work and the caches of the head. With a draft model, it may
-            have room for fewer users than ``plain``.
+        base: Deployment whose pass times are replaced by those with speculative decoding. With a
+            draft head, its prompts and caches include the head. With a draft model, it may have
+            room for fewer users than ``plain``.
         draft_wafers: Number of wafers that only the draft model uses.
         passes: Timing of the passes that verify drafts.
         times: Times of drafting and of verification passes for one user.
@@ -99,14 +99,13 @@ def wafer_drafter(
 ) -> WaferDrafter:
     """Return the deployment and timing of a model on wafers with a given draft head or draft model.
 
-    A draft head is an additional layer: prompts go through it too, and its KV cache leaves less
-    room for users. With a draft model, the caches of the draft model must fit for all users as
-    well.
+    Either one leaves less room for users. A draft head is an additional layer, which also processes
+    the prompts and has its own KV cache. A draft model needs KV caches for all users.
 
     Args:
         prepared_estimate: The request.
         compilation: The compiled model.
-        draft: The draft head or draft model, compiled for its place.
+        draft: The draft head or draft model, compiled for the PEs or the host on which it runs.
         plain: Deployment without speculative decoding.
     """
     base = plain

@@ -51,7 +51,7 @@ class FreeRegion:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedDraft:
-    """The source of draft tokens (a draft model or head), compiled for the place where it runs.
+    """A compiled draft model or draft head, which proposes tokens, and where it runs.
 
     Attributes:
         name: Name of the draft model, or `HEAD` for a draft head, which is an extra layer of the
@@ -61,7 +61,7 @@ class PlacedDraft:
             is the model with the head added.
         compilation: The result of compiling ``prepared``; None on the host, where nothing is
             compiled.
-        wafers: Number of wafers used by the draft model alone.
+        wafers: Number of wafers that only the draft model uses.
         region: PEs of a draft model on the same wafers; None for other places and for a head.
     """
 
@@ -74,7 +74,7 @@ class PlacedDraft:
 
 
 def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -> PlacedDraft:
-    """Compile the draft model or draft head of a request for the place where it runs.
+    """Compile the draft model or draft head of a request for the wafers or host on which it runs.
 
     Args:
         prepared_estimate: The request, which must state how often drafts are accepted.
@@ -82,8 +82,8 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 
     Raises:
         BadInput: The draft model cannot be used.
-        DoesNotFit: The draft model does not fit in its place. The message suggests options that are
-            known to make it fit.
+        DoesNotFit: The draft model does not fit where it is to run. The message suggests options
+            that are known to make it fit.
     """
     request = prepared_estimate.request
     if request.drafts.draft_model is None:
@@ -109,7 +109,7 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
     """Compile a model with a draft head, which is a copy of its last layer added at the end.
 
-    As for the model alone, the layout is chosen for the users and the objective of the request.
+    The layout is chosen anew for the users and the objective of the request.
 
     Args:
         prepared_estimate: The request.
@@ -140,12 +140,13 @@ def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None)
 def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
     """Compile a draft model for the free PEs on the model's own wafers.
 
-    Free PE rectangles in which the weights would fit are tried in the order of `free_regions`. At
-    most `MOST_COMPILED` of them are compiled. The first one on which the draft model fits is used.
+    Free rectangles of PEs are tried in the order of `free_regions`, until the draft model fits on
+    one. At most `MOST_COMPILED` rectangles are tried. Rectangles that are smaller than the weights
+    are skipped.
 
     Args:
         prepared_estimate: Request for the model that verifies the draft tokens.
-        compilation: That model, compiled.
+        compilation: The compiled model that verifies the draft tokens.
         name: Name of the draft model.
 
     Raises:
@@ -174,14 +175,14 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
 
 
 def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[FreeRegion]:
-    """Return the rectangles of PEs that a model leaves free, in the order in which to try them.
+    """Return the rectangles of unused PEs on a model's wafers, in the order in which to try them.
 
     1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
-    2. Clip each rectangle to at most the size of the model's mesh, because ``wse run`` gives a
-       draft the same number of PEs as the model. The clipped rectangles come first, followed by the
-       whole rectangles. Both groups are sorted by size, largest first.
-    3. Of several rectangles with the same shape, keep the one nearest to the PEs with the model's
-       embedding table.
+    2. Cut a copy of each rectangle to at most the size of the model's mesh, because ``wse run``
+       gives a draft the same number of PEs as the model. List the cut rectangles first, then the
+       whole ones, each group from largest to smallest.
+    3. Of rectangles with the same shape, keep one. Prefer the wafer that is nearest to the wafer
+       with the model's embedding table.
 
     Args:
         prepared_estimate: The request.
@@ -206,7 +207,7 @@ def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[
 
 
 def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate) -> Iterator[FreeRegion]:
-    """Yield the regions, largest first, each cut down to at most the size of the model's mesh.
+    """Cut free rectangles to at most the size of the model's mesh, and yield them largest first.
 
     Args:
         regions: Free rectangles of PEs.
@@ -260,12 +261,12 @@ def _draft_request(
 
 
 def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
-    """Return the error message for a draft model that fits on no free PEs of the model's wafers.
+    """Return the error message for a draft model that fits on none of the free PE rectangles.
 
     Args:
         prepared_estimate: Request for the model that verifies the draft tokens.
         name: Name of the draft model.
-        regions: Free rectangles of PEs.
+        regions: Free rectangles of PEs on the model's wafers.
         fault: Text of the error from the first compilation, starting with a separator such as "; ".
             It is empty if nothing was compiled.
     """
@@ -284,9 +285,9 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
 
 
 def _wafers_remedy(draft: PreparedEstimate) -> str:
-    """Return a suggestion for a draft model that does not fit on the model's wafers.
+    """Return advice for the case that a draft model does not fit on the model's wafers.
 
-    It states how many additional wafers the draft model needs, as determined by compiling it.
+    It states how many additional wafers the draft model needs, which is found by compiling it.
     """
     try:
         wafers = compile_fastest(draft).program.wafers

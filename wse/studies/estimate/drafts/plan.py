@@ -66,7 +66,11 @@ def draft_plan(
 
 
 def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
-    """Raise DoesNotFit if the users' KV caches do not fit alongside the draft model or head."""
+    """Check that the users' KV caches fit in addition to the draft model or head.
+
+    Raises:
+        DoesNotFit: There is not enough room.
+    """
     room = serving.replicas * drafter.max_concurrency
     if serving.users > room:
         tokens = serving.prompt_tokens + serving.new_tokens

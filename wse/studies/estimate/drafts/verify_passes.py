@@ -29,6 +29,7 @@ class VerifyPass:
     """Times of a verification pass, which runs the model over several new tokens of one user.
 
     All times are in seconds. A draft head is an additional layer of the model that proposes tokens.
+    A stage is a rectangle of PEs that stores some layers.
 
     Attributes:
         model_s: Time of the pass through all stages, without the layer of a draft head.
@@ -45,14 +46,15 @@ class VerifyPass:
     last_stage_s: float
 
     def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
-        """Return the seconds for which verifying and drafting occupy the busiest resource.
+        """Return the minimum seconds between the starts of two passes, including their drafts.
 
-        The resource is a pipeline stage, a link, or the source of draft tokens. It limits how often
-        a pass can start.
+        It is the time for which a pass occupies the busiest resource: a pipeline stage, a link, or
+        the source of draft tokens.
 
         Args:
             drafts_s: Time to draft all tokens of the pass, in seconds.
-            on_last_stage: Whether the last stage drafts in addition to its own work.
+            on_last_stage: Whether drafting occupies the last stage in addition to the stage's own
+                work.
         """
         return max(self.busy_s, drafts_s + (self.last_stage_s if on_last_stage else 0.0))
 
@@ -117,10 +119,12 @@ class VerifyPasses:
     def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
         """Return the timing model for passes over a number of new tokens, from a cache if possible.
 
-        The second result converts the times of a pass to its visits to pipeline stages and links.
-
         Args:
             tokens: Number of new tokens per pass.
+
+        Returns:
+            The timing model, and an object that converts the times of a pass to the times for which
+            it occupies pipeline stages and links.
         """
         if tokens not in self._readers:
             fabric = pass_fabric(self._prepared, self._compilation, tokens)
@@ -131,13 +135,13 @@ class VerifyPasses:
 def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
     """Return the timing of the passes that verify the drafts of a request.
 
-    The passes run on the model compiled with its draft head if it has one, and otherwise on the
-    model compiled without a head.
+    A draft head is an additional layer of the model. If drafts come from a head, the passes are
+    timed on the model compiled with its head.
 
     Args:
         prepared_placement: The request.
         compilation: The model compiled without a head.
-        draft: The draft head or draft model, compiled for its place.
+        draft: The draft head or draft model, compiled for the PEs or the host on which it runs.
     """
     if draft.name == HEAD and draft.compilation is not None:
         return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
@@ -158,6 +162,11 @@ def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) ->
 
 
 def _last_stage_cycles(reader: RouteReader, route: PassRoute) -> float:
-    """Return the cycles for which a pass occupies the last region of PEs on its route."""
+    """Return the cycles for which a pass occupies the last rectangle of PEs that it goes through.
+
+    Args:
+        reader: Description of all resources (rectangles of PEs and links) of the Program.
+        route: Resources that the pass occupies, in order, with times.
+    """
     last = next(visit.server for visit in reversed(route) if reader.servers[visit.server].kind == REGION)
     return busy_cycles([route])[last]

@@ -27,7 +27,7 @@ def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = (
 
     Args:
         request: The request.
-        explicit_fields: Fields that were given even though they have their default value.
+        explicit_fields: Fields that the user set, including those set to their default value.
 
     Raises:
         BadInput: An option for wafers is given together with ``--gpu``, or an option for GPUs

@@ -20,7 +20,7 @@ PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
 
 
 def check_options(request: EstimateRequest) -> None:
-    """Check those options of a request for GPUs that can be checked without loading files.
+    """Check the options of a request for GPUs, as far as this is possible without loading files.
 
     Raises:
         BadInput: A number is out of range, or options contradict each other.
@@ -52,6 +52,8 @@ def check_heads(server: GpuServer) -> None:
 
 def check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
     """Check that the KV caches of all users fit, and that the serving stack allows so many users.
+
+    A serving stack is software such as vLLM.
 
     Args:
         server: The model on its GPUs.

@@ -24,7 +24,7 @@ from wse.studies.options.drafts.draft import HEAD, SAME
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedGpus(GpuDeployment):
-    """Deployment of a model on GPUs with speculative decoding.
+    """A model on GPUs with speculative decoding, with methods that return serving times.
 
     A decode round is the mean time in which each request gets one token. With speculative decoding,
     it is the duration of a verification pass and its draft passes, divided by the number of tokens
@@ -95,15 +95,15 @@ class GpuDrafter:
 
     @property
     def plain(self) -> GpuDeployment:
-        """Deployment without drafting, with memory reserved for the draft's weights and caches."""
+        """The model on its GPUs when no drafts are used, but memory is reserved for the draft."""
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the drafting and verification times halfway through the answer.
+        """Return the times of drafting and of verification, halfway through the answer.
 
-        With more draft tokens, the speed-up from drafts may fall and then rise again: above a
-        certain number, vectors are too long for a one-shot all-reduce, and additional draft tokens
-        cost less than the first ones.
+        The speed-up does not have a single peak: with more draft tokens, it may fall and then rise
+        again. Above a certain number of tokens, vectors are too long for a one-shot all-reduce, and
+        further draft tokens cost less than the first ones.
 
         Args:
             users: Number of users whose drafts are verified in one pass.
@@ -118,12 +118,11 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the deployment of the model on its GPUs with speculative decoding.
+        """Return the description of the model on its GPUs with speculative decoding.
 
         Args:
-            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
-                tokens, and computes the time of a pass with these drafts from the machine's times.
-                It is called for each number of users.
+            choose: Function from `in_a_row` or `as_tree` that computes the time of a pass with a
+                certain number or tree of draft tokens. It is called for each number of users.
         """
         plain = self.plain
         return DraftedGpus(

@@ -42,8 +42,8 @@ def gpu_grades(
 def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
     """Return the evidence grade of a GPU estimate, which states how reliable its constants are.
 
-    It is the weakest grade among the constants of the GPU, and those constants of the serving stack
-    that affect this model.
+    It is the weakest grade of the constants of the GPU and of the serving stack (software such as
+    vLLM). Constants of the stack that do not affect this model are ignored.
     """
     generation = prepared_estimate.server.gpu.generation
     stack = {
@@ -89,12 +89,15 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
 
 
 def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the grade of an energy or cost per token, which cannot exceed the speed's grade.
+    """Return the evidence grade of an energy or cost per token.
+
+    It is the weaker of two grades: that of the tokens per second, and that of ``number``.
 
     Args:
         decode_grade: Grade of the decoded tokens per second.
         number: The energy or cost per token, with its own grade.
-        name: Name of the constant (such as a power or price) that the number's grade is based on.
+        name: Name of the constant (such as a power or price) that determines the grade of
+            ``number``.
     """
     grade = weakest((decode_grade.grade, number.grade))
     return (

@@ -214,9 +214,8 @@ def _draft(
 ) -> GpuServer | None:
     """Return the timing model of the draft head or draft model on GPUs; None if there is none.
 
-    The draft is a draft head (an additional layer of the model), or a draft model with the number
-    format of its published weights. A draft model is split over all GPUs or stored on one of them,
-    whichever drafts a token faster.
+    A draft head is an additional layer of the model. A draft model has the number format of its
+    published weights. It is divided over all GPUs or stored on one GPU, whichever is faster.
 
     Args:
         request: The request.
@@ -244,9 +243,9 @@ def _draft(
 def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
     """Return the number of users to estimate: the requested number, or the best for the objective.
 
-    ``--users`` and ``--batch`` have the same meaning on GPUs, which decode for all users at once.
-    Without either, the number is 1 for the objective latency. For throughput and cost, it is the
-    number of users above which throughput no longer rises.
+    By default, this is one user for the objective latency. For throughput and cost, it is the
+    number of users above which throughput no longer rises. ``--users`` and ``--batch`` have the
+    same meaning on GPUs, because a decode pass is for all users.
 
     Args:
         request: The request.

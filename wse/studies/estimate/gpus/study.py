@@ -119,7 +119,10 @@ def _decode(prepared_estimate: PreparedGpuEstimate, serving: ServingResult, tpot
 
 
 def _used_experts(prepared_estimate: PreparedGpuEstimate) -> float | None:
-    """Return how many experts of a layer a decode pass uses on average; None for even routing."""
+    """Return how many experts of a layer a decode pass uses on average.
+
+    The result is None if the model has no experts, or if tokens choose experts evenly.
+    """
     server = prepared_estimate.server
     if server.routing.is_even or server.spec.experts is None:
         return None
@@ -131,8 +134,8 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
     """Return the best number of draft tokens for each user count in the estimate.
 
     Returns:
-        One record per number of users; None if the request has no speculative decoding or decodes
-        nothing.
+        One record per user count; None if no speculative decoding is requested or nothing is
+        decoded.
     """
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
@@ -191,11 +194,10 @@ def _published(
 
 
 def _decoded(prepared_estimate: PreparedGpuEstimate, users: int) -> Tokens:
-    """Return the token counts of a decode pass, from which its work and time are computed.
+    """Return the token counts from which the work and time of a decode pass are computed.
 
-    The pass adds one token for each user.
-
-    The KV caches have the length that they reach halfway through the generation.
+    The pass adds one token for each user. It is timed halfway through the answer, when the KV
+    caches contain the prompt and half of the new tokens.
     """
     return Tokens(users=users, new=1, context=prepared_estimate.middle_context)
 

@@ -48,7 +48,7 @@ class ChosenLayout:
     Attributes:
         searched: The request for which layouts were searched. It has the chosen number of wafers.
         prepared: The same request with the chosen number of users per pass. If the request states
-            users and no drafts, the number of replicas is chosen too.
+            users and no drafts, it also has the chosen number of replicas.
         compilation: The compiled layout, with a record of all layouts that were tried.
         variants: Recompiled versions of the layout that are slower but leave more room for KV
             caches. Empty unless the layout was chosen for the latency of one user at a time.
@@ -63,7 +63,7 @@ class ChosenLayout:
     def max_users_of_any_layout(self) -> int:
         """Maximum number of users of one replica whose KV caches fit on some layout.
 
-        Finding it takes several searches for layouts.
+        It is found by several searches for layouts, which take time.
         """
         p = self.searched
         programs = (
@@ -79,10 +79,12 @@ def choose_layout(
     """Choose and compile the layout that serves a request's users best.
 
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
-    If the objective is latency and each machine serves one user at a time, the layout with the
-    fewest cycles is chosen, or one that is almost as fast but leaves more room for KV caches.
-    Otherwise, layouts are ranked by their speed or cost with all users. If the number of wafers is
-    left open, it is the fewest on which the model and the KV caches of all users fit.
+
+    - If the objective is latency and each machine serves one user at a time, the layout with the
+      fewest cycles is chosen, or one that is almost as fast but leaves more room for KV caches.
+    - Otherwise, layouts are ranked by their speed or cost with all users.
+    - If the request states no number of wafers, it is the fewest on which the model and the KV
+      caches of all users fit.
 
     Args:
         prepared_estimate: The request.
@@ -120,7 +122,7 @@ def choose_layout(
 def _best_layout(
     prepared_estimate: PreparedEstimate, ranking: LayoutRanking, layouts: Sequence[CompiledLayout], goal: Goal
 ) -> ChosenLayout:
-    """Return the first of several ranked layouts, with the number of replicas that the goal needs.
+    """Return the first of several ranked layouts, with the number of replicas that the users need.
 
     Args:
         prepared_estimate: The request.
@@ -207,7 +209,7 @@ def _to_chosen_layout(
     Args:
         prepared_estimate: The request.
         best: The best layout.
-        layouts: Layouts from all searches whose trials are to be recorded.
+        layouts: All ranked layouts. The record covers the searches that found them.
     """
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
@@ -219,7 +221,12 @@ def _to_chosen_layout(
 
 
 def _room_of(prepared_estimate: PreparedEstimate, programs: Iterable[Program]) -> int:
-    """Return the maximum number of users of one replica whose KV caches fit on one of several layouts."""
+    """Return how many users' KV caches fit on the compiled layout with the most room.
+
+    Args:
+        prepared_estimate: The request, which determines the tokens per user.
+        programs: The compiled layouts of one replica.
+    """
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
     return max(users_at(program, tokens) for program in programs)
 
@@ -229,7 +236,7 @@ def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
 
     Args:
         prepared_estimate: The request.
-        room: Number of users of one replica whose caches are known to fit on some layout.
+        room: Number of users whose KV caches fit on the wafers of one replica.
     """
     users = prepared_estimate.request.serving.users
     return users is None or users <= prepared_estimate.goal.replicas_for(room) * room
@@ -272,15 +279,15 @@ def _too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
 def _compilation(
     prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
-    """Return a copy of a search result in which a given compiled layout is the chosen one.
+    """Return a copy of a search result in which another layout is the chosen one.
 
     The record of this layout is moved to the front of the records of fully compiled layouts.
 
     Args:
         prepared_estimate: The request.
         candidate: The compiled layout to choose: one that the search found, or a variant of it.
-        finalist: Index of that layout (for a variant, of the layout from which it is derived) in
-            the records of fully compiled layouts.
+        finalist: Index, in the records of fully compiled layouts, of this layout or of the layout
+            from which the variant is derived.
         search_result: Result of the search.
     """
     p, (program, options, choice) = prepared_estimate, candidate

@@ -22,21 +22,20 @@ Rank = tuple[bool, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledLayout:
-    """A compiled layout, and the deployment that determines how fast it serves users.
+    """A layout, and the numbers that determine how fast it serves users.
 
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
 
     Attributes:
-        prepared: The request. Its number of users per pass is the one for which the layout is
-            compiled.
+        prepared: The request, with the number of users per pass for which the layout is compiled.
         options, choice: Options and choices of the compiler for the layout.
         compile_layout: Function that returns the compiled layout, and None if it does not fit. It
             compiles the layout on the first call, because only the chosen layout is needed.
-        region_rows: Rows of the first region.
+        region_rows: Rows of the first rectangle of PEs.
         deployment: The model as deployed on this layout, from which speed and cost are computed.
         search_result: Result of the search that found the layout.
-        finalist: Index, among the search's fully compiled layouts, of the layout from which this
-            one was derived.
+        finalist: Index, among the search's fully compiled layouts, of this layout or of the layout
+            from which it was derived.
     """
 
     prepared: PreparedEstimate
@@ -74,14 +73,17 @@ def compiled_layout(
     search_result: Compilation,
     finalist: int,
 ) -> CompiledLayout | None:
-    """Return a layout together with the speeds at which it serves users; None if it does not fit.
+    """Return a layout with the numbers that determine how fast it serves users.
+
+    The result is None if the layout does not fit.
 
     Args:
         prepared_estimate: The request.
         options, choice: Options and choices of the compiler for the layout.
         compile_layout: Function that returns the compiled layout.
         search_result: Result of the search that found the layout.
-        finalist: Index of the layout among the search's fully compiled layouts.
+        finalist: Index, among the search's fully compiled layouts, of this layout or of the layout
+            from which it was derived.
     """
 
     def compile_program() -> Program | None:

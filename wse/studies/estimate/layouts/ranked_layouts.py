@@ -39,9 +39,9 @@ MOST_SLOTS: Final = 256
 class LayoutRanking:
     """Ranking of the layouts of a request: those found by searches, and variants of these layouts.
 
-    A variant has more room for KV caches, smaller prompt chunks or more users per pass than the
-    layout from which it is derived. It is compiled only once, even if the layouts are ranked for
-    several goals.
+    A variant differs from the original layout in one respect: it has more room for KV caches,
+    smaller prompt chunks, or more users per pass. It is compiled only once, even if the layouts are
+    ranked for several goals.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
@@ -70,10 +70,11 @@ class LayoutRanking:
             self._searches += search_for_room(self._prepared, max_users) if max_users > self.max_users else []
 
     def plan(self, layout: CompiledLayout, goal: Goal) -> Plan | None:
-        """Return the operating point of a layout that best fits a goal, or None if no user fits.
+        """Return how many users and replicas of a layout best meet a goal; None if no user fits.
 
-        If the goal lets users wait, the layout serves up to `max_users` users per replica. Users
-        whose KV caches do not fit wait until others end. Otherwise, all caches must fit.
+        Some goals let users wait for KV-cache space until other users end. A replica then serves up
+        to `max_users` users. For all other goals, the KV caches of all users must fit at the same
+        time.
         """
         return plan(layout.deployment, goal, self._max_users_for(goal))
 
@@ -84,15 +85,14 @@ class LayoutRanking:
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
 
-        A layout is a division of wafers into rectangles of PEs that store layers. Replicas are
-        identical machines that share the users.
+        Replicas are identical machines that share the users.
 
-        1. If the goal states the number of replicas, and the best layout has no room for the KV
-           caches of a replica's users, search for layouts with that room.
-        2. If the goal states only the number of users, let r be the number of replicas with the
-           best known layout. Also rank layouts for r and for r - 1 replicas, and repeat this while
-           r changes. With r open, a change that makes room for more users per replica would never
-           be accepted, because each such change makes requests slower.
+        1. If the goal states the number of replicas and the best layout has too little room for the
+           KV caches of a replica's users, search for layouts with more room.
+        2. If the goal states only the number of users, let r be the number of replicas that the
+           best known layout needs. Rank layouts for exactly r and for r - 1 replicas, and repeat
+           this while r changes. (If r were left open, no change that makes room for more users
+           would be accepted, because each such change makes requests slower.)
         """
         layouts = self._layouts_for(goal)
         if goal.users is None:
@@ -117,9 +117,10 @@ class LayoutRanking:
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
         """Search for layouts with room for more users, as long as throughput increases.
 
-        Room is the number of users whose KV caches fit. It is increased by an eighth of its initial
-        value at a time. If no layout has so much room, the increase is halved. The search ends when
-        the best layout has more room than it uses, or when no layout has room for one more user.
+        Room is the number of users whose KV caches fit. Each search requires more room than the
+        best layout has. The increase is an eighth of the initial room, and is halved when a search
+        does not find a better layout. The search ends when the best layout has room that it does
+        not use, or when no layout has room for one more user.
 
         Args:
             layouts: Known layouts, best first.
@@ -143,8 +144,7 @@ class LayoutRanking:
     def _found_more_room(self, layout: CompiledLayout, users: int) -> bool:
         """Search for layouts with room for a number of users, unless this is unnecessary.
 
-        It is unnecessary if the given layout already has the room, or if layouts with room for the
-        same number of users have been searched for before.
+        No search is made if ``layout`` has the room, or if such a search was made before.
 
         Args:
             layout: The best known layout.
@@ -161,17 +161,17 @@ class LayoutRanking:
         return bool(new)
 
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts found by the searches, and improved versions, best first.
+        """Return the layouts found by the searches, and improved versions of them, best first.
 
         For each search:
 
-        1. Compile variants of each layout that leave more room for KV caches. Halve the prompt
-           chunks of the best variant as long as it improves.
+        1. Compile variants of each layout that leave more room for KV caches. Then halve the prompt
+           chunks of the best variant as long as this improves it.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
-           versions for passes over 2, 4, 8 ... users as long as they improve.
+           versions for passes over 2, 4, 8 ... users as long as this improves them.
 
-        If the goal states the number of replicas and lets users wait, any number of them may wait
-        for KV-cache space, because a faster layout with less space can serve all users sooner.
+        For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
+        allows it. A fast layout with little space can serve all users sooner than a slow one.
         """
         max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
 
@@ -220,9 +220,9 @@ class LayoutRanking:
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Recompile a layout with prompt chunks of about half as many tokens.
 
-        A chunk is a part of a prompt that goes through the layers at once. Its tokens are usually
-        divided evenly over the rows of a region of PEs, so their number is a multiple of the number
-        of rows. The matrix product ``THIN_GEMM`` does not need this.
+        A chunk is a part of a prompt that goes through the layers at once. Its size is a multiple
+        of the rows of the first rectangle of PEs, because tokens are divided evenly over rows. Only
+        the matrix product ``THIN_GEMM`` does not need this.
 
         Returns:
             The layout, or None if the chunks cannot be any shorter or the layout does not fit.
@@ -284,12 +284,12 @@ def _while_better(
     change: Callable[[CompiledLayout], CompiledLayout | None],
     rank: Callable[[CompiledLayout], Rank],
 ) -> Iterator[CompiledLayout]:
-    """Apply a change to a layout repeatedly as long as the layout improves.
+    """Apply a change to a layout again and again, as long as the layout improves.
 
     Args:
         layout: Layout to start with.
         change: Function that returns the changed layout, or None if the change is impossible.
-        rank: Function that returns the rank of a layout.
+        rank: Function that returns the sort key of a layout; a better layout has a smaller key.
 
     Yields:
         Each layout that is better than the previous one.

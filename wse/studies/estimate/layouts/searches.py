@@ -38,13 +38,14 @@ Search = Callable[[PreparedEstimate, Breadth], Compilation]
 def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
     """Search for the fastest layouts for one user, and for layouts that serve many users at once.
 
-    The second search tries only layouts that use all PEs of each wafer. It is skipped if one user
-    is served at a time, or if no such layout fits.
+    Layouts for many users must use all PEs of each wafer. They are left out if one user is served
+    at a time, or if none of them fits.
 
     Args:
         prepared_estimate: The request.
-        search: Function for the first search. Its error is raised if no layout fits.
-        goal: Users and objective to search layouts for.
+        search: Function that searches for the fastest layouts for one user. Its error is raised if
+            no layout fits.
+        goal: Users and objective.
 
     Raises:
         DoesNotFit: The model does not fit.
@@ -62,15 +63,14 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
 def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
     """Search for the fastest layouts that have room for the KV caches of a number of users.
 
-    The search makes regions large enough for these caches, and rejects layouts without room for
-    them.
+    Only layouts that use all PEs of each wafer are tried.
 
     Args:
         prepared_estimate: The request.
         users: Number of users of one replica.
 
     Returns:
-        A list with the result; an empty list if no layout on whole wafers has the room.
+        A list with the search result; an empty list if no layout has enough room.
     """
     if users > users_by_bytes(prepared_estimate):
         return []
@@ -102,15 +102,15 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
 
 
 def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedEstimate | None:
-    """Return a request for the fewest wafers that have room for the KV caches of all users.
+    """Return a request for more wafers: the fewest on which the KV caches of all users fit.
 
     Args:
-        prepared_estimate: The request, on whose wafers no layout has this room.
+        prepared_estimate: The request. Its own number of wafers is too small.
         goal: Number of users, and of replicas that share them.
 
     Returns:
         A copy of the request for more wafers. None if the request or its mapping file states the
-        number of wafers, or if no number of wafers has the room.
+        number of wafers, or if no number of wafers is large enough.
     """
     p = prepared_estimate
     if not may_add_wafers(p) or goal.users is None:
@@ -125,19 +125,22 @@ def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedE
 
 
 def may_add_wafers(prepared_estimate: PreparedEstimate) -> bool:
-    """Return whether neither the request nor its mapping file states the number of wafers."""
+    """Return whether the number of wafers may be increased.
+
+    It may not if the request or its mapping file states the number.
+    """
     return prepared_estimate.request.wafers is None and not prepared_estimate.options.listed
 
 
 def most_wafers(prepared_estimate: PreparedEstimate) -> int:
-    """Return the maximum number of wafers, each of which needs at least one layer."""
+    """Return the maximum number of wafers: one per layer, but at most `MAX_WAFERS`."""
     return min(prepared_estimate.spec.layer_count, MAX_WAFERS)
 
 
 def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
-    """Return how many users' KV caches would fit if no SRAM were needed for buffers or padding.
+    """Return an upper limit on the number of users of one replica whose KV caches fit.
 
-    This is an upper limit on the users of one replica that a layout can have room for.
+    The limit assumes that the SRAM contains only weights and KV caches, without buffers or padding.
     """
     p = prepared_estimate
     free_bytes = p.options.wafers * _free_bytes_per_wafer(p) - p.weight_bytes
@@ -174,7 +177,7 @@ def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstim
 def with_trials(
     prepared_estimate: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]
 ) -> Compilation:
-    """Add the layouts that other searches of a request tried to the result of one search.
+    """Add the layouts that other searches tried to the result of one search of the same request.
 
     A report can then list all layouts that were tried. The chosen layout is the first of the fully
     compiled layouts. A layout that several searches tried is listed once, with the numbers of the
@@ -183,10 +186,10 @@ def with_trials(
     Args:
         prepared_estimate: The request.
         compilation: Result of the search that found the chosen layout.
-        searches: Results of all searches, starting with ``compilation``'s search.
+        searches: Results of all searches; the first found the chosen layout.
 
     Returns:
-        A copy of ``compilation`` with the trials of all searches.
+        A copy of ``compilation`` with the layouts of all searches.
     """
     chosen_trial = compilation.compiled_trials[0][0]
     compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}

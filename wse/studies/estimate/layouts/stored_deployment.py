@@ -23,10 +23,12 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDeployment:
-    """The numbers of a deployment that follow from its layout and its request, without prices.
+    """The numbers that determine how fast a layout serves users, in the form stored in the cache.
+
+    They follow from the layout and its request. Prices are not stored.
 
     Attributes:
-        region_rows: Rows of the first region of the layout.
+        region_rows: Rows of the first rectangle of PEs of the layout.
         max_concurrency, chips, slots, token_s, stage_s, prompt_s, chunk_s, delay_s: As in
             `WaferDeployment`.
     """
@@ -42,7 +44,7 @@ class StoredDeployment:
     delay_s: float
 
     def deployment(self, prepared_estimate: PreparedEstimate) -> WaferDeployment:
-        """Return the deployment, with the lengths and prices of a request."""
+        """Combine the stored numbers with the lengths and prices of a request to a deployment."""
         p = prepared_estimate
         numbers = {name: getattr(self, name) for name in NUMBERS}
         shape = RequestShape(prompt_tokens=p.prompt_len, new_tokens=p.new_tokens)
@@ -56,14 +58,17 @@ NUMBERS: Final = tuple(field.name for field in fields(StoredDeployment) if field
 def stored_deployment(
     prepared_estimate: PreparedEstimate, options: Options, choice: Choice, compile_program: Callable[[], Program | None]
 ) -> StoredDeployment | None:
-    """Return the deployment of a layout, from the cache if possible; None if the layout does not fit.
+    """Return how fast a layout serves users, from the cache if possible.
 
     Args:
         prepared_estimate: The request, with the users per pass for which the layout is compiled.
         options: Options of the compiler for the layout.
         choice: The layout, chunk sizes and rewrites.
-        compile_program: Function that returns the compiled layout, or None if it does not fit. It is
-            called only if the cache has no result.
+        compile_program: Function that returns the compiled layout, or None if it does not fit. It
+            is called only if the cache has no result.
+
+    Returns:
+        The numbers, or None if the layout does not fit.
     """
 
     def compute() -> StoredDeployment | None:

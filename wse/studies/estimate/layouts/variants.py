@@ -45,15 +45,15 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
 
 
 def variant_choices(choice: Choice) -> dict[str, Choice]:
-    """Return changed compiler choices that need more cycles but leave more room for KV caches.
+    """Return compiler choices that need more cycles but leave more room for KV caches.
 
-    1. Distribute attention across all columns of PEs, so that each column stores fewer cache
+    1. Attention is distributed across all columns of PEs, so that each column stores fewer cache
        entries.
-    2. Unpack as few codes of quantised weights at a time as possible, which needs less scratch
-       memory.
-    3. Do both.
+    2. As few codes of quantised weights as possible are unpacked at a time, which needs less
+       scratch memory.
+    3. Both changes are made.
 
-    Choices that equal the given ones are left out.
+    A choice that equals ``choice`` is left out.
 
     Returns:
         The choices, keyed by a description of the change.

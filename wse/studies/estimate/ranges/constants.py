@@ -43,29 +43,29 @@ class UncertainConstant:
 
     @property
     def is_rate(self) -> bool:
-        """True if the constant is a rate, so that times depend on its reciprocal."""
+        """Whether the constant is a rate, so that times are proportional to its reciprocal."""
         return "_per_" in self.name or self.name == CLOCK
 
     @property
     def is_in_seconds(self) -> bool:
-        """True if the constant is a time in seconds, whose effect does not depend on the clock."""
+        """Whether the constant is a time in seconds, whose effect does not depend on the clock."""
         return self.name.endswith("_s")
 
     def position(self, value: Any) -> Any:
-        """Transform values of the constant so that times depend on them nearly linearly.
+        """Return values of the constant on a scale on which times depend on them nearly linearly.
 
         Args:
-            value: A number or an array.
+            value: A value of the constant, or an array of values.
 
         Returns:
-            The reciprocals of the values if the constant is a rate, otherwise the same values.
+            The reciprocals if the constant is a rate, otherwise the values themselves.
         """
         return 1 / value if self.is_rate else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Wafer and software profile, whose constants can be changed by name."""
+    """Wafer and software profile, with methods to read and change their constants by name."""
 
     wafer: WaferSpec
     software: SoftwareProfile
@@ -78,7 +78,7 @@ class Costs:
     def with_constant(self, name: str, value: float) -> Costs:
         """Return a copy of the costs with a new value of a constant, such as ``wafer.clock_hz``.
 
-        A fraction is rounded if the constant is a whole number.
+        If the constant is a whole number, the value is rounded.
         """
         place, _, key = name.partition(".")
         spec: Any = self.wafer if place == WAFER.rstrip(".") else self.software
@@ -90,7 +90,7 @@ class Costs:
 def uncertain_constants(machine: MachineOptions, generation: str) -> tuple[UncertainConstant, ...]:
     """Return the constants that affect times and are known only within a range.
 
-    A constant that the user replaced has no range, so it is left out.
+    Constants that the user replaced by ``--set`` have no range, so they are left out.
 
     Args:
         machine: The wafer, the link between wafers, and the software profile.

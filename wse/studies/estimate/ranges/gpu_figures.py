@@ -24,23 +24,23 @@ GPU_ERROR: Final = "model error of GPUs"
 
 
 def gpu_price_and_power(gpu: str) -> tuple[str, str]:
-    """Return the names of the uncertain price and power of a type of GPU.
+    """Return the names under which the price and the power of a type of GPU are sampled.
 
-    Random samples of a number depend on its name, so all estimates for this type of GPU use the
-    same samples of its price and power.
+    Random samples of a number depend only on its name. All estimates for this type of GPU therefore
+    use the same samples of its price and power.
     """
     return f"economics.gpu_usd_per_hour.{gpu}", f"economics.gpu_power_w.{gpu}"
 
 
 def gpu_time_ratios(server: GpuServer, name: str = GPU_ERROR) -> F64:
-    """Return samples of the ratio of actual to predicted times of a model on GPUs.
+    """Return random samples of the actual time on GPUs, divided by the predicted time.
 
-    By default, all estimates use the same random quantiles of the model error. Errors that two GPU
-    estimates have in common therefore cancel in a comparison.
+    Samples depend on ``name``. By default, all estimates use the same name, so errors that two GPU
+    estimates have in common cancel in a comparison.
 
     Args:
         server: Model, GPUs and serving stack.
-        name: Name of the model error, which determines its random quantiles.
+        name: Name of the model error.
 
     Returns:
         float64 ``[SAMPLES]``.
@@ -50,11 +50,11 @@ def gpu_time_ratios(server: GpuServer, name: str = GPU_ERROR) -> F64:
 
 
 def sampled_gpu_figures(deployment: GpuDeployment, point: OperatingPointResult) -> Mapping[str, F64]:
-    """Return samples of the headline figures of an operating point on GPUs.
+    """Return random samples of the latencies, speeds, cost and energy of a model on GPUs.
 
     Args:
         deployment: The model on the GPUs of one replica.
-        point: Its operating point, which states the figures and the number of replicas.
+        point: The operating point, which states these figures and the number of replicas.
 
     Returns:
         float64 ``[SAMPLES]`` for each figure that the operating point has, keyed by field.

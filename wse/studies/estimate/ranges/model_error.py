@@ -58,9 +58,10 @@ ErrorKind = Literal["decode", "prefill", "gpu_dense", "gpu_experts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelError:
-    """Probability distribution of the timing model's error, which is symmetrical around 0.
+    """Probability distribution of the error of the timing model.
 
-    The error is the logarithm of the ratio of actual to predicted time.
+    The error is the logarithm of the actual divided by the predicted time. Its distribution is
+    symmetrical around 0, so it is stored for absolute values.
 
     Attributes:
         sizes: float64 ``[n]``, absolute values of errors in ascending order, beginning with 0.
@@ -72,7 +73,7 @@ class ModelError:
     probabilities: F64
 
     def at(self, probabilities: F64) -> F64:
-        """Return the quantiles of the error at cumulative probabilities.
+        """Return the errors that belong to cumulative probabilities (quantiles).
 
         Args:
             probabilities: float64 ``[n]`` from 0 to 1.
@@ -81,7 +82,7 @@ class ModelError:
         return np.asarray(np.sign(signed) * np.interp(np.abs(signed), self.probabilities, self.sizes))
 
     def probability(self, errors: F64) -> F64:
-        """Return the cumulative probabilities of errors: how likely a smaller error is.
+        """Return, for each of some errors, the probability of a smaller error.
 
         Args:
             errors: Logarithms of ratios of actual to predicted times, of any shape.
@@ -90,13 +91,16 @@ class ModelError:
         return np.asarray(0.5 + np.sign(errors) * size_probabilities / 2)
 
     def interval(self, confidence: float, alternatives: Alternatives = AS_PREDICTED) -> tuple[float, float]:
-        """Return the central interval of the ratio of an actual value to its prediction.
+        """Return an interval that contains the actual time divided by its prediction.
+
+        The interval is central: the actual value is equally likely to be below and above it.
 
         Args:
             confidence: Probability of the interval, such as 0.9.
-            alternatives: (probability, ratio) of each possible setting of the measurement. A ratio
-                is the predicted value with the setting divided by the prediction. The result is the
-                interval of the mixture of the distributions with all settings.
+            alternatives: (probability, ratio) for each setting with which the measurement may have
+                been made. The ratio is the predicted value with this setting divided by the
+                prediction. The distributions with all settings are combined, weighted by their
+                probabilities.
 
         Returns:
             The low end and the high end of the interval.
@@ -115,8 +119,8 @@ NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0
 def model_error(kind: ErrorKind, software: str, *, without_source: str = "", without_publisher: str = "") -> ModelError:
     """Return the distribution of a timing model's error, as observed in measurements.
 
-    Only measurements with the same software are used if they come from at least `FEWEST_SOURCES`
-    publications. Otherwise, measurements with any software are used, grouped by publisher.
+    Normally, only measurements with the same software are used. If they come from fewer than
+    `FEWEST_SOURCES` publications, measurements with any software are used, grouped by publisher.
 
     Args:
         kind: Kind of prediction: ``decode`` or ``prefill`` on wafers, ``gpu_dense`` or
@@ -180,18 +184,18 @@ def error_distribution(ratios: Sequence[float], groups: Sequence[str]) -> ModelE
 
 
 def _product_mean(errors: F64) -> float:
-    """Return the mean product of two different errors out of at least two."""
+    """Return the mean product of two different errors. There must be at least two errors."""
     return float((errors.sum() ** 2 - np.sum(errors**2)) / (len(errors) * (len(errors) - 1)))
 
 
 def _student_t(scale: float, degrees: float) -> ModelError:
     """Return Student's t distribution, multiplied by a scale.
 
-    With the size t = sqrt(degrees) tan(angle), the density in the angle is proportional to
-    cos(angle)^(degrees - 1).
+    It is integrated over the angle a with t = sqrt(degrees) tan(a), in which its density is
+    proportional to cos(a)^(degrees - 1).
 
     Args:
-        scale: Factor of the errors.
+        scale: Factor by which the distribution is multiplied.
         degrees: Degrees of freedom, at least 1.
     """
     angles = np.linspace(0, np.pi / 2, 2001)

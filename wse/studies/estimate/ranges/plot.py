@@ -70,7 +70,10 @@ def _ends(row: ContributionResult) -> tuple[float, float]:
 
 
 def _labels(row: ContributionResult) -> tuple[str, str]:
-    """Return the labels of both ends of a bar: the ends of the range, or the quantiles of an error."""
+    """Return the labels of the two ends of a bar.
+
+    They are the ends of a constant's range, or the quantiles of a model error ("5 %" and "95 %").
+    """
     if row.low is None or row.high is None:
         return "5 %", "95 %"
     return with_unit(row.low, row.unit), with_unit(row.high, row.unit)

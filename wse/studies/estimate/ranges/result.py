@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ContributionResult(Result):
-    """Effect of one uncertain constant, or of the model error, on the ranges of TTFT and TPOT.
+    """How one uncertain constant, or the model error, contributes to the ranges of TTFT and TPOT.
 
     TTFT is the time to first token, and TPOT is the time per output token.
     """

@@ -23,13 +23,14 @@ TIMES: Final = ("token_s", "stage_s", "prompt_s", "delay_s")
 
 
 class Retiming:
-    """Timing model that times a compiled Program repeatedly with different constants.
+    """Timing model that quickly times a compiled Program with different constants.
 
-    It is faster than an estimate, for two reasons. First, work that does not depend on the
-    constants, such as finding equivalent steps, is done once for all timings. Second, only one
-    decode pass, halfway through the answer, and two chunks of a prompt are timed. Because of these
-    simplifications, the times are used only in ratios: the time with changed constants, divided by
-    the time with the stated constants.
+    It is faster than an estimate for two reasons:
+    - Work that does not depend on the constants, such as finding equivalent steps, is done once.
+    - Only one decode pass, halfway through the answer, and two chunks of a prompt are timed.
+
+    The times are therefore not exact. They are used only in ratios: the time with changed
+    constants, divided by the time with the stated constants.
 
     Attributes:
         costs: Wafer and software profile with the stated constants.
@@ -51,15 +52,15 @@ class Retiming:
         self.stated_times = self.times(self.costs)  # also fills the shared classes
 
     def times(self, costs: Costs) -> F64:
-        """Time the Program with the given constants.
+        """Return four durations of the Program with the given constants.
 
         Args:
             costs: Wafer and software profile, which must have the same mesh and generation.
 
         Returns:
-            float64 ``[4]``, four durations in seconds, in the order of `TIMES`: the time of a
-            decode pass, the busiest stage's work on this pass and on the prompts, and the rest of
-            the time to first token.
+            float64 ``[4]`` in seconds, in the order of `TIMES`: the time of a decode pass, the time
+            that the busiest stage works on this pass, the time that it works on the prompts, and
+            the rest of the time to first token.
         """
         fabric = self._fabric.with_costs(costs.wafer, costs.software)
         reader = self._reader.with_costs(fabric)
@@ -80,10 +81,10 @@ class Retiming:
         return np.array(cycles) / costs.wafer.clock_hz
 
     def _delay_cycles(self, reader: RouteReader, last_route: PassRoute, costs: Costs) -> float:
-        """Return the cycles before the first token in which the busiest server does not work.
+        """Return the cycles before the first token in which the busiest server is idle.
 
-        A server is a PE region, a link or a host connection. The busiest server does not work while
-        the last prompt chunk is on other servers, nor during the round trip to the host.
+        A server is a PE region, a link or a host connection. The busiest server is idle while the
+        last prompt chunk is on other servers, and during the round trip to the host.
 
         Args:
             reader: List of the servers.
@@ -116,14 +117,14 @@ def scaled_deployment(deployment: WaferDeployment, ratios: F64) -> WaferDeployme
 
 
 def _chunk_weights(program: Program) -> dict[int, int]:
-    """Return the chunks of a prompt to time, and how many chunks each of them represents.
+    """Choose one or two chunks of a prompt to time instead of all chunks.
 
-    The middle chunk represents all chunks but the last, because the cost of a chunk grows nearly
-    linearly with the number of tokens before it.
+    The middle chunk stands for all chunks except the last, because the cost of a chunk grows nearly
+    linearly with the number of tokens before it. The last chunk stands for itself.
 
     Returns:
-        Numbers of represented chunks, keyed by the index of the timed chunk in ``Program.phases``.
-        The last chunk of the prompt comes last.
+        For each chosen chunk, how many chunks it stands for, keyed by its index in
+        ``Program.phases``. The last chunk of the prompt comes last.
     """
     user = program.prefill[-1].user
     chunks = [index for index, phase in enumerate(program.prefill) if phase.user == user]

@@ -28,12 +28,12 @@ _SPEEDS: Final = ("ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Uncertainty:
-    """Sources of uncertainty in a deployment's times: constants with ranges, and model errors.
+    """What makes the times of a deployment uncertain: constants with ranges, and model errors.
 
     Attributes:
         surface: Effect of the uncertain constants on the times.
         decode_error: Distribution of the timing model's error for decode passes.
-        prefill_error: Distribution of the timing model's error for reading prompts.
+        prefill_error: Distribution of the timing model's error for processing prompts.
     """
 
     surface: ResponseSurface
@@ -42,7 +42,7 @@ class Uncertainty:
 
 
 def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: str = "") -> F64:
-    """Return a deployment's times for samples of the constants, relative to the stated constants.
+    """Return the times of a deployment for random samples of constants and model errors.
 
     Args:
         uncertainty: The uncertain constants and model errors.
@@ -52,14 +52,14 @@ def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: 
 
     Returns:
         float64 ``[samples, 4]``, one column for each duration in `retiming.TIMES`, such as the
-        time per token: the sampled duration divided by the one with the stated constants.
+        time per token. Each is divided by the duration with the stated constants.
     """
 
     def probabilities(name: str) -> F64:
         """Return the cumulative probabilities at which an uncertain number is sampled.
 
-        If the number does not vary, they are all 0.5, which yields the stated value of a constant
-        and no model error.
+        If the number is not to vary, they are all 0.5. A constant then has its stated value, and a
+        model error is 0.
 
         Args:
             name: Name of the constant or model error.
@@ -145,13 +145,13 @@ def cost_and_energy(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> dict[str, F64]:
-    """Return the cost and energy of a token for samples of throughput, price and power.
+    """Return the cost and energy of a token for random samples of throughput, price and power.
 
     Args:
         tokens_per_s: float64 ``[samples]``, output tokens per second of all machines.
         chips: Number of wafers or GPUs.
         economics: Price and power of one wafer or GPU; None if they are unknown.
-        names: Names of the price and of the power. Identical names yield identical samples.
+        names: Names of the price and of the power. Calls with the same names draw the same samples.
         samples: Number of samples.
         seed: Seed of the random numbers.
 

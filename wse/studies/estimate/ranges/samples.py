@@ -17,27 +17,30 @@ SEED: Final = 0
 
 
 def probabilities_of(name: str, samples: int, seed: int) -> F64:
-    """Return one column of a Latin hypercube, float64 ``[samples]`` from 0 to 1, in random order.
+    """Return the cumulative probabilities at which to sample one uncertain number.
 
-    The probabilities are used to sample one uncertain number. There is one probability in each of
-    ``samples`` equal intervals (McKay, Beckman and Conover, Technometrics 1979). The column depends
-    on the name, so all estimates with the same seed use the same samples of a constant and can be
-    compared sample by sample.
+    They are one column of a Latin hypercube (McKay, Beckman and Conover, Technometrics 1979): one
+    random probability in each of ``samples`` equal intervals from 0 to 1, in random order. The
+    column depends on the name. All estimates with the same seed therefore use the same samples of a
+    constant, and can be compared sample by sample.
 
     Args:
         name: Name of the constant or other uncertain number.
         samples: Number of samples.
         seed: Seed of the random numbers.
+
+    Returns:
+        float64 ``[samples]``.
     """
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     return (generator.permutation(samples) + generator.random(samples)) / samples
 
 
 def values_at(number: SourcedNumber, probabilities: F64) -> F64:
-    """Return the values of a number at cumulative probabilities.
+    """Return the values of an uncertain number that belong to cumulative probabilities (quantiles).
 
-    The median is the stated value. Values between the lower end of the range and the stated value
-    are equally likely, and so are the values between the stated value and the upper end.
+    The median is the stated value. Below it, all values down to the low end of the range are
+    equally likely, and so are all values from the median up to the high end.
 
     Args:
         number: The number with its range.

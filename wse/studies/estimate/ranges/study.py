@@ -79,9 +79,9 @@ def contributions_of(
 ) -> UncertaintyResult:
     """Return how much each constant and model error contributes to the ranges of TTFT and TPOT.
 
-    TTFT is the time to first token, and TPOT is the time per output token. Each constant and model
-    error is varied alone, which gives a variance of the logarithm of the time. Its contribution is
-    this variance, divided by the sum of all these variances.
+    TTFT is the time to first token, and TPOT is the time per output token. If only one constant or
+    model error varies, the logarithm of the time has a certain variance. The contribution is this
+    variance, divided by the sum of the variances for all constants and model errors.
 
     Args:
         uncertainty: The constants and model errors that make the times uncertain.
@@ -122,7 +122,7 @@ def contributions_of(
 def _variance_share(row: ContributionResult) -> float:
     """Return a constant's contribution to the variance of the time per output token.
 
-    If no token is decoded, it is the contribution to the variance of the time to first token.
+    If no token is decoded, the time to first token is used instead.
     """
     return row.ttft_variance_share if row.tpot_variance_share is None else row.tpot_variance_share
 
@@ -148,7 +148,9 @@ class _SingleEffect:
 def _single_effects(
     uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
 ) -> Iterator[_SingleEffect]:
-    """Yield the effect of each uncertain constant and of each model error, each varied alone.
+    """Yield the effects on the times if only one constant or one model error varies.
+
+    Each uncertain constant and each model error is varied once.
 
     Args:
         uncertainty: The constants and model errors.

@@ -48,7 +48,7 @@ class ResponseSurface:
     high_effects: F64
 
     def ratios(self, values: F64) -> F64:
-        """Return the times for samples of the constants, relative to those with stated constants.
+        """Return the times for samples of the constants, divided by the times as stated.
 
         Args:
             values: float64 ``[samples, constants]``, sampled values of each constant.
@@ -78,13 +78,15 @@ class ResponseSurface:
 def response_surface(
     retiming: Retiming, constants: Sequence[UncertainConstant], *, on_several_wafers: bool
 ) -> ResponseSurface:
-    """Measure how each constant affects the times of a Program, by timing it at the range's ends.
+    """Measure how each uncertain constant affects the times of a Program.
+
+    The Program is timed with each constant at the ends of its range.
 
     Args:
         retiming: Timing model of the Program.
         constants: The uncertain constants.
-        on_several_wafers: Whether the Program uses the links between wafers. On one wafer, their
-            constants are left out.
+        on_several_wafers: Whether the Program uses the links between wafers. If not, the constants
+            of these links are left out.
     """
     relevant_constants = tuple(c for c in constants if on_several_wafers or not c.name.startswith("wafer.wafer_link"))
     costs = retiming.costs
@@ -112,7 +114,7 @@ def response_surface(
 
 
 def _interpolated(constant: UncertainConstant, values: F64, low: F64, high: F64) -> F64:
-    """Interpolate the effect of one constant on times from its effect at the ends of its range.
+    """Return how sampled values of one constant change the times, by interpolation.
 
     Args:
         constant: The constant, with its range.

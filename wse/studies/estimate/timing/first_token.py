@@ -31,8 +31,8 @@ CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 class ChunksResult(Result):
     """Times to process the prompts of a batch of users, chunk by chunk.
 
-    The chunks of tokens are pipelined: while a stage reads a chunk, the previous stage reads the
-    next chunk.
+    A chunk is a part of a prompt. The chunks are pipelined: while one stage processes a chunk, the
+    stage before it already processes the next chunk.
     """
 
     chunks: Annotated[int, Doc("number of chunks")]
@@ -44,21 +44,20 @@ class ChunksResult(Result):
     def ttft_s(self, wafer: WaferSpec) -> float:
         """Return the time to first token of the last user of the batch, in seconds.
 
-        It is the time to process all chunks, plus half of a round trip to the host, in which the
-        first token is sent to the host. For very long prompts of several users, only a lower bound
-        of the time to process the chunks is known, which is used instead.
+        It is the time to process all chunks, plus half of a round trip to the host: the first token
+        is sent to the host. For very long prompts of several users, it may be only a lower bound.
         """
         return self.pipelined_s + wafer.host_round_trip_s / 2
 
 
 class PromptRoutes:
-    """Collector of prompt chunks. After the last chunk, it computes the time to process all chunks.
+    """Collector of prompt chunks that computes the time to process all of them.
 
     For each chunk, it stores which regions, links and hosts the chunk occupies, and for how long.
     """
 
     def __init__(self, fabric: Fabric) -> None:
-        """Create an accumulator without any chunks.
+        """Create a collector without any chunks.
 
         Args:
             fabric: Timing model of the compiled Program.
@@ -116,10 +115,10 @@ def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer:
 def _pipelined_cycles(routes: Sequence[PassRoute]) -> tuple[float, str]:
     """Return how many cycles pipelined prompt chunks take, and how the number was determined.
 
-    1. If the formula of `chunks_cycles` (the closed form) is exact, it is used.
-    2. Otherwise, the chunks are simulated if they make at most `MOST_VISITS` visits to pipeline
-       stages and links.
-    3. Otherwise, the formula is used as a lower bound.
+    1. If the formula `chunks_cycles` is exact, its result is returned.
+    2. Otherwise, the chunks are simulated event by event, unless this would take too long (more
+       than `MOST_VISITS` visits to pipeline stages and links).
+    3. Otherwise, the result of the formula is returned as a lower bound.
     """
     closed_form = chunks_cycles(routes)
     if closed_form.exact:

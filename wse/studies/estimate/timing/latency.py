@@ -110,5 +110,11 @@ def latency_result(
 
 
 def _seconds(totals: PhaseTotals, cause: str, wafer: WaferSpec) -> float:
-    """Return the seconds that all passes of a phase spend on one cause, such as ``crossing``."""
+    """Return the seconds that all passes of a phase spend on one cause, such as ``crossing``.
+
+    Args:
+        totals: Cycles of the phase, summed over its passes.
+        cause: Name of the cause.
+        wafer: The wafer, which determines the clock rate.
+    """
     return float(totals.by_cause[CAUSES.index(cause)]) / wafer.clock_hz

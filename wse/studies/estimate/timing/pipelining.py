@@ -62,9 +62,10 @@ class EventsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """Time for which a batch of users occupies a server: a PE region, a link or a host connection.
+    """Time for which one batch of users occupies a server.
 
-    A server handles one batch at a time. Stages that share PEs form one server.
+    A server is a PE region, a link or a host connection. It handles one batch at a time. Stages
+    that share PEs form one server.
     """
 
     name: Annotated[str, Doc("name of the server")]
@@ -117,15 +118,14 @@ def pipelining_result(
 ) -> PipeliningResult:
     """Return the speed of a pipeline of stages with one or more batches in flight.
 
-    All batches are assumed to have the same number of tokens in their KV caches. The times of all
-    stages and links for a token are multiplied by the same factor, so that their sum is
-    ``token_cycles``.
+    All batches are assumed to have the same number of tokens in their KV caches.
 
     Args:
         fabric: Timing model of the compiled Program.
         prefill: Cycle count of each prompt chunk.
         decode: Cycles to decode one token per user of a batch, for one length of the KV caches.
-        token_cycles: Cycles to decode such a token, averaged over the request.
+        token_cycles: Mean cycles to decode such a token during a request. The cycles of all stages
+            and links in ``decode`` are scaled so that their sum is this number.
         with_rows: Whether to also compute the speed for various batch counts and to simulate one of
             them. This takes time.
     """
@@ -136,13 +136,16 @@ class _Pipelining:
     """Computation of the speed of a pipeline with several streams (batches of users) in flight."""
 
     def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, token_cycles: float) -> None:
-        """Determine how many streams keep the slowest stage busy, and for how many KV caches fit.
+        """Determine how many streams saturate the pipeline, and for how many KV caches fit.
+
+        A stream is a batch of users. The pipeline is saturated if its slowest stage is always busy.
 
         Args:
             fabric: Timing model of the compiled Program.
             prefill: Cycle count of each prompt chunk.
-            decode: Cycles to decode one token per user of a stream, for one length of the KV caches.
-            token_cycles: Cycles to decode such a token, averaged over the request.
+            decode: Cycles to decode one token per user of a stream, for one length of the KV
+                caches.
+            token_cycles: Mean cycles to decode such a token during a request.
         """
         self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
         self._token_cycles = token_cycles
@@ -191,7 +194,11 @@ class _Pipelining:
         return cycles / self._wafer.clock_hz
 
     def _tokens_per_s(self, cycles_between_passes: float) -> float:
-        """Return the tokens/s of all users, given the cycles from one finished pass to the next."""
+        """Return the tokens/s of all users if the pipeline finishes passes at a given interval.
+
+        Args:
+            cycles_between_passes: Cycles from one finished pass to the next.
+        """
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
@@ -209,10 +216,10 @@ class _Pipelining:
         return self._seconds(cycles) if cycles else None
 
     def _counts(self) -> list[int]:
-        """Return the stream counts to report, ascending.
+        """Return the numbers of streams (batches of users) to report speeds for, ascending.
 
-        They are the number that saturates the stages, all powers of two below it, and the number
-        whose KV caches fit. Counts that do not fit are left out.
+        They are the number that keeps the slowest stage busy, all powers of two below it, and the
+        number whose KV caches fit. Numbers that do not fit are left out.
         """
         powers = {2**power for power in range(self._enough.bit_length())}
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
@@ -234,11 +241,11 @@ class _Pipelining:
         )
 
     def _by_events(self) -> EventsResult:
-        """Simulate the steady state of the pipeline event by event.
+        """Simulate the steady state of the pipeline event by event, as a check on the formula.
 
-        The simulation uses the number of streams that saturates the stages, or fewer if not all of
-        them fit or the simulation would take too long. Each stream makes `PASSES` passes, and the
-        last two are measured.
+        A stream is a batch of users. The simulation has as many streams as keep the slowest stage
+        busy, or fewer if they do not fit or if the simulation would take too long. Each stream
+        makes `PASSES` passes, of which the last two are measured.
         """
         streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
         end_times = events.run(events.passes(self._route, streams, PASSES))
@@ -252,7 +259,10 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Return the busy time of each region and link for one token and for a stream's prompts."""
+        """Return how long one token, and one stream's prompts, occupy each region and link.
+
+        A stream is a batch of users.
+        """
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:

@@ -47,7 +47,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimes:
-    """The servers of a compiled Program, and the time that prompts and tokens spend on them.
+    """How long prompts and tokens occupy each server of a compiled Program.
 
     A server is a PE region, a link or a host connection. A route is a sequence of visits to
     servers, with the cycle count of each visit.

@@ -44,7 +44,7 @@ _LINK_RATES: Final = ("clock_hz", "stream_words_per_cycle", "host_bytes_per_s", 
 
 
 class _Stream(NamedTuple):
-    """A step that sends words from one PE region to another, or between a region and the host.
+    """Transfer of words from one PE region to another, or between a region and the host.
 
     Attributes:
         link: Index of the link that carries the words, in the list of servers (regions and links).
@@ -61,12 +61,14 @@ class _Stream(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Consecutive steps of a phase on one server, or a single step that sends words to another one.
+    """Part of a phase: consecutive steps on one server, or one step that sends words to another.
+
+    A server is a PE region, a link or a host connection.
 
     Attributes:
         first_step: Index of the first step. The segment ends where the next segment begins.
         server: Index of the server that executes the steps.
-        stream: The words that are sent; None for other steps.
+        stream: The transfer, if the step sends words; otherwise None.
         is_before_arrival: Whether the server receives words from another server right after the
             steps.
     """
@@ -95,7 +97,7 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 
 class RouteReader:
-    """Converter from the cycle counts of a phase to a route: a sequence of visits to servers.
+    """Converter of the cycle counts of a phase to a route: the servers that it occupies, in order.
 
     A server is a PE region, a link or a host connection. Regions have the lowest indices. Other
     servers get an index when they first occur in a route.
@@ -126,10 +128,13 @@ class RouteReader:
         self._server_of_stage = server_of_stage
 
     def with_costs(self, fabric: Fabric) -> RouteReader:
-        """Return a reader for the same Program with other costs, from ``Fabric.with_costs``.
+        """Return a reader for the same Program with changed costs of the wafer and its software.
 
         Both readers share the list of servers. If the link rates and the clock are the same, they
         also share a cache with the cycles for which transfers keep links busy.
+
+        Args:
+            fabric: Timing model with the changed costs, from ``Fabric.with_costs``.
         """
         reader, old, new = copy(self), self._fabric.wafer, fabric.wafer
         reader._fabric, reader._routes = fabric, WeakKeyDictionary()
@@ -138,11 +143,11 @@ class RouteReader:
         return reader
 
     def route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Return the servers that a phase visits, in order, with the cycle count of each visit.
+        """Return the servers that a phase occupies, in order, with the cycle count of each visit.
 
-        Consecutive visits to the same server without latency between them are merged. If a stage
-        does work right before it receives words from another server, this work is counted as if it
-        were done after they arrive.
+        Consecutive visits to the same server are merged unless there is a latency between them.
+        Work that a stage does right before it receives words from another server counts as if it
+        were done after the words arrive.
 
         Args:
             phase: Phase of the Program.
@@ -153,10 +158,10 @@ class RouteReader:
         return self._routes[cost]
 
     def _route(self, phase: Phase, cost: PhaseCost) -> PassRoute:
-        """Compute the route of a phase without looking it up in the cache of `route`.
+        """Compute the result of `route` without its cache.
 
-        Each segment of steps becomes a visit. A step that sends words becomes two visits: one to
-        the sender, which starts the transfer, and one to a link.
+        A step that sends words becomes two visits: one to the sender, which starts the transfer,
+        and one to a link. Every other segment of steps becomes one visit.
         """
         if phase.steps not in self._segments:  # segments do not depend on the costs
             self._segments[phase.steps] = self._segments_of(phase)
@@ -183,7 +188,7 @@ class RouteReader:
         return tuple(visits)
 
     def _segments_of(self, phase: Phase) -> list[_Segment]:
-        """Divide the steps of a phase into segments, each of which becomes one or two visits.
+        """Divide the steps of a phase into segments, which become visits to servers.
 
         A step that sends words to another server forms its own segment. Other consecutive steps
         form a segment as long as they run on the same server.
@@ -201,14 +206,12 @@ class RouteReader:
         return segments
 
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
-        """Return the steps of a phase that send words from one server to another.
+        """Return the transfers of a phase from one server to another, keyed by step index.
 
-        Two transfers to the host are not included: sending logits, because the stage must wait for
-        this transfer (the next logits need the same buffer), and sending the token id, because it
-        takes no time.
-
-        Returns:
-            The transfers, keyed by step index.
+        Two transfers to the host are not included:
+        - sending logits: the stage must wait for the transfer, because the next logits need the
+          same buffer
+        - sending the token id: it takes no time
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
         classes = self._fabric.shape_classes(phase)
@@ -217,7 +220,7 @@ class RouteReader:
         return {step: stream for step, stream in streams if stream is not None}
 
     def _stream(self, phase: Phase, step: int, step_class: int, cycles: dict[int, int]) -> _Stream | None:
-        """Return the link that carries a step's words to a PE region, and the receiving region.
+        """Return a step's transfer of words to another PE region or from the host.
 
         The result is None if the words neither leave a region nor come from the host.
 
@@ -245,8 +248,8 @@ class RouteReader:
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
         """Return how many cycles a transfer keeps its link busy.
 
-        The time is determined by the words on the busiest link of the mesh or by the bytes on the
-        link to another wafer or the host, whichever takes longer.
+        It is the longer of two times: for the words on the busiest link of the mesh, and for the
+        bytes on the link to another wafer or the host, if there is one.
 
         Args:
             phase: Phase of the Program.
@@ -290,9 +293,9 @@ def pass_time(reader: RouteReader, wafer: WaferSpec, route: PassRoute) -> PassTi
 
 
 def _add(visits: list[Visit], *new_visits: Visit) -> None:
-    """Append visits to a route, leaving out visits without any cycles.
+    """Append visits to a route, except visits without any cycles.
 
-    A visit is merged with the previous visit if both are to the same server and there is no latency
+    A visit to the same server as the previous visit is merged with it, unless there is a latency
     between them.
     """
     for visit in new_visits:

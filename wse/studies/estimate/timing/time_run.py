@@ -14,7 +14,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Number of tokens routed to each expert in a run, per prompt chunk and per decoded token."""
+    """How many tokens each expert gets in a run, for each prompt chunk and each decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]

@@ -33,13 +33,13 @@ REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAcceptance:
-    """Probabilities that a model accepts the draft tokens that it verifies.
+    """How likely it is that a model accepts the draft tokens that it verifies.
 
     Attributes:
         curve: Mean number of tokens that a verification pass yields, for each number of sequential
             draft tokens.
-        shares: For trees of draft tokens: the probability that each candidate at each position is
-            accepted, [positions][candidates].
+        shares: For trees of draft tokens, which have several candidates at each position: the
+            probability that each candidate is accepted, [positions][candidates].
     """
 
     curve: Acceptance
@@ -47,10 +47,11 @@ class DraftAcceptance:
 
     @property
     def by_position(self) -> tuple[float, ...]:
-        """Acceptance probability at each position, if all previous draft tokens were accepted.
+        """Acceptance probability of the draft token at each position.
 
-        Only positions with measurements are included. If 1, 2 and 4 draft tokens were measured, the
-        tuple ends after position 2, because the probability at position 3 is only interpolated.
+        It is the probability if all tokens before the position were accepted. Only positions with
+        measurements are included. For example, if 1, 2 and 4 draft tokens were measured, the tuple
+        ends after position 2, because the probability at position 3 is only interpolated.
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
@@ -127,7 +128,7 @@ def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> 
     Args:
         shares: Probability that each candidate at each position is accepted,
             [positions][candidates].
-        place: Option and its value, for messages.
+        place: The option and its value, such as ``--draft 0.8``, for error messages.
         name: Name of the result in reports.
     """
     try:
@@ -156,6 +157,14 @@ def _share(value: Any, place: str) -> float:
 
 
 def _refuse(place: str, reason: str) -> NoReturn:
-    """Raise BadInput with a message that names the option or file (``place``) and the reason."""
+    """Raise the error for unusable acceptance probabilities.
+
+    Args:
+        place: Option or file that contains the probabilities.
+        reason: What is wrong.
+
+    Raises:
+        BadInput: Always. The message consists of ``place`` and ``reason``.
+    """
     message = f"{place}: {reason}"
     raise BadInput(message)

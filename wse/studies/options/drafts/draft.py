@@ -25,9 +25,9 @@ def check_draft(request: RunRequest) -> None:
     """Check that the speculative-decoding options do not contradict each other.
 
     Raises:
-        BadInput: Draft options are specified without a draft, ``--draft`` and ``--verify-tokens``
-            are both specified, ``--draft-tokens`` is below 1, or ``--draft-mesh`` is specified for
-            a draft without its own PEs.
+        BadInput: Options for a draft are specified without ``--draft``, ``--draft`` and
+            ``--verify-tokens`` are both specified, ``--draft-tokens`` is below 1, or
+            ``--draft-mesh`` is specified for a draft that runs on no PEs of its own.
         UnknownName: The place where the draft runs is unknown.
     """
     drafts = request.drafts

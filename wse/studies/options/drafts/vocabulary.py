@@ -42,6 +42,6 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
 
 
 def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
-    """Return the first token id whose text differs between two tokenizers, or None."""
+    """Return the first token id with different texts in two tokenizers; None if there is none."""
     ids = range(target.vocab_size)
     return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)

@@ -175,7 +175,7 @@ class CheckpointFile:
         return Checkpoint(passes=tuple(passes), state=state, prompt_logits=arrays["prompt_logits"])
 
     def _check(self, arrays: Arrays) -> None:
-        """Check the shapes, types and values of the arrays that store pass results.
+        """Check the shapes, types and values of the arrays that store the results of passes.
 
         Raises:
             KeyError: An array is missing.
@@ -202,8 +202,12 @@ class CheckpointFile:
             ids: Resulting token ids, padded with -1.
 
         Raises:
-            ValueError: The pass is not the next prompt chunk, exceeds a KV cache, or has too few
-                ids. Or a verification pass keeps no tokens, or a pass of another type keeps some.
+            ValueError: In one of these cases:
+                - The pass is not the next prompt chunk although one remains, or is a prompt chunk
+                  although none remains.
+                - The KV cache has no room for the tokens of the pass.
+                - The pass has too few ids.
+                - A verification pass keeps no tokens, or a pass of another type keeps some.
         """
         program, run = self._program, self._program.phases[phase]
         prompts = program.prefill
@@ -224,8 +228,8 @@ class CheckpointFile:
     def _ids_after(self, number: int, phase: Phase) -> int:
         """Return how many token ids the result of a pass must contain.
 
-        A verification pass yields one id per token, and any other pass yields one id per user.
-        While prompts are being processed, only users whose prompt is finished count.
+        A verification pass yields one id per token. Any other pass yields one id for each user
+        whose prompt has been processed completely.
 
         Args:
             number: Index of the pass in the run.
@@ -267,10 +271,10 @@ class CheckpointFile:
         }
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the (minimum, maximum) of the valid values in each array of pass results.
+        """Return the minimum and maximum of the valid values in each array of pass results.
 
-        The bounds are keyed by array name. Token ids may be -1, because the ids of each pass are
-        padded with -1.
+        The result is keyed by array name. The minimum of token ids is -1, because the ids of each
+        pass are padded with -1.
         """
         program = self._program
         return {

@@ -86,9 +86,9 @@ class CheckpointedEngine:
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits after each token of the last executed verification pass.
+        """Logits after each token of the verification pass that was last executed in this process.
 
-        Passes taken from the checkpoint do not change them.
+        Passes whose results come from the checkpoint do not change them.
         """
         return self._engine.verified_logits
 
@@ -103,7 +103,11 @@ class CheckpointedEngine:
         return self._last.pairs
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the KV-cache slots that a user occupies on the fullest PE row of each stage."""
+        """Return how many KV-cache slots of each stage a user occupies.
+
+        A slot stores the keys and values of one token on a row of PEs. The slots of the fullest row
+        are counted.
+        """
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
@@ -161,10 +165,10 @@ class CheckpointedEngine:
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Announce the input of a user's next verification pass, so that the pass can start early.
+        """Start a user's next verification pass early, while other passes are still running.
 
-        A pass contained in the checkpoint is not announced. When a checkpoint is due, nothing is
-        announced, because a checkpoint can only be written while no pass is in flight.
+        Nothing is done if the result of the pass is in the checkpoint, or if a new checkpoint is
+        due, because it can only be written while no pass is in flight.
 
         Args:
             tokens: Token ids that the pass will verify.
@@ -196,7 +200,7 @@ class CheckpointedEngine:
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
         """Keep only the first ``tokens`` tokens of a user's last pass in the KV cache.
 
-        For a pass from the checkpoint, this does nothing.
+        Nothing is done if the result of the pass comes from the checkpoint.
 
         Args:
             tokens: Number of tokens to keep.
@@ -241,9 +245,9 @@ class CheckpointedEngine:
         self._done += 1
 
     def _go_on(self) -> None:
-        """Restore the checkpoint in the engine and the samplers unless this has already been done.
+        """Restore the state of the engine and the samplers from the checkpoint, if there is one.
 
-        This method is called before the first executed pass.
+        This method is called before each executed pass; only the first call has an effect.
 
         Raises:
             BadInput: The stored state belongs to a different Program.
@@ -261,10 +265,10 @@ class CheckpointedEngine:
 
 
 def _drawn_users(program: Program, number: int) -> Sequence[int]:
-    """Return the users for whom the host samples a token id in a pass.
+    """Return the users for whom the host samples a token id after a pass.
 
-    While prompts are being processed, this is the user whose prompt ends with the pass, if any. In
-    all later passes, it is every user.
+    A pass that ends a prompt yields an id for the user of this prompt. Other passes over prompts
+    yield no id. After all prompts, a pass yields an id for every user.
 
     Args:
         program: The compiled Program.

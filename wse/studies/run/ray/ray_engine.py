@@ -110,9 +110,9 @@ class RayEngine(HostResults):
     def prefill(self, *prompts: Sequence[int], first_phase: int = 0, end_phase: int | None = None) -> Iterator[int]:
         """Run the prefill phases of all prompts, keeping several phases in flight.
 
-        The compiled Program has one prefill phase per prompt chunk. Up to ``passes_at_once`` phases
-        are submitted before the oldest one is awaited. Execution advances only while the returned
-        iterator is consumed.
+        The compiled Program has one prefill phase per prompt chunk. Phases are submitted only while
+        the returned iterator is consumed. At most ``passes_at_once`` phases are in flight; before
+        another phase is submitted, the oldest one must have finished.
 
         Args:
             prompts: Token ids of each user's prompt.
@@ -195,7 +195,7 @@ class RayEngine(HostResults):
     def link_words(self) -> npt.NDArray[np.int64]:
         """Return the words sent over each link, int64 ``[wafers, 4, mesh rows, mesh cols]``.
 
-        The second axis is the side of the sending PE on which the link is.
+        The second axis is the direction from the sending PE: one of its four sides.
         """
         return np.concatenate(self._actors.values("link_words"))
 

@@ -26,14 +26,14 @@ PASSES_PER_WAFER: Final = 4
 class SubmittedPass:
     """A pass (one execution of a Program phase) that was submitted to a Ray cluster.
 
-    A pass is divided into segments, each of which consists of consecutive steps on one wafer. Each
-    segment is a remote call. It returns a report with its results, such as token ids.
+    A pass is divided into segments: consecutive steps on one wafer. Each segment is executed by a
+    remote call, which returns a report with the results, such as token ids.
 
     Attributes:
         index: Index of the phase.
         ids: Input token ids.
-        calls: Calls whose reports are still outstanding.
-        reports: Reports that have arrived.
+        calls: Calls that have not yet returned their reports.
+        reports: Reports of all other calls.
     """
 
     index: int
@@ -65,10 +65,10 @@ class RayPasses:
     def submit(self, index: int, ids: Sequence[int]) -> SubmittedPass:
         """Submit a pass (one execution of a Program phase) to the actors of its wafers.
 
-        A pass is submitted in segments of consecutive steps on one wafer. A segment receives the
-        data that earlier segments send from other wafers. If a segment needs token ids that the
-        host must sample first, the method waits for all earlier segments and samples the ids before
-        it submits the segment.
+        A pass is submitted in segments: consecutive steps on one wafer. A segment receives the data
+        that earlier segments send from other wafers. Some segments need token ids that the host
+        must sample first. Before submitting such a segment, the method waits for all earlier
+        segments and samples the ids.
 
         Args:
             index: Index of the phase.

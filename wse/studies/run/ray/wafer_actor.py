@@ -84,9 +84,8 @@ class WaferActor:
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            A tuple of the segment's report and the data that it sends to other wafers. If the
-            segment sends nothing, only the report, because Ray expects a single return value not to
-            be a tuple.
+            The segment's report. If the segment sends data to other wafers, a tuple of the report
+            and the data. (For a single return value, Ray expects no tuple.)
         """
         report, *sent_tiles = self._part.run(*arguments)
         return (report, *sent_tiles) if sent_tiles else report

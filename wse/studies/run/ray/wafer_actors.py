@@ -80,8 +80,9 @@ class WaferActors:
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
-            The submitted call, which will return the report of the segment, and Ray references to
-            the data that the segment sends to other wafers, one per transfer.
+            1. The submitted call, whose result is the report of the segment.
+            2. Ray's references to the data that the segment sends to other wafers, one per
+               transfer.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)
@@ -178,11 +179,10 @@ def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray
 
 
 def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, npt.NDArray[Any]]:
-    """Return the part of an emulated machine's state that one wafer needs to continue.
+    """Return the part of an emulated machine's state that one wafer needs to continue a run.
 
-    The part contains the counters of bytes that this wafer has sent, and that it has received from
-    the host. Counters of bytes received from other wafers are zero, because the sending wafers
-    count them.
+    Its counters cover the bytes that this wafer has sent and the bytes that it has received from
+    the host. Bytes received from other wafers are counted by the wafers that sent them.
 
     Args:
         program: The compiled Program.
