@@ -95,10 +95,13 @@ def _source_files() -> Iterator[tuple[str, Path]]:
 
 
 def _content(value: Any) -> Any:
-    """Return a value as lists, strings and numbers that are equal only if the contents are equal.
+    """Convert a value to nested lists of strings and numbers, to be hashed.
+
+    Values with different contents give different lists.
 
     Raises:
-        NotCacheableError: The value has another type, or names an object in a Python file.
+        NotCacheableError: The type is not supported, or a string names an object in a Python file
+            (``FILE.py:NAME``), whose content could change.
     """
     if isinstance(value, str):
         if names_file_object(value.partition("@")[0]):

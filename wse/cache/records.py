@@ -79,10 +79,10 @@ def from_plain(hint: Any, value: Any) -> Any:
 
 
 def _one_of(hints: Sequence[Any], value: Any) -> Any:
-    """Create an object of the first of several types with which a value agrees.
+    """Convert a plain value to the first of several types that it fits.
 
     Raises:
-        BadRecordError: The value agrees with none of the types.
+        BadRecordError: The value fits none of the types.
     """
     for hint in hints:
         try:

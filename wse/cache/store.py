@@ -166,7 +166,7 @@ def clear(folder: Path) -> int:
 
 
 def _first_line(key: str, body: bytes) -> str:
-    """Return the first line of the file of an entry: format, key, and checksum of the rest."""
+    """Return the first line of a cache file: format, key, and checksum of the following lines."""
     return f"{FORMAT} {key} {sha256(body).hexdigest()}"
 
 

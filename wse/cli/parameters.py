@@ -98,7 +98,8 @@ def _typer_type(field: RequestField) -> Any:
 def _shown_default(field: RequestField) -> Any:
     """Return the default of an option as a user would write it on the command line.
 
-    If the default is None, the result is the word that stands for None in the option, if any.
+    If the default is None, the result is the word that the user writes for None, or None if the
+    option has no such word.
     """
     if field.default is None or field.option.repeats:
         return field.option.none or None

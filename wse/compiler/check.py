@@ -122,7 +122,7 @@ def _lower_ops(state: State) -> str | None:
 
 
 def _loops(block: Block, phase: int) -> str | None:
-    """Check the loops in a list of steps (a block); return an error message, or None if valid.
+    """Check the loops in a list of steps (a block); return an error message or None.
 
     1. The steps of a loop are consecutive, and the loop has at least one iteration.
     2. If an operand alternates between two buffers from one iteration to the next, both buffers are
@@ -177,8 +177,9 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
 def _route(state: State) -> str | None:
     """Return an error message if a pattern is assigned colours that the wafer does not have.
 
-    A colour is one of the routes that can be configured in every router of a wafer. Return None if
-    all colours are available.
+    A colour is the number of a route in the routers, like a virtual channel. A wafer has a fixed
+    number of colours, some of which are reserved. Return None if all assigned colours are
+    available.
     """
     available = state.wafer.colours - state.wafer.reserved_colours
     for use in state.colour_uses:

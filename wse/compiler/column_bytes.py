@@ -78,9 +78,9 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
 
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Build the function that maps layers and a column count to bytes per column (`column_bytes`).
+    """Return the function that `column_bytes` returns, with caches for its intermediate results.
 
-    Intermediate results for each layer and each column count are cached.
+    The function computes the bytes on the fullest column of PEs of a region.
     """
     types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
@@ -91,11 +91,11 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
-        """Return a function that maps a region's column count to the bytes on its fullest column.
+        """Return a function from a region's column count to the bytes on its fullest column.
 
         Args:
-            layers: Pairs of a distinct layer (with its parts in the region) and the number of such
-                layers in the region.
+            layers: Content of the region: ((layer, parts of the layer), number of such layers) for
+                each distinct layer.
             tables: Number of vocabulary tables in the region: embedding, head or both.
         """
         total_sizes, split_blocks = [0.0] * _WAY_COUNT, []
@@ -121,7 +121,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
     @cache
     def bytes_of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
-        """Return a function that maps a region's column count to the bytes on its fullest column.
+        """Return a function from a region's column count to the bytes on its fullest column.
 
         Args:
             layers: Layers of the region. The first and the last layer may be incomplete.
@@ -134,17 +134,17 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function that computes how much memory a token's feed-forward features need.
+    """Return a function that computes the memory per PE column for a token's feed-forward features.
 
-    The features are the gate and up projections of a dense feed-forward block. The activations
-    computed from them overwrite them, so they need no additional memory.
+    The features are the results of the gate and up projections of a dense feed-forward block.
+    Activations overwrite them and need no additional memory.
 
     Args:
         spec: Model.
         options: The request, with the element type of sums.
 
     Returns:
-        A function that maps the column count of a region (a rectangle of PEs) to the bytes per
+        A function from the number of columns of a region (a rectangle of PEs) to the bytes per
         column.
     """
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
@@ -152,7 +152,7 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:
-    """Build the function that maps a column count to the bytes of a block (see `block_bytes`).
+    """Return the function that `block_bytes` returns, for a given number of features.
 
     Args:
         features: Number of projected features of a dense feed-forward block.
@@ -162,10 +162,10 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
 
 
 def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return which fraction of a tensor the fullest column stores, for each way to divide tensors.
+    """Return the fraction of a tensor that the fullest column of PEs stores.
 
-    A tensor may be partitioned across the columns of a region evenly, by attention heads, by
-    features of a feed-forward block, and so on. Each of these ways has an index, such as
+    The fraction depends on how the tensor is partitioned across the columns of a region: evenly, by
+    attention heads, by features of a feed-forward block, and so on. Each way has an index, such as
     ``_HEADS``.
 
     Args:
@@ -234,10 +234,10 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 
 
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """Return the bytes of the stored parts of a layer, for each way to divide tensors over columns.
+    """Return the bytes of a layer's tensors, grouped by how they are divided over columns of PEs.
 
-    The bytes include weights and KV caches or states. If only some parts of a feed-forward block
-    are stored, its bytes are scaled by the fraction of parts.
+    The bytes include weights and KV caches or states. If a region stores only parts of the
+    feed-forward block, only these parts count.
 
     Args:
         spec: Model.

@@ -64,11 +64,11 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
-    """Return a function that computes what fraction of a column's bytes its fullest PE stores.
+    """Return a function that computes which fraction of its column's bytes the fullest PE stores.
 
-    The argument of the function is the number of rows over which a column's bytes are divided. The
-    fraction may exceed 1 / rows, because it includes padding, and scales of quantised weights that
-    are not included in the bytes of the column. Results are cached.
+    The argument of the function is the number of rows of the region. The fraction may exceed 1 /
+    rows, because the fullest PE also stores padding, and scales of quantised weights that the bytes
+    of the column do not include. Results are cached.
     """
     return cache(lambda rows: weight_types.row_share(spec, rows))
 
@@ -77,10 +77,14 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
     """Return the size of each layer in bytes, as three tuples with one number per layer.
 
     Returns:
-        Bytes of each layer's weights and KV cache without its experts; bytes of its experts; bytes
-        of everything outside its feed-forward block, such as attention and the KV cache. If only a
-        matrix product is compiled, the first two tuples have a single placeholder entry and the
-        last tuple is empty.
+        Three tuples of bytes per layer:
+
+        1. weights and KV cache, without the experts
+        2. the experts
+        3. everything outside the feed-forward block, such as attention and the KV cache
+
+        If only a matrix product is compiled, the first two tuples have one placeholder entry and
+        the last is empty.
     """
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
@@ -88,10 +92,9 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
-        """Return the bytes of a layer: without its experts; of its experts; of its attention.
+        """Return the bytes of a layer: (without experts, experts, outside the feed-forward block).
 
-        The last number includes the KV cache or state and everything else outside the feed-forward
-        block.
+        The first and the last number include the KV cache or state.
         """
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)

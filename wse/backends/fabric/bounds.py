@@ -159,9 +159,9 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers that store selected experts; None if a step ignores the selection.
+        """Return the wafers that store experts to which a step's tokens are routed.
 
-        Tokens are assumed to select experts as in ``Program.routing``.
+        The routing is ``Program.routing``. The result is None if the step does not depend on it.
         """
         if not phase.steps.depends_on_experts[step]:
             return None
@@ -187,9 +187,9 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return the length, in links, of the longest path that a word of a step travels.
+        """Return how many links the farthest word of a transfer crosses.
 
-        For patterns and cache shifts in a loop, the lengths of all iterations are added up.
+        If a pattern or cache shift is repeated in a loop, the links of all iterations are added up.
 
         Args:
             transfer: Transfer of the first iteration.
@@ -208,10 +208,10 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return the length, in links, of the longest path of a value, over all iterations.
+        """Return how many links the farthest value of a pattern crosses, over all iterations.
 
-        The length of one iteration is the maximum distance between the PE where a value comes from
-        and a PE that the value reaches, on any line (`reach`). The lengths are added up.
+        In one iteration, this is the maximum distance between a PE that provides a value and a PE
+        that the value reaches. The distances of all iterations are added up.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]

@@ -35,7 +35,7 @@ class Cycles(NamedTuple):
     host: float = 0.0
 
     def plus(self, **cycles: float) -> Cycles:
-        """Return a copy with more cycles for some causes and, accordingly, for the total.
+        """Return a copy with cycles added to the given causes and to the total.
 
         Args:
             cycles: Cycles to add, keyed by cause, such as ``hops=3``.

@@ -39,11 +39,11 @@ def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> 
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a step with the operands of the column of PEs that has the most work.
+    """Return a step with the operands that the busiest column of PEs uses.
 
-    The work of a column is the number of (token, expert) pairs whose experts it stores. The
-    operands in ``phase`` are for the maximum number of pairs that any column may get. The returned
-    operands are for the fullest column under the assumed ``Program.routing``.
+    The busiest column has the most (token, expert) pairs if tokens are routed as in
+    ``Program.routing``. The operands in ``phase`` are for the maximum number of pairs with any
+    routing; the returned operands are for the pairs of the busiest column.
 
     Args:
         program: The compiled Program.
@@ -60,14 +60,14 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
-    """Return the kernel of a compute step and its calls on a PE of the fullest column.
+    """Return the kernel of a compute step, and how it is called on the busiest column of PEs.
 
-    A call is one execution of the kernel with the operands of one iteration of the step's loop. The
-    fullest column of PEs has the most (token, expert) pairs under the assumed ``Program.routing``.
+    The kernel is called once per iteration of the step's loop. The busiest column has the most
+    (token, expert) pairs if tokens are routed as in ``Program.routing``.
 
     Returns:
-        The kernel, and (operands, number of calls) pairs: one for the first iteration, and one that
-        stands for all other iterations.
+        The kernel, and a list of (operands, number of calls). The first item is for the first
+        iteration. A second item is for all other iterations, if there are any.
     """
     one_step, at = fullest_column_step(program, phase, step)
     iterations = phase.steps.iterations(step)

@@ -30,7 +30,7 @@ from wse.program.transfers.transfer_types import TRANSFERS, transfer_of, transfe
 class _RoutedClass(NamedTuple):
     """Steps of equal cost and traffic whose work depends on the experts that tokens are routed to.
 
-    Cost and traffic are given for one particular selection of experts.
+    Cost and traffic are for one routing: a given number of tokens for each expert.
 
     Attributes:
         cost: Time of each step.
@@ -73,7 +73,11 @@ class _RoutedSteps(NamedTuple):
 
 
 class RoutedCosts:
-    """Cost model for routed steps, whose work depends on the experts to which tokens are routed."""
+    """Cost model for steps whose work depends on the experts to which tokens are routed.
+
+    For such a *routed step*, it returns cycles and traffic for a given routing or for the assumed
+    ``Program.routing``.
+    """
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -128,10 +132,10 @@ class RoutedCosts:
         )
 
     def assumed_links(self, phase: Phase, classes: I64, slots: Slots) -> I64:
-        """Return the links used, in one run of a phase, by steps that depend on selected experts.
+        """Return the links, with their words, that the routed steps of one run of a phase use.
 
-        Tokens are assumed to select experts as in ``Program.routing``. The arguments are the same
-        as for `with_routed_steps`.
+        A routed step is a step whose work depends on the experts to which tokens are routed. The
+        routing is ``Program.routing``. The arguments are the same as for `with_routed_steps`.
 
         Returns:
             int64 ``[n, 9]``, links and their words (see ``link_map.rectangles_of``).
@@ -139,19 +143,20 @@ class RoutedCosts:
         return self._assumed_steps(phase, classes, slots).count_traffic().rectangles
 
     def _assumed_steps(self, phase: Phase, classes: I64, slots: Slots) -> _RoutedSteps:
-        """Return, from a cache, the steps of a phase whose work depends on the selected experts.
+        """Return the routed steps of a phase for the routing ``Program.routing``, from a cache.
 
-        Tokens are assumed to select experts as in ``Program.routing``. The arguments are the same
-        as for `with_routed_steps`.
+        A routed step is a step whose work depends on the experts to which tokens are routed. The
+        arguments are the same as for `with_routed_steps`.
         """
         if phase.steps not in self._assumed:
             self._assumed[phase.steps] = self._routed_steps(phase, classes, slots, ASSUMED)
         return self._assumed[phase.steps]
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return a phase's routed steps, grouped into classes, and a function that counts traffic.
+        """Return the classes of a phase's routed steps, and a function that counts their traffic.
 
-        A routed step is a step whose work depends on which experts the tokens are routed to.
+        A routed step is a step whose work depends on the experts to which tokens are routed. The
+        steps of a class have the same cost and traffic.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -199,7 +204,7 @@ class RoutedCosts:
         return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the time and traffic of equivalent steps that depend on the selected experts.
+        """Return the time and traffic of one class of routed steps, computed from its first step.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.

@@ -91,11 +91,11 @@ class GroupCosts:
         self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def with_costs(self, costs: StepCosts) -> GroupCosts:
-        """Return a cost model of the same Program with other cycle counts for single steps.
+        """Return a cost model of the same Program that uses other cycle counts for single steps.
 
-        The new model reuses the classes of this model, and its cycles for groups that the other
-        costs do not affect. New cycles are cached only in the new model. Studies of many cost
-        variants therefore do not displace cached results of the wafers and profiles in use.
+        The new model reuses the classes of this model, and the cycles of groups whose steps cost
+        the same in both models. It has its own cache, so studies of many variants do not evict
+        results from the cache that all Programs share.
 
         Args:
             costs: The other cycle counts.
@@ -133,8 +133,8 @@ class GroupCosts:
     def _classes(self, steps: Steps, classes: I64) -> _GroupClasses:
         """Divide the overlap groups of a phase into classes with the same cost.
 
-        Two groups are in one class if they have the same number of steps and corresponding steps
-        have equal numbers in ``classes``.
+        An overlap group consists of steps that run concurrently. Two groups are in one class if
+        their steps have the same numbers in ``classes``, in the same order.
 
         Args:
             steps: Steps of the phase.
@@ -251,8 +251,8 @@ def first_steps(steps: Steps) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Concatenate the costs of several overlap groups, whose rows are the steps of the groups.
+    """Concatenate the costs of several overlap groups into one table with one row per step.
 
-    The steps of an overlap group run concurrently.
+    An overlap group consists of steps that run concurrently.
     """
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))

@@ -126,8 +126,9 @@ class Fabric:
             length: Number of tokens in the user's cache before the pass.
 
         Returns:
-            For each stage (group of layers), the number of cached tokens on its fullest row of PEs;
-            and an empty tuple, so that the key has the same type as the keys of decode passes.
+            A pair, as for decode passes (`cache_use`). The first item is the number of cached
+            tokens on the fullest row of PEs of each stage (group of layers). The second item is an
+            empty tuple.
         """
         return self._slots(length + self.program.verify_tokens), ()
 
@@ -181,10 +182,10 @@ class Fabric:
         return moved_by_step
 
     def busiest_routed_link_words(self, index: int) -> int:
-        """Return the maximum word count of a link, from steps that depend on selected experts.
+        """Return the words on the busiest link in one run of a phase, for routed steps only.
 
-        The words of the other steps are not counted. The result is for one run of a phase.
-        Tokens are assumed to select experts as in ``Program.routing``.
+        A routed step is a step whose work depends on the experts to which tokens are routed. The
+        routing is ``Program.routing``.
 
         Args:
             index: Index of the phase in ``Program.phases``.
@@ -203,8 +204,8 @@ class Fabric:
             lengths: Number of tokens in each user's cache before the pass.
 
         Returns:
-            For each stage (group of layers), the number of tokens that the user with the longest
-            cache has on the fullest row of PEs; and ``lengths``.
+            A pair. The first item is the maximum number of cached tokens that any user has on one
+            row of PEs, for each stage (group of layers). The second item is ``lengths``.
         """
         return self._slots(max(lengths) + 1), tuple(lengths)
 
@@ -274,10 +275,10 @@ class Fabric:
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
-        """Compute the cost of a phase, except for two contributions that are added later.
+        """Compute the cost of a phase without routed steps and without the traffic of cache shifts.
 
-        These are the cost of the steps that depend on the selected experts (see ``expert_costs``)
-        and the traffic of cache shifts.
+        Both are added later. A routed step is a step whose work depends on the experts to which
+        tokens are routed (see ``expert_costs``).
         """
         classes = self._counts.shape_classes(phase.steps)
         cost = self._groups.of(phase, slots, classes)
@@ -294,11 +295,14 @@ class Fabric:
         )
 
     def shape_classes(self, phase: Phase) -> I64:
-        """Return, for each step, the index of the first step of equal cost, as int64 ``[steps]``.
+        """Group steps of equal cost: return, for each step, the index of the first such step.
 
-        Unlike in `classes`, steps of different stages count as equal if the regions of the stages
-        have the same shape. Unless experts are assumed to be selected evenly, every step that
-        depends on the selected experts is a class of its own.
+        Unlike in `classes`, two steps count as equal if the regions of their stages have the same
+        shape, wherever they are. If the assumed routing is uneven, every step that depends on it is
+        a class of its own.
+
+        Returns:
+        int64 ``[steps]``.
         """
         classes = self._counts.shape_classes(phase.steps)
         if self.program.routing.is_even:

@@ -17,10 +17,10 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """Key of a cached cost: runs of phases with equal values cost the same.
+    """Key under which the cost of a run of a phase is cached; equal keys mean equal cost.
 
-    The key does not determine the traffic of cache shifts. If steps depend on the selected experts,
-    runs with equal keys cost the same only if the selection of experts is not recorded.
+    There are two exceptions: the traffic of cache shifts, and runs in which the selected experts
+    are recorded.
 
     Attributes:
         steps: Steps of the phase.

@@ -105,7 +105,7 @@ class PhaseTotals:
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
     def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
-        """Add the words of ``times`` runs that send equal words over the same links.
+        """Count ``times`` runs that all send the same words over the same links.
 
         Args:
             key: Key that identifies the rectangles. If rectangles with this key were added before,

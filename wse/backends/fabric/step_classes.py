@@ -59,7 +59,9 @@ def step_classes(steps: Steps, places: I64 | None = None, *, is_whole: bool = Tr
 
 
 def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
-    """Return, for each step, the region properties that equivalent steps must have in common.
+    """Return, for each step, the properties of its region of PEs that affect its cost.
+
+    Steps of equal cost must have the same properties:
 
     1. For every step, the shape of its region.
     2. For a transfer whose cost depends on positions, also the stage.
@@ -85,11 +87,11 @@ def _positions(steps: Steps, places: I64, fixed: I64, *, is_whole: bool) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return a key for each of the given steps, by which steps with the same cost are recognised.
+    """Return a key for each of the given steps; steps with equal keys can share a cached cost.
 
-    With such keys, the cost of a step can be reused for other steps, even of other Programs. Equal
-    keys mean equal costs if the steps also have the same communication pattern, rectangle of PEs
-    and number of cached tokens, and if their cost does not depend on the position of the PEs.
+    The steps may belong to different Programs. The cost is equal only if the steps also have the
+    same communication pattern, shape of the region of PEs, and number of cached tokens, and if it
+    does not depend on positions.
 
     Args:
         steps: Steps of a phase.

@@ -31,7 +31,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """Calculator of the cycle counts of single steps of a Program.
+    """Cost model that computes the cycles of single steps of a Program.
 
     An overlap group consists of steps that run at the same time. The cycle count of a step outside
     such a group includes the dispatch of a task. A group costs `sync` cycles once, for starting its
@@ -48,10 +48,10 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def cost_as(self, other: StepCosts, phase: Phase, group: Sequence[int], *, at_place: bool) -> bool:
-        """Return True if an overlap group is certain to cost the same in another cost model.
+        """Return True if a group of concurrent steps costs the same in another cost model.
 
-        An overlap group consists of steps that run at the same time. Only the costs that affect
-        these steps are compared. If they are equal, the group need not be timed again.
+        Only the costs that affect these steps are compared. If they are equal, the group need not
+        be timed again. A result of False does not mean that the costs differ.
 
         Args:
             other: Costs of steps of the same Program, for another wafer type or software.
@@ -162,11 +162,11 @@ class StepCosts:
         return LineTime(self._transfers.cycles(transfer).rounded_up())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
-        """Return True if a task is dispatched for a step of an overlap group.
+        """Return True if a step of a group of concurrent steps has a task of its own.
 
-        The steps of an overlap group run at the same time. Most of them have no task of their own,
-        because all transfers are started together. The exceptions are a transfer in the group's
-        chain (the steps that wait for each other), and a kernel directly after such a transfer.
+        Most steps have none, because all transfers of a group are started together. The exceptions
+        are in the group's chain, whose steps wait for each other: a transfer, and a kernel directly
+        after a transfer.
         """
         steps = phase.steps
         if steps.in_chain[step] or not steps.computes(step):

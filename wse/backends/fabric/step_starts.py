@@ -11,10 +11,9 @@ from wse.program.steps import Steps
 
 
 def origins(steps: Steps) -> tuple[I64, I64]:
-    """Return, for each step, the first step of its group and the first step of its loop.
+    """Return which steps determine when each step starts: the first of its group and its loop.
 
-    `starts` computes the cycle at which a step starts from these two steps. A group consists of
-    steps that run at the same time.
+    The result is the input of `starts`. A group consists of steps that run at the same time.
 
     Returns:
         Two arrays, int64 ``[steps]``: the index of the first step of each step's group, and the

@@ -13,7 +13,9 @@ CacheUse = tuple[Slots, tuple[int, ...]]
 
 
 class TokenClass(NamedTuple):
-    """Decode passes of equal cost, because the fullest PEs store equal numbers of cached tokens.
+    """Decode passes that all cost the same, and this cost.
+
+    They cost the same because the fullest row of PEs stores the same number of cached tokens.
 
     Attributes:
         tokens: Number of decode passes in the class.

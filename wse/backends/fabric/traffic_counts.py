@@ -19,14 +19,15 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """Traffic model for the phases of a Program, which counts each class of equivalent steps once.
+    """Traffic model for whole phases of a Program: words, hops and bytes of each step.
 
-    Steps that depend on the selected experts are not counted here (see ``expert_costs``).
+    The traffic of equivalent steps is computed once. Steps whose work depends on the selected
+    experts are not counted here (see ``expert_costs``).
 
     Attributes:
-        classes: Function that returns, for each step of a phase, the index of the first step with
-            equal traffic in the same stage.
-        shape_classes: Like ``classes``, but steps of different stages also count as equal if the
+        classes: Function that groups equivalent steps of the same stage: it returns, for each step
+            of a phase, the index of the first equivalent step.
+        shape_classes: Like ``classes``, but steps of different stages are also equivalent if the
             regions of the stages have the same shape.
     """
 

@@ -22,7 +22,9 @@ from wse.program.transfers.transfer import Transfer, WaferPair
 
 
 class TransferCosts:
-    """Calculator of the cycle counts of transfers that do not follow a pattern along lines.
+    """Cost model for transfers that do not follow a pattern along rows or columns of PEs.
+
+    These are copies within PEs, cache shifts, and transfers to other regions, wafers and the host.
 
     Attributes:
         task: Cycles to dispatch the task of a step.
@@ -98,9 +100,10 @@ class TransferCosts:
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
     def _stream_size(self, transfer: Transfer) -> StreamSize | None:
-        """Return the longest path and the most words on a link of a transfer.
+        """Return the length of a transfer's longest path, and the words on its busiest link.
 
-        The transfer goes to another region or wafer. The result is None if it uses no links.
+        The transfer goes to another region or wafer. The result is None if it uses no links of the
+        mesh.
         """
         path_segments = self._traffic.path_segments(transfer)
         if not path_segments:
@@ -113,8 +116,8 @@ class TransferCosts:
     def _busiest_words(self, transfer: Transfer, path_segments: Sequence[I64]) -> int:
         """Return how many words the busiest link of a transfer to another region or wafer carries.
 
-        If the transfer leaves its wafer, this is a link at the edge: it carries all words that one
-        row of PEs sends to other wafers, or receives from them.
+        If the transfer leaves its wafer, the busiest link is at the edge, because it carries all
+        words that one row of PEs sends to, or receives from, other wafers.
 
         Args:
             transfer: The transfer (a step that moves words).
@@ -133,7 +136,9 @@ class TransferCosts:
 
 
 def max_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the maximum number of wafers that any wafer sends to, or receives from.
+    """Return the maximum number of wafers with which any wafer communicates in one direction.
+
+    Sending and receiving are counted separately.
 
     Args:
         crossings: (sending, receiving) pairs of wafers. The result is 0 if there are none.

@@ -50,15 +50,18 @@ def components(count: int, pairs: I32) -> I32:
 
 
 def spans(component: I32, queues: int) -> I32:
-    """Divide connected components into batches, and return the batch of each node, ``[nodes]``.
+    """Divide connected components into batches that are simulated one after another.
 
-    Batches are simulated sequentially. A batch contains whole components that have a total of
-    SPAN_QUEUES queues or slightly more. This is small enough for the processor's cache, and large
-    enough that the simulator has work while one component waits.
+    A batch contains whole components, with a total of SPAN_QUEUES queues or slightly more. This is
+    small enough for the processor's cache, and large enough that the simulator has work while one
+    component waits.
 
     Args:
         component: int32 ``[nodes]``: component of each node. Queues come before other nodes.
         queues: Number of nodes that are queues.
+
+        Returns:
+        int32 ``[nodes]``: batch of each node.
     """
     names, label = np.unique(component, return_inverse=True)
     sizes = np.bincount(label[:queues], minlength=len(names))

@@ -124,12 +124,14 @@ class _Flattening:
         )
 
     def _route_table(self) -> I32:
-        """Return the table of switch positions, one row each.
+        """Return the kernel's table of switch positions, with one row for each position.
 
-        A switch position is a setting of a router for one colour. A row contains the queues to
-        which words are sent, the number of control bits after which the position ends, the index of
-        the next position, the index of the position that it releases, and the queue from which
-        words come.
+        A switch position is a setting of a router for one colour. A row contains:
+
+        - the queues to which words are sent
+        - the number of control bits after which the position ends
+        - the index of the next position, and of the position that it releases
+        - the queue from which words come
         """
         table = np.zeros((len(self.wiring.place), 10), np.int32)
         table[:, 0] = self.wiring.targets.sum(axis=1)
@@ -145,7 +147,7 @@ class _Flattening:
         return table
 
     def _queue_table(self) -> I32:
-        """Return the table of queues, one row each.
+        """Return the kernel's table of queues, with one row for each queue.
 
         A row contains:
 
@@ -197,7 +199,7 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Return the table of threads, and the new order of threads and operations.
+        """Return the kernel's table of threads, and the order of threads and operations in it.
 
         Threads are sorted by batch, and operations by thread.
 
@@ -219,11 +221,13 @@ class _Flattening:
         return table, thread_order, op_order
 
     def _op_table(self, op_order: I64) -> I32:
-        """Return the table of vector operations, one row each.
+        """Return the kernel's table of vector operations, with one row for each operation.
 
-        A row contains the queues that the operation receives from and sends to, how received words
-        are combined or stored, the address and number of words, the delays in cycles, and the
-        operation that must end before.
+        A row contains:
+
+        - the queues that the operation receives from and sends to
+        - how received words are combined or stored, and the address and number of words
+        - the delays in cycles, and the operation that must end before
 
         Args:
             op_order: Index in the machine of the operation of each row.

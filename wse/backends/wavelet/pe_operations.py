@@ -135,11 +135,11 @@ class PeOperations:
                 self._last(self.last_writes, address)[pes] = numbers_of
 
     def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
-        """Add a receive that only stores words, on a thread other than the main one.
+        """Add an operation that stores received words, on a thread other than the main one.
 
-        The receive waits until the last earlier operation that reads the replaced words has ended.
-        No wait is needed if that operation belongs to the same pattern and the new words arrive by
-        a multicast: they are results that depend on the words that were read.
+        The operation overwrites words, so it waits for the last earlier operation that reads them.
+        There is one exception: results of a multicast do not wait for an operation of the same
+        pattern, because they can only arrive after it has read the words.
 
         Args:
             pes: int32 ``[lines]``: PEs that receive.
@@ -159,9 +159,9 @@ class PeOperations:
             self._last(self.last_writes, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return, for each PE, the last operation recorded for a memory address, int32 ``[PEs]``.
+        """Return, for each PE, the last operation that used a memory address, int32 ``[PEs]``.
 
-        The value is -1 for a PE without such an operation.
+        The value is -1 for a PE without such an operation. The caller updates the returned array.
         """
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)

@@ -24,7 +24,7 @@ is a Port.
 
 @dataclass(slots=True)
 class Flow:
-    """Stream of words: a message, or the two messages of a multicast, which leave together.
+    """Stream of words from one PE: a message, or the two messages of a multicast.
 
     A place is the index of a PE on a line, or the number of a PE on a rectangle.
 
@@ -70,7 +70,7 @@ class PlannedOperation:
 
 @dataclass(slots=True)
 class PlannedPosition:
-    """Switch position (setting of a router for a colour), with the streams that cross the router.
+    """Switch position (setting of a router for one colour), and the streams that use it.
 
     Attributes:
         config: Side that words come from, and sides that they are sent to.
@@ -89,7 +89,7 @@ class PlannedPosition:
 
 @dataclass(slots=True)
 class Plan:
-    """Streams of a pattern, with the switch positions and operations that they need on the PEs.
+    """Configuration of PEs for a communication pattern: streams, router settings and operations.
 
     A switch position is a setting of a router for one colour.
 
@@ -202,10 +202,10 @@ def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperat
 
 
 def _hold_receive_colours(plan: Plan) -> None:
-    """Block the colour of a received stream while the PE forwards the received words.
+    """Make later streams wait outside a PE while the PE receives and forwards an earlier stream.
 
-    This applies to operations that receive and send simultaneously. Words of later streams on the
-    received colour wait outside the PE until the PE has sent its last word.
+    For each operation that receives and sends at once, the colour that it receives on is blocked
+    until its last word has been sent.
 
     Args:
         plan: Streams, switch positions and operations of a pattern. Switch positions (settings of
@@ -253,7 +253,7 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
 
 
 def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Config]:
-    """Return the routing at each place of a line, for words from ``source`` to ``targets``.
+    """Return how each router of a line forwards words from ``source`` to ``targets``.
 
     Args:
         source: Index of the sending PE.
@@ -293,10 +293,11 @@ def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
 
 
 def _choose_colours(flows: list[Flow]) -> None:
-    """Give each stream the lowest colour that no PE on its path uses with a different routing.
+    """Assign a colour to each stream: the lowest one that fits at all PEs on its path.
 
-    Receives that combine words and receives that store words also get different colours, because
-    different threads process them.
+    A colour does not fit if a PE on the path uses it with a different routing. Streams whose words
+    are added and streams whose words are stored also get different colours, because different
+    threads receive them.
     """
     uses_by_colour: dict[tuple[int, int], tuple[Config, bool]] = {}
     for flow in sorted(flows, key=lambda flow: min(flow.path)):

@@ -37,7 +37,7 @@ def find_stall(plan: Plan) -> str:
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """Describe a PE that adds some messages of a colour and stores others; "" if there is none.
+    """Return an error text if a PE adds some messages of a colour and stores others; else "".
 
     On such a PE, one thread adds received words and another thread stores received words. Both
     would read from the queue of the colour, so that words could reach the wrong thread.
@@ -52,7 +52,7 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first circular wait of messages; "" if there is none.
+    """Return an error text for the first messages that wait for each other in a circle; else "".
 
     1. If no operation both receives and sends, and operations are in the order of the streams, no
        circular wait is possible.

@@ -83,9 +83,9 @@ class Wiring:
         self._operations()
 
     def _positions(self) -> None:
-        """Collect all switch positions (settings of routers) as arrays, sorted by PE and colour.
+        """Store the data of all switch positions (settings of routers) in arrays.
 
-        Positions of the same PE and colour stay in order.
+        The arrays are sorted by PE and colour. Positions of the same PE and colour stay in order.
         """
         blocks = self.machine.route_blocks
         pe, colour = _pes(blocks), _per_pe(blocks, [block.colour for block in blocks])
@@ -166,7 +166,7 @@ class Wiring:
         return link
 
     def _outputs(self) -> None:
-        """Find the queues to which switch positions send words, and the queues that share links.
+        """Find the queues to which switch positions send words, and the queues that share a link.
 
         A switch position is a setting of a router for one colour.
         """
@@ -202,7 +202,7 @@ class Wiring:
         raise BadInput(msg)
 
     def _operations(self) -> None:
-        """Collect the operations as arrays, in machine order, with their threads and queues."""
+        """Store the data of all vector operations in arrays, with their threads and queues."""
         blocks: list[OperationBlock] = self.machine.operation_blocks
         ops = [block.operation for block in blocks]
         self.op_pe = _pes(blocks)
@@ -237,13 +237,16 @@ class Wiring:
             raise BadInput(msg)
 
     def _operands(self, side: int, colour: I32, does: str) -> I64:
-        """Return the queue that each operation uses to receive, or to send; -1 if it uses none.
+        """Return the queue from which each operation receives, or to which it sends.
 
         Args:
-            side: INTO_PE for received words, Port.RAMP for sent words.
+            side: INTO_PE to return receive queues, Port.RAMP to return send queues.
             colour: int32 ``[operations]``: colour on which each operation receives, or sends; -1
                 for none.
             does: Verb for error messages, "receives" or "sends".
+
+            Returns:
+            int64 ``[operations]``: index of the queue; -1 if there is none.
 
         Raises:
             BadInput: A queue does not exist, or two threads use the same queue.
@@ -297,9 +300,13 @@ class Wiring:
         return np.concatenate([np.stack(pair, axis=1) for pair in pairs]).astype(np.int32)
 
     def released_positions(self) -> I64:
-        """Return, for each switch position, the index of the position that it releases, or -1.
+        """Return, for each switch position, which position it releases when it ends.
 
-        A position that waits for release is not used until another position ends and releases it.
+        A switch position is a setting of a router for one colour. Some positions are blocked until
+        another position ends and releases them.
+
+        Returns:
+        int64 ``[positions]``: index of the released position; -1 if there is none.
         """
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index

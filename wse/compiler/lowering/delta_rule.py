@@ -33,7 +33,7 @@ adds a product with all earlier tokens of the block on every PE."""
 
 
 class _Sizes(NamedTuple):
-    """Sizes of linear attention on a column of PEs, under the names that kernels use.
+    """Sizes of linear attention on one column of PEs, named like the arguments of the kernels.
 
     Attributes:
         Hk, G: Number of key heads, and number of value heads per key head.
@@ -93,7 +93,7 @@ def _result(c: Context) -> SymBuffer:
 
 
 def inputs(c: Context, op: Op) -> None:
-    """Lower the input projections of linear attention to one product."""
+    """Add the step for all input projections of linear attention, as one matrix product."""
     s = _sizes(c)
     heads = s.Hk * s.G
     widths = (s.Hk * s.F, s.Hk * s.F, s.values, s.values, heads, heads)
@@ -153,12 +153,12 @@ def delta_rule(c: Context, op: Op) -> None:
 
 
 def _key_elements(c: Context) -> int:
-    """Return the number of query and key features per token on a PE, over all of its heads."""
+    """Return how many query and key features of a token a PE stores, summed over its heads."""
     return 2 * _sizes(c).Hk * _sizes(c).K
 
 
 def _sum_elements(c: Context, tokens: int) -> int:
-    """Return the number of elements in the column sums of a block of tokens."""
+    """Return how many values per PE are added up along columns for a block of tokens."""
     s = _sizes(c)
     return sum_elements(tokens, s.Hk, s.G, s.V)
 
@@ -202,7 +202,7 @@ def _block_of_user(c: Context, user: UserTokens) -> _Block:
 
 
 def _new_keys(c: Context) -> SymBuffer:
-    """Return the buffer of the row's features of queries and keys before the convolution."""
+    """Return the buffer with query and key features before the convolution."""
     return c.temp("delta_new_keys", c.tokens * _key_elements(c), "acc")
 
 
@@ -220,7 +220,7 @@ def _shape(c: Context, tokens: int, first: int) -> dict[str, int]:
 
 
 def _gather_keys(c: Context) -> None:
-    """Add the steps that give each PE its row's features of all queries and keys of its heads."""
+    """Add the steps that collect query and key features from the columns that share a head."""
     s, new_keys = _sizes(c), _new_keys(c)
     operands: dict[str, Any] = {"x": _projected(c), "first": c.tile(FIRST_KEY), "out": new_keys}
     c.builder.compute("place_keys", F=s.F, stride=s.stride, **operands, **_shape(c, c.tokens, 0))
@@ -234,10 +234,10 @@ def _state(c: Context, op: Op) -> SymAddress:
 
 
 def _multiply(c: Context, op: Op, block: _Block) -> None:
-    """Add the steps for the convolution, and for the products of queries and keys, of a block.
+    """Add the steps for the convolution and the partial products of a block of tokens.
 
-    Queries and keys are multiplied by the state and by the keys of the block. The products are the
-    inputs of the column sums.
+    Queries and keys are multiplied by the state and by the keys of the block. The products are then
+    added up along columns by other steps.
 
     Args:
         c: Context of the phase being lowered.
@@ -266,7 +266,7 @@ def _multiply(c: Context, op: Op, block: _Block) -> None:
 
 
 def _update(c: Context, op: Op, block: _Block) -> None:
-    """Add the step that computes the results of a block of tokens, and updates the state.
+    """Add the step that computes the results of a block of tokens and updates the state.
 
     Args:
         c: Context of the phase being lowered.

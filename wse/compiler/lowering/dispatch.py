@@ -28,8 +28,9 @@ from wse_mappings.schedule import Arrival
 def expert_stage(c: Context) -> int | None:
     """Return the index of the stage that stores the experts of all layers, or None.
 
-    Only the mapping strategy ``expert`` has such a stage (a part of the model that is stored on a
-    group of PEs). The stage uses the PEs of all wafers.
+    A stage is a part of the model that is stored on a group of PEs. Only the mapping strategy
+    ``expert`` has one stage for all experts, on the PEs of all wafers; otherwise the result is
+    None.
     """
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
@@ -105,7 +106,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 
     Args:
         c: Context of the phase being lowered, on the layer's stage.
-        out: The columns' contributions, on the stage that stores the experts.
+        out: Buffer with the contribution of each column, on the stage that stores the experts.
         elements: Elements per PE.
     """
     home = c.builder.stage
@@ -136,7 +137,8 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
     Args:
         c: Context of the phase being lowered.
         buffer: Buffer with hidden vectors, or with the ids or weights of the selected experts.
-        vectors: The buffer of hidden vectors, for telling whether ``buffer`` contains vectors.
+        vectors: The buffer of hidden vectors. If ``buffer`` is another buffer, it contains ids or
+            weights.
     """
     assert c.spec.experts is not None
     return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)

@@ -47,7 +47,7 @@ class Grouping(StrEnum):
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Return how many cycles an operation adds if it must wait for the result of another one.
+    """Return the cycles of one level of depth: an operation that waits for the previous one.
 
     In the published model, this is the time of two ramps (from the router into the PE and back)
     plus one cycle for the operation.

@@ -87,17 +87,17 @@ class StreamPath:
 
 
 class PieceArrival(NamedTuple):
-    """Arrival of a stream of words at the start of a piece, which is a part of the words' path.
+    """Arrival of a message's words at the start of a piece, which is a part of their path.
 
     Attributes:
-        path: Path of the stream. It also records when a later operation receives the words.
+        path: The whole path. It also records the last operation of a PE that received the words.
         age: Cycles that a word needs from the start of the path to this point if it never waits.
         room: Number of words that fit on the path up to this point, in queues and on wires.
-        operations: Number of operations (of PEs on the path) that have received the words before
-            this point.
-        first, last: Cycles at which the first and last word leave the router at this point, until
-            the next operation on the path receives the words; after that, `span` computes the
-            cycles from the times of this operation. Infinite for the last piece before it.
+        operations: Number of receive operations on the path before this point.
+        first, last: Cycles at which the first and last word leave the router at this point. Once
+            the words have been received further along the path, these values are outdated and
+            `span` must be used. They are infinite if only a later receive operation determines
+            them.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
 
@@ -110,7 +110,7 @@ class PieceArrival(NamedTuple):
     contention_cycles: float = 0.0
 
     def span(self) -> tuple[float, float]:
-        """Return when the first and the last word of the stream reach this part of their path.
+        """Return when the first and the last word leave the router at the start of this piece.
 
         Returns:
             Two times in cycles; infinite if they are not known yet.
@@ -141,7 +141,7 @@ class PieceArrival(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Words of a message that have reached the router of a PE but not yet the PE itself.
+    """Words of a message that have reached the router of a PE and wait to be received by the PE.
 
     Attributes:
         first, last: Times of the first and last word at the router.

@@ -25,13 +25,13 @@ from wse.backends.fabric.line.segments import LinePlan
 
 
 class LineStreams:
-    """The streams of words on one line of PEs for which times have been computed so far.
+    """Times of the messages on one line of PEs, which are computed one message after another.
 
-    A stream consists of the words of a message. A piece is a part of a message's path.
+    The words of a message form a stream. A piece is a part of a message's path.
 
     Attributes:
         contended: For each piece, whether it shares a link or ramp with another piece.
-        arrivals: For each piece, the arrival of its stream; None until a stream has reached it.
+        arrivals: For each piece, when its words arrive; None until this has been computed.
         stored_ends: For each piece whose words are stored at its end, the time at which all of them
             are in SRAM. Delays by streams that were computed later are not included.
         max_streams: Maximum number of streams that shared a link or ramp at one time.
@@ -52,11 +52,11 @@ class LineStreams:
     def enter(
         self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime
     ) -> tuple[EventTime, EventTime]:
-        """Record that a stream enters parts of its path, and return its times including contention.
+        """Compute and record when the words of a message enter the next parts of their path.
 
         Args:
-            pieces: Indices of the parts of the path (pieces), which start at the same router.
-            path: Path of the stream.
+            pieces: Indices of these parts (pieces), which all start at the same router.
+            path: Path of the words.
             first, last: Times of the first and last word at this router, without delays.
 
         Returns:
@@ -77,25 +77,25 @@ class LineStreams:
         return first, last
 
     def store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
-        """Record when the words of a stream are stored in the PEs at the ends of some pieces.
+        """Compute and record when the words of a message are stored in the SRAM of their targets.
 
-        The words are received by threads other than the main threads of these PEs, so no other
-        operation has to wait for them.
+        The main threads of the targets do not receive these words, so no other operation waits for
+        them. A piece is a part of the message's path.
 
         Args:
-            pieces: Indices of the pieces.
-            path: Path of the stream.
-            first, last: Times of the first and last word at the start of the pieces, without
-                delays.
+            pieces: Indices of the pieces that end at the targets. All start at the same router.
+            path: Path of the words up to this router.
+            first, last: Times of the first and last word at this router, before delays by other
+                messages are added.
         """
         first, last = self.enter(pieces, path, first, last)
         for piece in pieces:
             self.stored_ends[piece] = advance(last, self.plan.hop_cycles[piece], self.costs.ramp + 1)
 
     def delayed_stored_ends(self) -> list[EventTime]:
-        """Return when each stored stream of words has completely arrived in SRAM.
+        """Return the time at which all words of each stored message are in SRAM.
 
-        The times include delays by streams that were computed after the stored stream.
+        The times include delays by messages that were computed later.
         """
         ends = dict(self.stored_ends)
         for piece in self._later_spans:
@@ -115,15 +115,14 @@ class LineStreams:
         return wait_on_colour(first, [end for end in ends if end[0] < NEVER]) if conflicts else 0.0
 
     def contention_cycles(self, piece: int, path: StreamPath, first: float, last: float) -> float:
-        """Return the cycles that contention adds to a stream, and delay its competitors.
+        """Return how long other messages delay a message, and delay the other messages.
 
-        Streams are computed sequentially. A competitor that was computed earlier is delayed
-        only if its words are stored at their destination; otherwise later computations have already
-        used its times.
+        Only messages whose times are already known compete. Such a message is delayed only if its
+        words are stored at their target, because other times may depend on it otherwise.
 
         Args:
-            piece: Index of the piece (part of the stream's path) that the stream enters.
-            path: Path of the stream.
+            piece: Index of the piece (part of the path) that the words enter.
+            path: Path of the words.
             first, last: Cycles of the first and last word at the start of the piece.
         """
         contenders = self._contenders(self.plan.conflicts.on_other_colours[piece], path, first, last)
@@ -140,15 +139,15 @@ class LineStreams:
         return cycles
 
     def _delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Delay an earlier stream of this line because of a stream that was computed later.
+        """Delay a message of this line because of a message that was computed later.
 
-        Nothing is changed if the words of the earlier stream are forwarded or added rather than
-        stored, because the times of other streams already depend on them.
+        Nothing is changed if the words of the earlier message are forwarded or added rather than
+        stored, because other times already depend on them.
 
         Args:
-            conflict: Conflict of the later stream with a piece (part of a message's path) of this
-                line, ``other_piece``.
-            effect: Effect on the words of this piece.
+            conflict: Links or ramps that the later message shares with the earlier one, whose path
+                contains ``conflict.other_piece``.
+            effect: Delay of the earlier message.
         """
         piece, arrival = conflict.other_piece, self.arrivals[conflict.other_piece]
         if piece not in self.stored_ends or arrival is None:
@@ -162,13 +161,12 @@ class LineStreams:
         )
 
     def _later_delay(self, piece: int) -> float:
-        """Return how many cycles a stored stream is delayed by streams that were computed later.
+        """Return how long messages that were computed later delay a stored message, in cycles.
 
-        This is the delay by all competitors minus the delay by the competitors that were computed
-        before.
+        This is the delay by all messages minus the delay by the messages that were computed before.
 
         Args:
-            piece: Index of the last part of the stored stream's path.
+            piece: Index of the last part (piece) of the stored message's path.
         """
         earlier_spans, spans_of_later_pieces = self._shared_spans.get(piece, {}), self._later_spans.get(piece, {})
         resources = {**earlier_spans, **spans_of_later_pieces}
@@ -181,16 +179,16 @@ class LineStreams:
     def _contenders(
         self, conflicts: list[Conflict], path: StreamPath | None, first: float, last: float
     ) -> list[Contender[LineStreams]]:
-        """Return the earlier streams of this line that share a link or ramp with a new stream.
+        """Return the messages of this line that use a link or ramp when a new message needs it.
 
-        Only streams that use a common place at the same time as the new stream are included.
+        Only messages whose times have already been computed are included.
 
         Args:
-            conflicts: Conflicts of the new stream with pieces (parts of message paths) of this
-                line.
-            path: Path of the new stream, or None if it is on another line.
-            first, last: Cycles of the first and last word of the new stream at the start of its
-                piece.
+            conflicts: Links and ramps that the new message shares with pieces (parts of message
+                paths) of this line.
+            path: Path of the new message, or None if it is on another line.
+            first, last: Cycles of the first and last word of the new message at the start of its
+                own piece.
         """
         contenders = []
         for conflict in conflicts:

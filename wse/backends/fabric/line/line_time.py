@@ -72,11 +72,11 @@ class LineTime:
 
     @classmethod
     def of(cls, ends: Sequence[LineEnd]) -> LineTime:
-        """Return the time of a line of PEs, which is the time of its slowest section.
+        """Return the time of a line of PEs, given the ends of all its sections.
 
         Args:
-            ends: End of the last operation of each section, a part of the line that no message
-                leaves.
+            ends: End of the last operation of each section (part of the line that no message
+                leaves). The slowest section determines the cycles.
         """
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1
@@ -110,9 +110,9 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
 def lines_end(
     transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
 ) -> LineEnd:
-    """Return when the last of several patterns ends, if they start together on the same line.
+    """Return when the last of several patterns ends, if they start together on the same PEs.
 
-    The patterns may also run on lines that cross each other. They are timed in the order of
+    The patterns run on the same line of PEs, or on lines that cross. They are timed in the order of
     ``transfers``, and each competes with the earlier ones for links and ramps.
 
     Args:
@@ -134,10 +134,11 @@ def lines_end(
 
 
 class _LineState:
-    """Times at which PEs become free and words move on one line, while its messages are timed.
+    """State of one line of PEs while its messages are timed.
 
-    The messages are timed in order, one path segment after another, and each segment updates the
-    times. A path segment is a send of one PE, with the path of its words to the next receiving PE.
+    The state contains the time at which each PE becomes free, and the words that it has not yet
+    received. Messages are timed in order, one path segment after another. A path segment is a send
+    of one PE, with the path of its words to the next receiving PE.
     """
 
     def __init__(
@@ -202,12 +203,12 @@ class _LineState:
         return advance(begin, 0, out), advance(last, 0, out), path
 
     def _receive(self, pe: int, streams: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
-        """Compute the pending receives of a PE, which combine received words with its own words.
+        """Compute when a PE receives the words that wait for it and combines them with its own.
 
         Args:
             pe: Index of the PE.
-            streams: Streams to receive, in order.
-            relay: Additional cycles before the last receive starts, if its words are sent on.
+            streams: The waiting words of each message, in the order in which they are received.
+            relay: Additional cycles before the last receive starts; 0 if its words are not sent on.
 
         Returns:
             Times of the first and last word of the last receive.
@@ -243,14 +244,14 @@ class _LineState:
         return begin, last
 
     def _words_taken(self, streams: list[Stream], i: int, begin: float) -> int:
-        """Return for how many cycles waiting streams occupy the ramp while another one is received.
+        """Return how many cycles a receive loses because waiting words use the ramp into the PE.
 
-        A stream that arrives during this time uses the ramp into the PE until its words fill the
-        queue of their colour, or have all arrived.
+        Words of a message that arrives during the receive use the ramp until they fill the queue of
+        their colour, or until all of them have arrived.
 
         Args:
-            streams: Streams that the PE receives, in order.
-            i: Index of the first waiting stream. The stream before it is being received.
+            streams: Words of each message that the PE receives, in order.
+            i: Index of the first waiting message; message ``i - 1`` is being received.
             begin: Cycle at which this receive begins.
         """
         stream, colours = streams[i - 1], self.plan.colours

@@ -35,20 +35,20 @@ TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 
 
 class _Messages(NamedTuple):
-    """Messages of a pattern, as arrays of properties that do not depend on when they are sent.
+    """Arrays with the properties of a pattern's messages, one item per message.
 
-    Time intervals are float64 ``[4, messages]``, with rows total, hops, relays and launch.
+    A PE's words are divided into parts, and each message carries one part. Durations are float64
+    ``[4, messages]``: the total, and its cycles for hops, relays and launch.
 
     Attributes:
-        source, target, part: Sending PE, receiving PE, and the index of the part of the words that
-            is sent.
+        source, target, part: Sending PE, receiving PE, and the index of the part that is sent.
         adds: Whether the target combines the words with its own.
-        path_cycles: Interval from the departure of a message until its first word is in the
+        path_cycles: Duration from the departure of a message until its first word is in the
             receiving PE.
-        stream: Interval from the first word to the last, at the sender or the receiver.
+        stream: Duration from the first word to the last, at the sender or the receiver.
         waits: Whether some words do not fit into the queues on the path.
-        drained: Interval from the first received word until all words that had to wait have left
-            the sender.
+        drained: Duration from the first received word until the last word has left the sender, if
+            ``waits``.
     """
 
     source: I64
@@ -94,13 +94,14 @@ class _Messages(NamedTuple):
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
-    """Return how many cycles a pattern takes if each message carries one part of a PE's words.
+    """Return the cycles of a pattern that divides a PE's words into parts, one per message.
 
-    An example is a ring all-reduce.
+    An example is a ring all-reduce, in which P PEs divide their words into P parts.
 
     Args:
         schedule: The communication pattern.
-        variant: Index of the list of messages that the line executes.
+        variant: Index of the list of messages to time. Each line of PEs executes one of the
+            pattern's lists.
         words: Number of 32-bit words per PE, before they are divided into parts.
         costs: Cycle counts and queue sizes for words on a line of PEs.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
@@ -140,10 +141,10 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """Times at which the last operations of each PE of a line ended, while a pattern is timed.
+    """State of a line of PEs while a pattern is timed: when each PE's last operations ended.
 
-    Each message of the pattern carries a part of a PE's words. Times are float64 ``[4, ...]``, with
-    rows total, hops, relays and launch.
+    Each message of the pattern carries one part of a PE's words. Times are float64 ``[4, ...]``:
+    the total, and its cycles for hops, relays and launch.
     """
 
     def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
@@ -156,8 +157,8 @@ class _PartState:
     def round(self, messages: _Messages) -> None:
         """Compute when the messages of one round are sent and received, and record these times.
 
-        In a round, no PE sends or receives twice. For each message, the computation has the four
-        steps that the module docstring describes.
+        In a round, no PE sends or receives twice. The module docstring describes the four steps of
+        the computation.
         """
         source, target, part, adds, path_cycles, stream, waits, drained = messages
         begin = _maximum(self.sending[:, source] + self.gap, self.used[:, source, part])  # 1
@@ -180,7 +181,7 @@ class _PartState:
 
 
 def _interval(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
-    """Return time intervals with their causes, float64 ``[4, n]``.
+    """Return durations in cycles with their causes, float64 ``[4, n]``.
 
     The rows are total, hops, relays and launch; the total is the sum of the other three.
     """

@@ -33,11 +33,12 @@ MAX_ENDS: Final = 4096
 
 
 class LinePattern(NamedTuple):
-    """Pattern on one line, which represents all lines of a region that send the same messages.
+    """Communication pattern on one line of PEs, as input to `PatternTimes`.
 
     Attributes:
         schedule: The communication pattern.
-        variant: Index of the list of messages that the line executes.
+        variant: Index of the list of messages that the line executes. Lines with the same list take
+            the same time, so only one of them is timed.
         words: Number of words per message.
         axis: ROWS or COLUMNS, the direction of the line.
         line: Distances along the line; None if neighbours are one hop apart.
@@ -51,7 +52,7 @@ class LinePattern(NamedTuple):
 
     @property
     def carried_words(self) -> int:
-        """Number of words on the busiest physical link while every line sends one message.
+        """Number of words on the busiest physical link if every line of PEs sends one message.
 
         On a wafer with dead PEs, several lines may use the same physical link. Their words are then
         added up.
@@ -65,13 +66,15 @@ class LinePattern(NamedTuple):
 
 
 class SectionMessages(NamedTuple):
-    """Messages of a pattern on a section (a part of a line that no message leaves or enters).
+    """Messages of one pattern on a section of a line, to be timed together with other patterns.
+
+    A section is a part of a line that no message leaves or enters.
 
     Attributes:
-        section: Messages of the pattern on the section, with the PEs of the section.
+        section: The messages, with sender and receiver of each, and the distances between the PEs.
         words: Number of words per message.
-        crosses_first: True if the lines of this pattern cross those of the first pattern that is
-            timed with it: one pattern runs along rows, and the other along columns.
+        crosses_first: True if this pattern runs along rows and the first of the patterns timed
+            together runs along columns, or vice versa.
     """
 
     section: LineSection
@@ -103,13 +106,16 @@ class PatternTimes:
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
         """Return the time from the common start of several patterns until the last of them ends.
 
-        On the ramps out of PEs, earlier patterns in the list have priority. A pattern whose words
-        are divided into parts is assumed to share no links or ramps with the other patterns.
+        If two patterns send words from one PE, the earlier pattern in the list has priority. A
+        pattern whose messages carry only parts of a PE's words is assumed to share no links or
+        ramps with others.
         """
         return self._time(tuple(transfers))
 
     def alone_cycles(self, schedule: LineSchedule, words: int, axis: int = ROWS) -> float:
-        """Return how many cycles a pattern takes alone if all lines send the same messages.
+        """Return how many cycles a pattern takes if no other pattern runs at the same time.
+
+        All lines of the pattern must send the same messages.
 
         Args:
             schedule: The communication pattern.
@@ -121,8 +127,9 @@ class PatternTimes:
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
         """Compute the time of patterns that start at the same time, without the cache of `time`.
 
-        The time is determined by the slowest section of a line, or by the slowest pattern whose
-        words are divided into parts.
+        The result is the maximum of the times of two groups. Patterns whose messages carry all
+        words of a PE are timed together, section by section (a section is a part of a line that no
+        message leaves). Patterns whose messages carry parts of the words are timed one by one.
         """
         undivided = [transfer for transfer in transfers if transfer.schedule.part is None]
         in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]
@@ -177,16 +184,17 @@ class PatternTimes:
         return lines_end([(self._plan(messages.section), messages.words) for messages in work], self.costs, conflicts)
 
     def _plan_section(self, section: LineSection) -> LinePlan:
-        """Group the messages of a section into path segments, and find conflicts between them.
+        """Prepare the messages of a section of a line for timing, and find shared links and ramps.
 
-        A section is a part of a line that no message leaves or enters. A path segment is a send of
-        one PE with the path of its words.
+        A section is a part of a line that no message leaves or enters.
         """
         messages, colours, places = section.line
         return line_segments(messages, self.costs, colours, places)
 
     def _find_conflicts(self, later_section: LineSection, earlier_section: LineSection, *, links: bool) -> Conflicts:
-        """Return the links and ramps that a later and an earlier pattern both use on one section.
+        """Return the links and ramps that two patterns on one section of a line both use.
+
+        The pattern that is timed first is the earlier one.
 
         Args:
             later_section, earlier_section: Messages of the two patterns on the section.

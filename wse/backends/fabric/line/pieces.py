@@ -150,10 +150,11 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """Return a single piece (part of a message path) for messages that do not affect each other.
+    """Combine messages that do not affect each other into a single piece, to be timed at once.
 
-    No link carries two of the messages, and no PE sends or receives two of them. Words are only
-    stored on arrival, not combined.
+    A piece is a unit whose words move at one rate, usually a part of one message's path. Here, no
+    link carries two of the messages, and no PE sends or receives two of them. Words are only stored
+    on arrival.
 
     Args:
         source, target: int64 ``[m]``: source and target PE of each message.

@@ -55,10 +55,10 @@ class Rounds:
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Return how many cycles the first and each subsequent round of a repeated pattern take.
+    """Return the cycles of the first and of each subsequent iteration of a pattern in a loop.
 
-    The pattern computes sums. A round is one iteration of the loop that repeats it. The module
-    docstring describes the three steps of the computation.
+    The pattern computes sums. Its iterations (rounds) overlap in time, so that subsequent rounds
+    cost less. The module docstring describes the three steps of the computation.
 
     Args:
         schedule: Pattern in which chains of PEs add up words into a root. All messages on a link
@@ -85,7 +85,9 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 
 def _ends(schedule: LineSchedule, line: int, round_range: range, state: _RoundState) -> list[float]:
-    """Compute the given rounds of a pattern on one line, and return the cycle at which each ends.
+    """Return the cycle at which each of the given rounds of a pattern ends on one line of PEs.
+
+    A round is one iteration of the loop that repeats the pattern.
 
     Args:
         schedule: The communication pattern.
@@ -109,7 +111,7 @@ def exchange_cycles(words: int, costs: LineCosts) -> float:
 
 
 class _RoundState:
-    """Cycle from which each PE of a line is free, updated while the rounds of a loop are timed.
+    """State of a line of PEs while a repeated pattern is timed: when each PE becomes free.
 
     A round is one iteration of a loop that repeats a communication pattern.
     """
@@ -139,10 +141,10 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """Time a message whose words are first stored by the receiver and then added.
+        """Compute when the two PEs of a message are free again, if received words are added later.
 
-        The message starts when both PEs are free. The sender is free again when the words are
-        stored, and the receiver when it has added them.
+        The message starts when both PEs are free. The sender is free again when the receiver has
+        stored the words, and the receiver when it has added them to its own.
 
         Args:
             source, target: Indices of the sending and the receiving PE.
@@ -154,9 +156,10 @@ class _RoundState:
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Time the messages of a round in which words stream through PEs that add their own words.
+        """Compute the times of one round in which each PE adds its own words to a passing stream.
 
-        The sums of a round flow into a root, which receives from each side in a separate operation.
+        A round is one iteration of the loop that repeats the pattern. The sums end at a root PE,
+        which receives the stream from each side in a separate operation.
         """
         costs, waiting_streams = self.costs, dict[int, tuple[float, float]]()
         for source, target, _ in messages.tolist():
@@ -171,12 +174,12 @@ class _RoundState:
             self.end = max(self.end, self._operate(pe, incoming)[1] + 1)
 
     def _operate(self, pe: int, incoming: tuple[float, float] | None) -> tuple[float, float]:
-        """Time an operation, which starts once its PE is free.
+        """Compute when a PE performs its next send, receive, or receive and send.
 
         Args:
             pe: Index of the PE.
-            incoming: Arrival of the first and last word that the operation receives; None if it
-                only sends.
+            incoming: Cycles at which the first and last word to receive arrive; None if the PE only
+                sends.
 
         Returns:
             Cycles at which the operation processes its first and its last word.

@@ -63,7 +63,7 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Messages on one line of PEs, prepared for timing with different numbers of words.
+    """Messages on one line of PEs, prepared once and timed for different word counts.
 
     A path segment is a send of one PE, with the path of its words to the next receiving PE. Each
     path is divided into pieces, on which words move at the same rate.
@@ -180,16 +180,18 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return, for each message, whether its target relays it as the next message, bool ``[m]``.
+    """Return, for each message, whether its target sends the words on as the next message.
 
-    This is the case if the next message begins where the message ends, both go to a neighbour in
-    the same direction, and the PE between them combines the words without receiving or sending
-    anything else.
+    This requires that both messages go to a neighbour in the same direction, and that the PE
+    between them combines the words with its own, and receives and sends nothing else.
 
     Args:
         source, target: int64 ``[m]``: source and target of each message.
         combines: bool ``[m]``: whether the target combines the words.
         second: bool ``[m]``: whether the message is the second direction of a multicast.
+
+        Returns:
+        bool ``[m]``.
     """
     sends, receives = np.bincount(source[~second]), np.bincount(target[combines])
     passes = np.zeros(len(source), bool)

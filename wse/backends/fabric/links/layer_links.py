@@ -45,17 +45,18 @@ runs that selected experts on each wafer, int64 ``[wafers]``.
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayerLinks:
-    """Words that a layer sends over the links of one wafer.
+    """Words that one or more equal layers send over the links of one wafer.
 
-    Layers with the same word count on every link share one object.
+    Layers are equal if they have the same word count on every link.
 
     Attributes:
         layers: Layers of the model, ascending; -1 stands for ops outside of layers.
         wafer: Index of the wafer.
-        rect: Bounding box of the sending region and all links with words. If PEs are dead, it is
-            the bounding box of only the links, in physical rows and columns.
-        words: int64 ``[4, rect.rows, rect.cols]``: words on the four outgoing links of each PE, per
-            layer.
+        rect: The PEs that the map covers: the bounding box of all links with words and of the
+            rectangles of PEs that run the layer. If PEs are dead, it is the bounding box of the
+            links, in physical rows and columns.
+        words: int64 ``[4, rect.rows, rect.cols]``: words on the four outgoing links of each PE, for
+            one layer.
     """
 
     layers: tuple[int, ...]
@@ -67,11 +68,11 @@ class LayerLinks:
 def layer_links(
     fabric: Fabric, runs: Runs, chosen_experts: Chosen, chosen_wafers: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Yield each layer's words on links, summed over all runs of all phases.
+    """Yield a map of the words that each layer sends over links, summed over all runs.
 
-    1. The transfers of each phase are divided into classes with equal traffic. One transfer per
-       class is counted.
-    2. Layers with the same number of steps of each class are computed and yielded together.
+    1. The transfers of each phase are divided into classes with equal traffic. The words of one
+       transfer per class are computed.
+    2. Layers with the same number of transfers of each class share one map.
     3. A layer is yielded once for each wafer on which it sends words. The words of all layers add
        up to the words on all links.
 
@@ -109,13 +110,14 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Add up the tokens routed to each expert, over all phases that have the steps of ``phase``.
+    """Add up the tokens routed to each expert, over all phases with the same steps as ``phase``.
 
     Args:
         program: The compiled Program.
         phase: Prefill chunk, decode pass or verification pass of the Program.
-        chosen_experts: For each phase index and layer, the number of tokens routed to each expert,
-            or the number of runs that selected experts on each wafer.
+        chosen_experts: Counts to add up, by phase index and layer: the number of tokens routed to
+            each expert. The function is also used for the number of runs that selected experts on
+            each wafer.
 
     Returns:
         For each layer, the sum of the counts.
@@ -128,15 +130,15 @@ def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
-    """Yield a map of the words that some layers send over the links of each wafer.
+    """Yield, for each wafer, a map of the words that a layer sends over links.
 
-    Each map is cropped to the sending regions and the links in use.
+    Each map is cropped to the links in use and to the rectangles of PEs that run the layer.
 
     Args:
         routes: Physical links that words use.
-        layers: Layers of the model with equal words on every link.
+        layers: Layers to which the map applies, because their words are equal on every link.
         rectangles: Links in use: rectangles of links with equal word counts.
-        regions: Regions of PEs that send words, in the same format.
+        regions: Rectangles of PEs that run the layer, in the same format, with 0 words.
     """
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         wafer_rectangles, wafer_regions = (
@@ -155,12 +157,12 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Return a map of the words that layers send over physical links, cropped to links in use.
+    """Crop a map of the words on physical links to the links in use.
 
     Args:
-        layers: Layers of the model with equal words on every link.
+        layers: Layers to which the map applies, because their words are equal on every link.
         wafer: Index of the wafer.
-        words: int64 ``[4, rows, cols]``: words on the physical links of the wafer, per layer.
+        words: int64 ``[4, rows, cols]``: words on the physical links of the wafer, for one layer.
     """
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))

@@ -32,13 +32,15 @@ _Uses = dict[Slots, tuple[int, list[int]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moves:
-    """A phase's transfers, grouped into classes of equivalent steps, with their words on links.
+    """Transfers of a phase, grouped into classes, with the words that each class sends over links.
+
+    A transfer is a step that moves words. Transfers of one class send the same words over links.
 
     Attributes:
-        regions: For each class, the rectangle of PEs that runs a step, on each wafer. It is stored
-            as links with 0 words, so that maps of links also cover PEs that send nothing.
-        rectangles: For each class, the links that one step uses, with the words of all runs:
-            rectangles of links with equal word counts (see ``link_map.rectangles_of``).
+        regions: For each class, the PEs that run such a step, stored as links with 0 words, so that
+            maps of links also cover PEs that send nothing.
+        rectangles: For each class, the links that one step uses, with their words summed over all
+            runs of the phase (see ``link_map.rectangles_of``).
         counts: For each layer, the number of its steps in each class, int64 ``[classes]``.
     """
 
@@ -108,8 +110,8 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
     """Return the links that a step between wafers uses, with their words summed over all runs.
 
-    The result contains rectangles of links with equal word counts. Each wafer is counted only for
-    the runs in which tokens were routed to experts on it.
+    The words to a wafer are counted only for the runs in which tokens were routed to experts on
+    that wafer. The result contains rectangles of links with equal word counts.
 
     Args:
         fabric: Timing model of the Program.
@@ -129,10 +131,10 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return the rectangle of PEs of a stage (group of layers), as links that carry 0 words.
+    """Return links with 0 words that cover the PEs of a stage (group of layers).
 
-    There is one rectangle of links for each wafer of the stage. Added to the links in use, they
-    make a map of links cover all PEs of the stage.
+    If they are added to the links in use, a map of these links also covers PEs that send nothing.
+    The result has one rectangle of links for each wafer of the stage.
     """
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
@@ -145,8 +147,8 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
         runs: Number of runs, keyed by (cache slots in use, tokens in each user's cache).
 
     Returns:
-        Keyed by the slots in use in each stage (group of layers): the number of runs, and a list
-        with each user's number of cached tokens before each of these runs.
+        Keys are the slots in use in each stage (group of layers). Values are the number of runs,
+        and a list of cached tokens: one number for each user of each of these runs.
     """
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
@@ -189,5 +191,5 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
 
 
 def _nonempty_rectangles(rectangles: I64) -> I64:
-    """Return the rectangles of links that are not empty and whose links carry words."""
+    """Return only the rectangles that contain links, and whose links carry words."""
     return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]

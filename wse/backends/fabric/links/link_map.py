@@ -44,7 +44,8 @@ def rectangles_of(
     for all rectangles.
 
     Args:
-        plane: Index of the set of links to which the rectangle belongs, such as one direction.
+        plane: Index of the set of links to which the rectangle belongs, such as all links to the
+            east.
         row, end_row, col, end_col: Rows and columns of the PEs that the links leave; ends are
             exclusive.
         words: Number of words on each link.
@@ -225,7 +226,7 @@ def _scratch(rows: int, cols: int) -> I64:
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Add up the words of one plane's rectangles, once for each run of rows with equal words.
+    """Add up the words of overlapping rectangles, once for each run of rows with equal words.
 
     A plane is a set of links, such as all links in one direction. Consecutive rows have equal word
     counts and form a run if no rectangle begins or ends between them.

@@ -63,10 +63,10 @@ def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
 
 
 def line_rectangles(loads: I64) -> I64:
-    """Convert the word counts of the links of lines to rectangles of links with equal counts.
+    """Summarise the word counts of many links as rectangles of links with equal counts.
 
-    Neighbouring lines with equal counts, and consecutive links with equal counts, form one
-    rectangle.
+    The links belong to lines (rows or columns) of PEs. Consecutive links with equal counts form one
+    rectangle, together with those of neighbouring lines that have the same counts.
 
     Args:
         loads: int64 ``[2, lines, length]``, from `line_loads`.
@@ -111,8 +111,8 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
     """Return the links that a transfer to another region of the same wafer uses, as rectangles.
 
-    Words travel along rows and then along columns. A vector is sent in pieces, each from every
-    ``stride``-th column. The words from these columns form one rectangle with repetitions.
+    Words travel along rows and then along columns. Each piece of a vector is sent by every
+    ``stride``-th column of PEs; the links of these columns form one repeated rectangle.
 
     Args:
         source: Sending region.

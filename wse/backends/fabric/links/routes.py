@@ -43,17 +43,17 @@ DIRECTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LongestLine:
-    """Longest row, or longest column, in any region of a given shape.
+    """Row (or column) of PEs with the most physical hops, among all regions of a given shape.
 
-    If PEs are dead, the rows (or columns) of a region differ in their physical length. All rows run
-    the same messages concurrently, so only the longest row is timed, and its time is used for all.
+    If PEs are dead, rows differ in length because of detours. All rows send the same messages at
+    the same time, so only the longest row is timed.
 
     Attributes:
         key: The bytes of ``places``, used to compare lines.
         places: int64 ``[PEs]``, physical hops from the first PE of the line to each PE.
         farthest: Maximum number of physical hops between two neighbours, on any of the lines.
-        streams: Maximum number of mesh links of these lines that use the same physical link, in one
-            direction. It exceeds 1 where detours around dead PEs use the links of other lines.
+        streams: Maximum number of links of the logical mesh that use the same physical link. It
+            exceeds 1 where a detour around dead PEs uses the link of another line.
     """
 
     key: bytes
@@ -189,10 +189,10 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return the maximum number of mesh links that share one physical link.
+        """Return the maximum number of links of the logical mesh that use one physical link.
 
-        Only links in the regions of the given stages are considered. The result is 1 if no PE or
-        link is dead, because each mesh link is then a physical link.
+        Detours around dead PEs share links. Only links in the regions of the given stages count.
+        The result is 1 if no PE or link is dead.
 
         Args:
             stages: Indices of the stages.
@@ -201,9 +201,10 @@ class Routes:
         return max(line.streams if line else 1 for line in lines)
 
     def line(self, stage: int, axis: int) -> LongestLine | None:
-        """Return the longest row (or column) in any region with the shape of a stage's region.
+        """Return the row (or column) with the most physical hops, for regions like that of a stage.
 
-        The result is None if no PE or link is dead, because all neighbours are then one hop apart.
+        All regions with the same shape are searched. The result is None if no PE or link is dead,
+        because all neighbours are then one hop apart.
 
         Args:
             stage: Index of the stage.
@@ -238,10 +239,11 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Return where tables of hops store the links that leave a rectangle of PEs in one direction.
+    """Return the table entries for the links that leave a rectangle of PEs in one direction.
 
-    The tables store each link at the PE at its west or north end. If the words travel west or
-    north, this is the PE that receives them, so the rectangle is moved by one PE in this direction.
+    A table of hops has one entry per link, at the row and column of the PE at the west or north end
+    of the link. If words travel west or north, this PE receives them, so the rectangle is moved by
+    one PE in this direction.
 
     Args:
         direction: Direction in which the words leave the PEs.
@@ -257,9 +259,10 @@ def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tu
 def _longest_line(
     stages: Sequence[Stage], meshes: Sequence[TransposedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
 ) -> LongestLine:
-    """Return the longest row (or column) in any region of a given shape.
+    """Return the row (or column) with the most physical hops, in any region of a given shape.
 
-    If regions span several wafers, the longest row of any wafer is repeated once per wafer.
+    Dead PEs make rows longer. If regions span several wafers, the result consists of the longest
+    row of any wafer, repeated once per wafer.
 
     Args:
         stages: Stages of the Program, each with a region.

@@ -56,9 +56,10 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class StreamSize(NamedTuple):
-    """Size of a transfer to another region or wafer, from which its cycles are computed.
+    """Longest path and busiest link of a transfer to another region or wafer.
 
-    It does not depend on the costs of the hardware and software, and is cached.
+    Cycles are computed from these two numbers. They do not depend on hardware or software costs, so
+    they are cached.
 
     Attributes:
         hops: Hops of the longest path.
@@ -114,9 +115,9 @@ class Traffic:
         return NO_TRAFFIC
 
     def traffic_by_pairs(self, phase: Phase, step: int, slots: Slots, columns: I64) -> StepTraffic:
-        """Return the traffic of a pattern along columns whose messages have different lengths.
+        """Return the traffic of a step that sends a different number of words along each column.
 
-        The length of a message depends on how many (token, expert) pairs its column processes.
+        The length of a column's messages depends on how many (token, expert) pairs it processes.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -155,10 +156,10 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the links that a step uses in several stages, given its links in one stage.
+        """Return the links that equal steps of several stages use, given the links of one step.
 
-        The steps differ only in their stage, so the rectangles are moved to the region of each
-        stage, and their words are multiplied by the number of steps there.
+        A stage is a group of layers with its own region of PEs. The links are moved to the region
+        of each stage, and their words are multiplied by the number of steps there.
 
         Args:
             rectangles: Rectangles of links that one of the steps uses.
@@ -245,11 +246,10 @@ class Traffic:
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
-    """Split rectangles of links in a region that spans wafers into rectangles on each wafer.
+    """Convert rectangles of links of a region that spans wafers to rectangles on single wafers.
 
-    The columns of the given rectangles are numbered through all wafers of the stage. In the result,
-    columns are numbered per wafer. The plane of a rectangle identifies the wafer, counted from the
-    first wafer of the stage, and the direction of the links.
+    In the given rectangles, columns are counted across all wafers of the stage. In the result, they
+    are counted on each wafer, and the plane is (wafer - first wafer of the stage) * 4 + direction.
     """
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
@@ -264,7 +264,7 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 
 def _edge(edge: EdgeStream) -> I64:
-    """Return the links between PEs and the edge of a wafer over which a stream enters or leaves it.
+    """Return the links between the edge of a wafer and the PEs that exchange words with another.
 
     The result is int64 ``[n, 9]``: rectangles of links with equal word counts.
     """

@@ -164,10 +164,10 @@ def area_of(rect: Rect) -> tuple[slice, slice]:
 
 
 def relative_to_first(start: I64) -> tuple[I32, int]:
-    """Split start cycles into the earliest one and the differences from it.
+    """Convert start cycles of PEs to cycles after the earliest start.
 
     Returns:
-        The differences, and the earliest start cycle.
+        The start cycle of each PE minus the earliest start cycle, and the earliest start cycle.
     """
     base = int(start.min())
     return (start - base).astype(np.int32), base

@@ -154,7 +154,7 @@ class StepRuns:
         return WaveletMachine(self.wafer, rows, cols, memory_words, start)
 
     def _lines(self, machine: WaveletMachine, *, main: int = 0, add: int | None = None) -> Lines:
-        """Return a builder of patterns for a machine.
+        """Return an object that adds communication patterns to a simulated machine.
 
         Args:
             machine: The machine to configure.

@@ -32,17 +32,17 @@ words of the second piece that wait between its start and this place.
 
 
 class Conflict(NamedTuple):
-    """Range of PEs at which words of a message share links or ramps with words of another message.
+    """Range of PEs at which two messages use the same links or the same ramps.
 
-    A ramp connects a PE and its router. A piece is a part of a message's path.
+    A ramp connects a PE and its router. A piece is a part of a message's path. A conflict is stored
+    with the piece of one message and names the piece of the other one.
 
     Attributes:
-        other_piece: Index of the other message's piece in its plan, which contains the messages of
-            a pattern on one line.
+        other_piece: Index of the other message's piece among all pieces of its line.
         resource: Type of the shared links or ramps, a `Resource`.
         low, high: First and last PE at which both pieces use them.
-        shared_ends: Places at which the times of both pieces are compared: the two ends of this
-            range or, if pieces consist of several messages, all common places.
+        shared_ends: PEs at which to compare the times of both pieces: the two ends of this range
+            or, if a piece consists of several messages, all PEs where both use the link or ramp.
     """
 
     other_piece: int
@@ -53,9 +53,10 @@ class Conflict(NamedTuple):
 
 
 class Conflicts(NamedTuple):
-    """Conflicts on links and ramps between pieces (parts of message paths).
+    """Conflicts of all pieces of a line; a piece is a part of a message's path.
 
-    Each attribute is a list with one item per piece of a line: the list of its conflicts.
+    Two pieces conflict if they use the same link or ramp. Each attribute has one list of conflicts
+    per piece. A colour is a virtual channel.
 
     Attributes:
         on_other_colours: Conflicts with pieces on other colours. Words of the two pieces alternate
@@ -71,10 +72,11 @@ class Conflicts(NamedTuple):
 def find_conflicts(
     pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same_plan: bool, links: bool = True
 ) -> Conflicts:
-    """Return, for each piece of a plan, the pieces that use the same link or ramp.
+    """Find all pairs of message paths that use the same link or ramp.
 
-    A plan contains the messages of one line of PEs. A piece is a part of a message's path. Two
-    pieces conflict if they use a common link or ramp.
+    A plan contains the messages of one line of PEs. Message paths are divided into pieces, and each
+    pair of pieces with a common link or ramp is a conflict. Conflicts are listed for each piece of
+    the first plan.
 
     Args:
         pieces: Pieces of the plan for which conflicts are returned.
@@ -126,13 +128,14 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
 def _single_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> Sequence[Conflict | None]:
-    """Return the conflict of each pair of pieces when every piece consists of one message.
+    """Compute where the two pieces of each pair share links or ramps.
 
-    A piece is a part of a message's path.
+    A piece is a part of a message's path. This function is used if no piece consists of several
+    messages. Pair k consists of piece ``i[k]`` and other piece ``j[k]``.
 
     Args:
-        pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
-        other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
+        pieces, i: All pieces of one plan, and int64 ``[n]``: the indices of those in the pairs.
+        other_pieces, j: The same for the other plan.
         resource: int64 ``[n]``: type of link or ramp of each pair.
         costs: Cycles per hop and per relay, and how many words can wait there.
 
@@ -152,14 +155,15 @@ def _single_message_conflicts(
 def _multi_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Return the conflict of each pair of pieces when some pieces consist of several messages.
+    """Compute where the two pieces of each pair share links or ramps.
 
-    A pair has no conflict (None) if its messages have no link or ramp in common, even if the ranges
-    of the pieces overlap.
+    This function is used if a piece may consist of several messages. Pair k consists of piece
+    ``i[k]`` and other piece ``j[k]``. The result is None for a pair whose messages have no link or
+    ramp in common, even if their ranges of PEs overlap.
 
     Args:
-        pieces, i: Pieces of a plan, and int64 ``[n]``: the piece of each pair.
-        other_pieces, j: Pieces of the other plan, and int64 ``[n]``: the other piece of each pair.
+        pieces, i: All pieces of one plan, and int64 ``[n]``: the indices of those in the pairs.
+        other_pieces, j: The same for the other plan.
         resource: int64 ``[n]``: type of link or ramp of each pair.
         costs: Cycles per hop and per relay, and how many words can wait there.
     """
@@ -186,7 +190,7 @@ def _multi_message_conflicts(
 
 
 def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
-    """Find the messages that use a link or ramp at the given PEs, and return their senders.
+    """Return which PE sent the words that pass a link or ramp at each of the given PEs.
 
     Only the messages of one piece are considered. A piece is a part of a message's path, or a group
     of messages that do not affect each other.
@@ -217,7 +221,7 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Return the travel time from the source of a message to a PE, and the queue space in between.
+    """Return how long words travel from their source to a PE, and how many can wait on the way.
 
     Args:
         pieces: Pieces (parts of message paths) of a line.

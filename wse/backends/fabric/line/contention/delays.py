@@ -55,11 +55,11 @@ class Interleaving(NamedTuple):
 
 
 class SharedSpan(NamedTuple):
-    """Range of PEs at which a stream of words shares links or ramps with another stream.
+    """Range of PEs at which a stream shares links or ramps with another stream, and the effect.
 
     Attributes:
         low, high: First and last PE of the range.
-        effect: Effect of the other stream on this stream.
+        effect: Delay of this stream, and the words of the other stream that cause it.
     """
 
     low: int
@@ -72,14 +72,14 @@ SharedSpans = dict[int, list[SharedSpan]]
 
 
 class Contender(NamedTuple, Generic[Owner]):
-    """A part of another message's path (a piece) that competes with a stream for a link or ramp.
+    """Competitor of a stream: part of another message's path that uses the same link or ramp.
 
     Attributes:
         conflict: The shared link or ramp.
-        window: Time window of the other piece.
-        feeds: Whether the stream consists of words of the other piece that a relay has sent on.
-        owner: State of the line that the other piece belongs to. The caller uses it to delay the
-            piece.
+        window: Time window in which the words of the other message enter this part of its path.
+        feeds: Whether the stream consists of the same words, sent on by a relay.
+        owner: State of the line on which the other message travels. The caller uses it to delay
+            that message.
     """
 
     conflict: Conflict
@@ -89,13 +89,12 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """Effects of contention between a new stream of words and the streams that compete with it.
+    """How much a new stream of words and its competitors on the same links delay each other.
 
     Attributes:
-        shared_spans: Parts of the line where the new stream shares a link or ramp, each with the
-            effect on the new stream. Keys are types of links and ramps (`Resource`).
-        effects_on_others: Each competing stream that the new stream delays, with the effect on the
-            competing stream.
+        shared_spans: Parts of the line that the new stream shares with a competitor, and the delay
+            of the new stream there. Keys are types of links and ramps (`Resource`).
+        effects_on_others: Competitors that the new stream delays, each with its delay.
     """
 
     shared_spans: SharedSpans
@@ -103,7 +102,7 @@ class Delays(NamedTuple, Generic[Owner]):
 
 
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
-    """Return the effects of contention between a stream of words and its competitors.
+    """Compute how much a stream of words and its competitors on the same links delay each other.
 
     A stream that shares a link with another one is delayed by about one cycle for each word that
     the other sends meanwhile. The module docstring states all rules.
@@ -132,22 +131,20 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return the cycle in which a stream sends the first word that a competitor may delay.
+    """Return when a stream sends the first word that its competitor may delay, in cycles.
 
-    Two streams compete from the cycle in which both have reached the first of their common places.
-    The result is this cycle, minus the cycles that a word of the stream needs to get there from its
-    source.
+    The competition starts when both streams have reached the first place that they share. The
+    result is this cycle minus the travel time of a word from the stream's source to the place.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
 def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
-    """Return the delay of a stream at the place of the line where its competitors delay it most.
+    """Return the largest delay that competitors cause to a stream at any place of its line.
 
-    At one place, every word of a competitor costs one cycle. The stream can use the pauses of a
-    competitor for its own words, but only those of the competitor that pauses longest. The delay is
-    therefore the number of words of all competitors minus these pauses.
+    At one place, the delay is the number of words of all competitors, minus the pauses of the
+    competitor that pauses longest: the stream uses them for its own words.
 
     Args:
         shared_spans: For each type of link or ramp, the spans of the line that the stream shares
@@ -185,10 +182,10 @@ def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence
 
 
 class _Place(NamedTuple):
-    """Cycles at which the first and last words of two streams pass one place on a line of PEs.
+    """Cycles at which two streams pass one place on a line of PEs.
 
-    ``lag`` is the number of cycles by which the other stream arrives before this stream, if the
-    words of the other stream never wait.
+    Each stream has the cycle of its first and of its last word. ``lag`` is the number of cycles
+    between the other stream's first word, if it never waits, and this stream's first word.
     """
 
     first: float
@@ -199,12 +196,11 @@ class _Place(NamedTuple):
 
 
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
-    """Return how much two streams delay each other, at the place where the effect is largest.
+    """Return how much two streams delay each other at the place where the delay is largest.
 
-    The stream may consist of words of the other stream that a relay has sent on (``feeds``). It
-    then arrives later than the other stream by some lag. Its delay is longer than usual, because
-    the words that are still in transit when the other stream ends arrive at half the rate. The
-    additional delay equals the usual delay, but is at most half of the lag.
+    If a relay sends the words of the other stream on as this stream (``contender.feeds``), the
+    delay is added twice, the second time limited to half of the lag between the streams. The reason
+    is that words in transit when the other stream ends arrive at half the rate.
 
     Args:
         window: Time window of the stream at its source.

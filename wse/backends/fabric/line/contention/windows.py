@@ -9,10 +9,10 @@ from wse.backends.fabric.line.contention.conflicts import SharedEnd
 
 
 class Window(NamedTuple):
-    """Time window in which the words of a message leave one of the routers on their path.
+    """Time window in which the words of a message leave one router on their path.
 
-    Words that arrive before the receiving operation starts have to wait on the path.
-    ``departed_words`` and ``room`` limit how many words wait between this router and the receiver.
+    Words that arrive before the receiver is ready wait between this router and the receiver. Their
+    number is limited by ``departed_words`` and ``room``.
 
     Attributes:
         first, last: Cycles at which the first and the last word leave this router.
@@ -42,10 +42,10 @@ class Window(NamedTuple):
         return self.words / (self.last - self.contention_cycles - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
-        """Return the cycle from which words pass a place on the path without interruption.
+        """Return the cycle from which words pass a place on their path at a constant rate.
 
-        If the receiver is not ready, some words pass the place early, and wait between the place
-        and the receiver. The result is then the cycle in which the first word after them passes.
+        If the receiver is not ready, some words pass the place early and wait for the receiver. The
+        result is then the cycle in which the next word after them passes the place.
 
         Args:
             shift: Cycles that a word needs from the start of the path to the place.
