@@ -179,7 +179,7 @@ class Options:
 
     @property
     def planned_cache_tokens(self) -> int:
-        """Total number of KV-cache tokens of all users for which a layout plans memory.
+        """Number of KV-cache tokens for which a layout reserves memory, summed over all users.
 
         The size of a region depends on it, because a layer's memory includes its KV cache. It is
         ``cache_tokens``, but at least ``context`` tokens for each user.
@@ -188,7 +188,7 @@ class Options:
 
     @property
     def planned_users(self) -> float:
-        """Number of users with full caches for whom memory is planned; may be a fraction.
+        """Number of users whose full KV caches fit into the reserved memory; may be a fraction.
 
         Without a cache (a context of 0), it is the number of users of a pass.
         """
@@ -206,7 +206,7 @@ class Options:
 
     @property
     def batch(self) -> int:
-        """Number of users whose tokens are decoded together."""
+        """Number of users whose next tokens a single decode pass generates."""
         return len(self.prompt_tokens)
 
 

@@ -121,7 +121,8 @@ def with_tiles(
         spec, wafer, software, options, choice: The arguments that the Program was compiled with.
 
     Returns:
-        A copy of the Program with its tiles and padding fraction.
+        A copy of the Program with the tiles, and with the fraction of their elements that is
+        padding.
     """
     state = compile_until("shard", first_state(spec, wafer, software, options, choice))
     tiles = tiles_at(state, program.stages, program.buffers)

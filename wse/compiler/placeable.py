@@ -24,7 +24,7 @@ class Placeable:
         options: Options of the compiler.
         new_tokens: Number of tokens to generate per user.
         defects: Dead PEs and links; None if there are none.
-        meshes: Positions of the live PEs on each wafer; empty if no PE is dead.
+        meshes: Positions of the live PEs on each wafer; empty if no PE or link is dead.
     """
 
     loaded: LoadedModel

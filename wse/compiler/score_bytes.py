@@ -13,17 +13,17 @@ from wse_mappings.cuts.widths import ColumnBytes
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function that computes how much memory a token's attention scores need.
+    """Return a function that computes the memory per column of PEs for a token's attention scores.
 
     There is one score per query head and KV-cache entry. The cache entries are partitioned across
-    the rows of a region (a rectangle of PEs); the result is the total of all rows.
+    the rows of a region (a rectangle of PEs), and the bytes of all rows are added up.
 
     Args:
         spec: Model.
         options: The request, with the context and the element type of sums.
 
     Returns:
-        A function that maps the column count of a region to the bytes on its fullest column.
+        A function from the number of columns of a region to the bytes on its fullest column.
     """
     return options.cache.of(_score_bytes, 16)(
         replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
@@ -31,11 +31,11 @@ def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
 
 
 def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
-    """Build the function that maps a column count to the bytes of attention scores (`score_bytes`).
+    """Return the function that `score_bytes` returns, for one model and size of cache entries.
 
     Args:
-        spec: Model. Its layers are not used; callers omit them so that the cache finds equal
-            models.
+        spec: Model without its layers, so that models that differ only in layers share a cached
+            result.
         entry_bytes: Total size in bytes of one head's scores for all cache entries.
     """
 
@@ -54,7 +54,7 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
 
 
 def fullest_head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Return how many KV heads, and how many features of each, the fullest column of PEs stores.
+    """Return how many KV heads, and how many features per head, the fullest column of PEs stores.
 
     Args:
         spec: Model.

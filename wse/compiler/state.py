@@ -127,7 +127,7 @@ class RegionCut:
 
 
 class PatternCall(NamedTuple):
-    """A function call that creates the messages of a pattern, stored so that it can be modified.
+    """Stored function call that creates the messages of a communication pattern.
 
     Rewrites use it to create the same pattern with different options.
 

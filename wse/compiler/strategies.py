@@ -109,7 +109,7 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
 
 
 def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
-    """Return a message describing the first error in a list of regions; "" if there is none.
+    """Return an error message if a strategy's regions omit or repeat layers; "" if they are valid.
 
     A region is a rectangle of PEs that stores consecutive layers. Every region must start where the
     preceding region ends, and the last region must end with the last layer. Regions that store the

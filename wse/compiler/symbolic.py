@@ -45,8 +45,8 @@ class SymBuffer:
 class SymAddress:
     """Operand that refers to an element of a buffer before the buffer is assigned an address.
 
-    Its index is ``offset + (per_round + per_slot_round * slots) * round``, where ``round`` counts
-    the iterations of the step's loop and ``slots`` is the number of KV-cache slots in use.
+    The index of the element is ``offset + (per_round + per_slot_round * slots) * round``. ``round``
+    is the iteration of the step's loop, and ``slots`` is the number of KV-cache slots in use.
 
     Attributes:
         buffer: Buffer in even rounds, and in all rounds if there is no ``odd_round_buffer``.
@@ -63,7 +63,7 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """Return the address of the same element after its buffer has become part of another buffer.
+        """Return the address of the same element if its buffer becomes a part of another buffer.
 
         Args:
             buffer: The other buffer.
@@ -215,10 +215,10 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymSteps:
-    """The steps of a phase before buffers have addresses, as a sequence of block runs.
+    """Steps of a phase before buffers have addresses: a sequence of runs of blocks.
 
-    A phase is a prompt chunk, a decode pass or a verification pass. Phases with the same steps
-    share one object, and later one `Steps` object with addresses.
+    A block is a list of steps that equivalent layers share. A phase is a prompt chunk, a decode
+    pass or a verification pass. Phases with the same steps share one object.
     """
 
     runs: tuple[BlockRun, ...]
@@ -260,13 +260,13 @@ class SymPhase:
 
 
 def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Count the phases with each distinct sequence of steps.
+    """Return which phases have distinct steps, and how many phases share the steps of each.
 
     Args:
         phases: All phases, in order. Phases with the same steps share one ``SymSteps`` object.
 
     Returns:
-        Number of phases with each sequence of steps, keyed by the index of the first such phase.
+        For the index of the first phase with some steps, the number of phases with these steps.
     """
     first_phases: dict[SymSteps, int] = {}
     for index, phase in enumerate(phases):

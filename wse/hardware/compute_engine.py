@@ -85,7 +85,7 @@ def load_compute_engine(name: str) -> ComputeEngineCosts:
 
 @cache
 def sourced_costs(name: str) -> dict[str, SourcedNumber]:
-    """Return a bundled compute-engine profile's costs with units and sources, keyed by field name.
+    """Return the costs of a bundled compute-engine profile, with units and sources, by field name.
 
     Raises:
         UnknownName: There is no such profile, or a key in it is unknown.

@@ -83,7 +83,7 @@ class Defects:
 
 
 def check_seed(seed: int) -> None:
-    """Raise BadDefects if a seed is outside the accepted range, even if the seed is not used."""
+    """Raise BadDefects if a seed is outside the accepted range."""
     if not 0 <= seed <= LARGEST_SEED:
         message = f"--defects-seed {seed}: give a whole number from 0 to {LARGEST_SEED}"
         raise BadDefects(message)

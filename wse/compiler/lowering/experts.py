@@ -78,7 +78,7 @@ def _gate_up_products(c: Context, op: Op) -> None:
 
 
 def experts_down(c: Context, op: Op) -> None:
-    """Lower the down-projection of the selected experts to steps.
+    """Add the steps for the down-projection of the selected experts.
 
     The outputs are multiplied by the weights of the experts, added up over columns, and added to
     the residual stream.
@@ -91,11 +91,11 @@ def experts_down(c: Context, op: Op) -> None:
 
 
 def _down_product(c: Context, op: Op) -> SymBuffer:
-    """Lower the down-projection of the selected experts to steps, without the sum over columns.
+    """Add the steps for the down-projection of the selected experts, except the sum over columns.
 
     Returns:
-        The buffer with each column's contribution to the output of the experts: its products, added
-        up per token.
+        Buffer with the contribution of each column of PEs: for each token, the sum over the experts
+        that the column stores.
     """
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
@@ -122,7 +122,7 @@ def _down_product(c: Context, op: Op) -> SymBuffer:
 
 
 def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
-    """Add expert biases to the products of the (token, expert) pairs.
+    """Add a step that adds each expert's bias to the products of its (token, expert) pairs.
 
     Args:
         c: Context of the phase being lowered.
@@ -172,8 +172,8 @@ def _is_routed(c: Context) -> bool:
 def _times_pairs(c: Context, count: int = 1) -> SymNumber:
     """Return a kernel operand: ``count`` times the number of (token, expert) pairs of a column.
 
-    The number is constant if all columns of PEs store the same experts. Otherwise it depends on the
-    selected experts and is computed at run time.
+    If all columns of PEs store the same experts, the number of pairs is a constant. Otherwise it
+    depends on the selected experts, and PEs read it at run time.
     """
     return SymNumber(fixed=_max_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 

@@ -18,8 +18,8 @@ from wse.program.steps import COLUMNS
 def gate_up(c: Context, op: Op) -> None:
     """Lower a feed-forward block's gate and up projections (or only up) and activation to steps.
 
-    The input is ``[tokens, d]``, with d hidden features per PE. The result is ``[tokens, f]``, with
-    f of the block's features on each column.
+    The input is ``[tokens, d]``, with d hidden features per PE. The result is ``[tokens, f]``,
+    where f is the number of the block's features that each column of PEs stores.
     """
     if op.weights[-1].endswith("shared.scale"):
         _scaled_gate_up(c, op)
@@ -32,12 +32,12 @@ def gate_up(c: Context, op: Op) -> None:
 
 
 def _scaled_gate_up(c: Context, op: Op) -> None:
-    """Lower the input projections and activation of a shared block whose output is scaled.
+    """Add the steps for the first half of a shared expert whose output has a factor per token.
 
-    The scale of a token is the sigmoid of an additional projection to one feature. Every column
-    computes it, and one all-reduce adds up this feature and the features of the block. Because the
-    down-projection is linear, the scale is applied to its input instead of its output. Every row of
-    PEs has all tokens, because models with experts are never lowered to MeshGEMM.
+    The first half consists of the input projections and the activation. The factor of a token is
+    the sigmoid of a projection to one feature. Every column computes this feature, and one
+    all-reduce adds it up together with the features of the block. Because the down-projection is
+    linear, the factor is applied to its input instead of its output.
     """
     *projections, scale = op.weights
     d, f, M, x = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens, c.normed_hidden
@@ -61,7 +61,7 @@ def apply_gate(
     gates: int,
     is_factor: bool = False,
 ) -> None:
-    """Multiply the features of each token by the sigmoid of its gates, or by the gates, in place.
+    """Add a step that multiplies each token's features by the sigmoid of its gates, in place.
 
     Args:
         c: Context of the phase being lowered.
@@ -70,7 +70,7 @@ def apply_gate(
         n: Features per token.
         stride: Elements from the gates of one token to those of the next.
         gates: Gates per token: n, or 1 for all features.
-        is_factor: Whether the gates are factors already, to which no sigmoid is applied.
+        is_factor: Whether to multiply by the gates themselves, without the sigmoid.
     """
     c.builder.compute(
         "apply_gate", x=x, gate=gate, M=c.tokens, n=n, stride=stride, gates=gates, function=int(is_factor)

@@ -29,10 +29,11 @@ from wse_mappings.schedule import Arrival
 
 
 def last_token(c: Context) -> None:
-    """Restrict the following steps to the last token of a prompt chunk, as only it needs logits.
+    """Make the following steps process only the last token of a prompt chunk.
 
-    In decode and verification passes, all tokens are kept. After prefill by MeshGEMM, in which
-    tokens are partitioned across rows, the last token is distributed across all PEs as in decode.
+    Logits are needed only for this token. In decode and verification passes, all tokens are kept.
+    In prefill by MeshGEMM, tokens are partitioned across rows; the last token is then distributed
+    across all PEs as in decode.
     """
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
@@ -51,9 +52,9 @@ def last_token(c: Context) -> None:
 
 
 def head(c: Context, op: Op) -> None:
-    """Lower the output head to steps: from hidden vectors to the next token ids on PEs and host.
+    """Add the steps of the output head, which computes the next token ids from hidden vectors.
 
-    The input consists of normalised hidden vectors.
+    The hidden vectors are already normalised. The ids are stored on PEs and sent to the host.
 
     1. Each column of PEs computes logits for its own vocabulary entries, one chunk at a time.
     2. Send each chunk to the host if requested, and update each column's largest logit so far.

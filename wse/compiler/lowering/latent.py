@@ -40,12 +40,15 @@ from wse_mappings.rounding import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
-    """Lower the projections to the vectors that all heads of latent attention share.
+    """Add the steps for the first projections of latent attention, whose results all heads share.
 
-    There are three such vectors: the query source, the rotary key and the latent vector. The
-    queries of all heads are computed from the query source. It is a compressed vector or, in some
-    models, the hidden vector itself. The hidden vector is transposed from rows to columns and
-    stored before the other results.
+    For each token, there are three results:
+
+    - The query source, from which the queries of all heads are computed. It is a compressed vector
+      or, in some models, the hidden vector itself. The hidden vector is transposed from rows to
+      columns.
+    - The rotary key.
+    - The latent vector.
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
@@ -62,9 +65,10 @@ def compress(c: Context, op: Op) -> None:
 
 
 def norm_latent(c: Context, op: Op) -> None:
-    """Lower the norms of the query source and latent vectors, and the rotation of rotary keys.
+    """Add the steps that normalise query sources and latent vectors, and rotate rotary keys.
 
-    The query source is the vector from which the queries of all heads are computed.
+    The queries of all heads are computed from the query source. The latent vector and the rotary
+    key are stored in the KV cache.
     """
     S, R, C = _shared_widths(c)
     M, b, sizes = c.tokens, c.builder, _latent(c)
@@ -89,7 +93,7 @@ def norm_latent(c: Context, op: Op) -> None:
 
 
 def query(c: Context, op: Op) -> None:
-    """Lower the queries of all heads, in a form that can be compared with cached latent vectors.
+    """Add the steps that compute queries which can be compared with cached latent vectors.
 
     This is the absorbed form of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).
 
@@ -158,8 +162,8 @@ def query(c: Context, op: Op) -> None:
 def attention(c: Context, op: Op) -> None:
     """Lower latent attention to steps, from queries and cache to the latent results of all heads.
 
-    The new rotary keys and latent vectors are appended to the cache first. The result is divided
-    over columns.
+    The new rotary keys and latent vectors are appended to the cache first. The result is
+    partitioned across the columns of PEs.
     """
     _, R, C = _shared_widths(c)
     M, H = c.tokens, c.spec.head_count
@@ -270,7 +274,7 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Return the number of features per column of PEs of the vectors that all heads share.
+    """Return how many features of each vector that all heads share a column of PEs stores.
 
     Returns:
         Feature counts of the query source (from which the queries of all heads are computed), the

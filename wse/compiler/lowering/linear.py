@@ -94,14 +94,14 @@ def project_to_stream(
 
 
 def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
-    """Scale a complete product if the model does so, and add it to the residual stream.
+    """Add the steps that add the output of a block to the residual stream.
 
-    If the model normalises the output of each block before adding it, the product is only stored;
+    Some models scale the output first. In models that normalise it, the output is only stored here;
     `wse.compiler.lowering.norm.post_norm` then normalises and adds it.
 
     Args:
         c: Context of the phase being lowered.
-        out: The product.
+        out: The output of the block, a complete product of activations and weights.
         tensor: Name of the weights, from which the bias name is derived.
         bias: Whether there is a bias.
     """
@@ -123,7 +123,7 @@ def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> Non
 def _own_products(
     c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
 ) -> None:
-    """Lower MeshGEMM products with a second copy of the weights, which is stored only for prefill.
+    """Add the steps of MeshGEMM products whose weights are a second copy, stored only for prefill.
 
     In MeshGEMM, each row of PEs passes its activations around a ring, and each column its weights.
     Before the first round, the tiles of activations are rotated so that every PE starts with
@@ -150,7 +150,7 @@ def _own_products(
 
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
-    """Return activations as a MeshGEMM operand, which moves from PE to PE in every round.
+    """Prepare activations for MeshGEMM, which moves them to the next PE in every round.
 
     Each PE receives the activations of the next round in a second buffer, which this function
     requests.

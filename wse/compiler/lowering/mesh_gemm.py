@@ -34,12 +34,12 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after some rounds of MeshGEMM, each of which swaps its two buffers."""
+        """Return the operand after some rounds of MeshGEMM: an odd number swaps its two buffers."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """Return a MeshGEMM operand that alternates between two buffers on each PE.
+    """Create a MeshGEMM operand whose tiles alternate between two buffers on each PE.
 
     Args:
         buffer: Buffer that contains a PE's first tile.
@@ -56,9 +56,10 @@ def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumbe
 def moving_copy(
     c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, max_elements: int = 0
 ) -> MovingOperand:
-    """Copy a weight tile or cache entries; return the copy as an operand that moves between PEs.
+    """Add a step that copies weights or cache entries, and return the copy as a MeshGEMM operand.
 
-    The original elements must stay in place, because decode uses them.
+    MeshGEMM moves its operands between PEs. Decode needs the original elements in place, so only
+    the copy is moved.
 
     Args:
         c: Context of the phase being lowered.
@@ -109,11 +110,11 @@ def mesh_gemm(
     N: int,
     out_stride: int,
 ) -> None:
-    """Lower out[M, N] = A @ B to P rounds of MeshGEMM, each of which multiplies and shifts tiles.
+    """Add the steps for the matrix product out[M, N] = A @ B by MeshGEMM.
 
-    P is the number of rows of the region. The tiles must be aligned (`align`). After P rounds, they
-    are back on the PEs where they started. If P is odd, they are then in the second buffer of their
-    operand.
+    MeshGEMM has P rounds on a region with P rows. In each round, PEs multiply their tiles and send
+    them to the next PE. The tiles must be aligned (`align`). Afterwards, they are back on the PEs
+    where they started; if P is odd, they are then in the second buffer of their operand.
 
     Args:
         c: Context of the phase being lowered.

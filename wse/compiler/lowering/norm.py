@@ -25,10 +25,9 @@ def norm(c: Context, op: Op) -> None:
 
     A feed-forward block that is parallel to attention reads the stream before attention.
 
-    A feed-forward block may be split between stages (groups of PEs that store parts of the model).
-    All of these stages need the same normalised input. If the first stage sends its selection of
-    experts to the others, it also sends them the normalised input, which they only copy. Otherwise
-    every stage normalises the input itself.
+    If a feed-forward block is split between stages (parts of the model on different PEs), each of
+    these stages normalises the same input. There is one exception: a first stage that sends its
+    selection of experts also sends the normalised input, and the next stages only copy it.
     """
     if op.parts.first < BLOCK.first or (op.parts.first == BLOCK.first and not c.spec.parallel_blocks):
         _normalise(c, op, c.stream, c.normed_hidden)
@@ -40,7 +39,7 @@ def norm(c: Context, op: Op) -> None:
 
 
 def block_input(c: Context, op: Op) -> None:
-    """Lower the input of a block that is not normalised: a copy, which MeshGEMM may overwrite."""
+    """Add the step that copies the input of a block, in models that do not normalise this input."""
     is_parallel = c.spec.parallel_blocks and op.parts.first >= BLOCK.first
     x = stream_before_block(c) if is_parallel else c.stream
     c.builder.compute("copy", out=c.normed_hidden, x=x, n=c.tokens * c.cut.hidden_per_pe)
@@ -94,7 +93,9 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
 
 
 def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
-    """Divide the vector of each head by its root mean square and multiply it by a gain, in place.
+    """Add the steps that divide each head's vector by its root mean square and multiply by a gain.
+
+    The vectors are changed in place.
 
     Args:
         c: Context of the phase being lowered.
@@ -118,11 +119,11 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
 
 
 def normalise_all_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
-    """Divide the vector of all heads together by its root mean square, and multiply it by a gain.
+    """Add the steps that normalise the vector of all heads together, in place.
 
-    The heads are partitioned across columns, so the sums of squares are added up along rows.
-    Columns that store copies of the same KV head all add its squares, so that the size counts every
-    copy.
+    The vector is divided by its root mean square and multiplied by a gain. The heads are
+    partitioned across columns, so sums of squares are added up along rows. If several columns store
+    the same KV head, every copy counts in the sum and in the number of features.
 
     Args:
         c: Context of the phase being lowered.

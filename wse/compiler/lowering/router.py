@@ -34,8 +34,8 @@ def router(c: Context, op: Op) -> None:
     """Lower an expert router to steps, which select experts from normalised hidden vectors.
 
     The results are the ids and weights of the selected experts, ``[tokens, active]``, on every PE.
-    The feed-forward block may be split into parts on several stages. If the first of these stages
-    sends its selection, the other stages load it instead of selecting again.
+    If the feed-forward block is split between stages (parts of the model on different PEs), the
+    first stage may send its selection to the other stages, which then only load it.
     """
     if not (op.parts.cuts_block and sends_choice(c, op.layer)):
         _choose_experts(c, op)

@@ -58,7 +58,7 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
 
 
 def softmax_operands(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
-    """Return the operands for the softmax kernels: score scale, window and chunk size.
+    """Return the operands that all softmax kernels need: score scale, window and chunk size.
 
     A window limits attention to the most recent tokens, and a chunk limits it to tokens in the same
     chunk; 0 means no limit. If the model caps its scores, a step that scales and caps the scores is

@@ -21,14 +21,14 @@ from wse_mappings.rounding import ceil_div
 
 
 class _Columns(NamedTuple):
-    """Columns of PEs that send hidden vectors from one region, and columns that receive them.
+    """Which columns of PEs send hidden vectors to another region, and which columns receive them.
 
     Attributes:
         leave: First sending column, counted from the first column of the source region.
         enter: First receiving column, counted from the first column of the target region.
         cols: Number of columns.
-        stride: Number of neighbouring columns that form a group, in which each row is sent by only
-            one column; 1 if every sending column sends all rows.
+        stride: Size of the groups of neighbouring columns that share the work: only one column of a
+            group sends each row. 1 if every sending column sends all rows.
     """
 
     leave: int
@@ -54,10 +54,11 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 
 
 def transfer_inside_layer(c: Context, target: int, rects: tuple[Rect, ...], op: Op) -> None:
-    """Send the residual stream between the stages of the parts of a layer that read the same input.
+    """Send the residual stream to the stage with the next part of the same layer.
 
-    The input is sent in the same transfer, because the next part needs it. If the first stage of a
-    split block also sends its expert selection, the selection follows in every row.
+    The parts of the layer read the same input, so the input is sent in the same transfer. If the
+    first stage of a split block sends its expert selection, the transfer also contains the
+    selection, once per row.
 
     Args:
         c: Context of the phase being lowered.
@@ -131,12 +132,11 @@ def _send_vectors(
 
 
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
-    """Return the columns of PEs that send hidden vectors to another stage, and that receive them.
+    """Choose the columns of PEs that send hidden vectors to another stage, and that receive them.
 
     If the regions share columns of the mesh, groups of s neighbouring columns divide the rows among
-    themselves: one column of the group sends each row. Each column then carries words / s words,
-    and every row is afterwards multicast over s columns. The total time of the transfer and the
-    multicast is smallest for s = sqrt(words).
+    themselves. Each column then sends words / s words, and afterwards every row is multicast over s
+    columns. The total time is shortest for s = sqrt(words).
 
     Args:
         c: Context of the phase being lowered, on the source stage.

@@ -93,9 +93,9 @@ def _named_pattern(
         lines: Number of lines.
         arrival: How values are combined.
         buffer: Values to combine.
-        elements: Number of elements per PE. If it grows with the KV cache, only the constant part
-            determines the pattern.
-        segment_options: Options for an all-reduce over segments of the line.
+        elements: Number of elements per PE. If it grows with the KV cache, the pattern is chosen
+            for the constant part.
+        segment_options: Options that divide each line into segments, each with its own all-reduce.
 
     Raises:
         BadInput: The pattern cannot be created for these sizes.
@@ -140,7 +140,7 @@ def reduce_in_groups(
 
 
 def _reduce_over_wafers(c: Context, buffer: SymBuffer, elements: int | SymNumber, teams: int) -> None:
-    """Add steps that sum values over each head group, for groups that consist of whole wafers.
+    """Add steps that sum values over head groups, each of which covers one or more whole wafers.
 
     A head group is a set of columns that divide the features of the same attention heads. All
     columns of a group receive the sum.
@@ -214,7 +214,7 @@ def all_reduce_of_wafers(
 
 
 def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:
-    """Add an all-reduce along rows for values that are identical in all rows.
+    """Add steps for an all-reduce along rows if all rows have the same values.
 
     To send fewer words between wafers, only one row combines the values of all wafers. It then
     multicasts the result along the columns.
@@ -298,7 +298,7 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
-    """Multiply a constant number, or one that depends on the KV-cache slots in use, by a factor."""
+    """Multiply a number by a factor; the number may depend on the KV-cache slots in use."""
     if isinstance(number, int):
         return number * factor
     return SymNumber(fixed=number.fixed * factor, per_slot=number.per_slot * factor)

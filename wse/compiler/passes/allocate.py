@@ -142,10 +142,10 @@ def _code_buffer(stage: int, size: int) -> Buffer:
 
 
 def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
-    """Return the Program's description of a buffer, with its address and element type.
+    """Convert a buffer of the compiler to a buffer of the Program, which has an address.
 
     Args:
-        state: Compilation state, from which element types are read.
+        state: Compilation state, which determines the element type.
         buffer: The buffer as created by lowering.
         address: Byte address on the PE.
         live: Intervals of steps in which the buffer is in use; empty for buffers that are always in
@@ -163,7 +163,7 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 class _Need(NamedTuple):
-    """Memory that a temporary buffer needs: its size, and the steps in which it is in use.
+    """Size of a temporary buffer, and the steps in which it is in use.
 
     Attributes:
         size: Size in bytes, aligned.
@@ -239,16 +239,15 @@ def _pack(
 
 
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
-    """Return the lowest address at which a group of buffers overlaps no memory in use.
+    """Return the lowest address at which a group of buffers overlaps no other live buffer.
 
-    Memory is in use for a buffer if it is assigned to another buffer that is live in any of the
-    same steps. A buffer of ``size`` bytes would overlap an interval from ``begin`` to ``end`` at
-    all addresses between ``begin - size`` and ``end``. These blocked ranges are visited in
-    ascending order. The search ends at the first range that starts after the current address,
-    because that address is free.
+    Two buffers may overlap in memory only if they are never live in the same step. If ``begin`` and
+    ``end`` are the limits of another live buffer, a buffer of ``size`` bytes overlaps it at all
+    addresses between ``begin - size`` and ``end``. These blocked ranges are visited in ascending
+    order, up to the first gap.
 
     Args:
-        intervals: Memory that is already assigned.
+        intervals: SRAM ranges that are already assigned to buffers.
         needs: Buffers of the group, all of which get the same address.
         start: First address.
     """

@@ -39,13 +39,14 @@ _flags_of = attrgetter(*FLAGS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockArrays:
-    """Arrays over the steps of a block, computed as if all buffers were at address 0.
+    """Steps of a block as arrays, with addresses relative to the start of each buffer.
 
     A block is a list of steps that all layers of the same kind run, each on its own buffers.
+    `arrays_of_run` adds the buffer addresses of one layer.
 
     Attributes:
-        fields: For each field of `wse.program.steps.Steps`, int32 ``[steps]``, bool ``[steps]`` or
-            int64 ``[steps, operands]``.
+        fields: Arrays by field name of `wse.program.steps.Steps`: int32 ``[steps]``, bool
+            ``[steps]`` or int64 ``[steps, operands]``.
         at: int64 ``[3, n]``: step, operand and buffer of each operand that is an address.
         alternating: int64 ``[4, n]``: step, operand, buffer in even iterations and buffer in odd
             iterations, for each address that alternates between two buffers.
@@ -56,7 +57,7 @@ class BlockArrays:
     alternating: I64
 
     def arrays_of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """Return the arrays of one run of a block of steps, with addresses in the run's buffers.
+        """Return the arrays for one layer that runs the block, with the addresses of its buffers.
 
         Args:
             run: The run, with its stage, buffers and first indices.
@@ -85,7 +86,7 @@ class BlockArrays:
 
 
 def block_arrays(block: Block) -> BlockArrays:
-    """Create the arrays of a block (list of steps), as if all of its buffers were at address 0."""
+    """Convert a block (list of steps) to arrays, with addresses relative to each buffer's start."""
     steps, buffer_index = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
     terms = np.zeros((5, len(steps), OPERAND_COUNT), np.int64)
     at, alternating, places, values = [], [], [], []
@@ -198,7 +199,7 @@ def _element(state: State, buffer: SymBuffer) -> int:
 def _phases(state: State) -> tuple[Phase, ...]:
     """Return the phases of the Program: prompt chunks, the decode pass, and verification passes.
 
-    Phases with the same symbolic steps share one `Steps` object.
+    Phases with the same steps share one `Steps` object.
     """
     emitted: dict[SymSteps, Steps] = {}
     arrays_of = cache(block_arrays)  # chunks of prompts share their blocks

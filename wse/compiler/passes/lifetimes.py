@@ -23,10 +23,10 @@ Span = tuple[int, int, int]
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return how many steps precede each distinct phase when these phases are concatenated.
+    """Return how many steps precede each phase if the steps of all phases form one sequence.
 
-    Adding the index of a step in its phase gives the position of the step in a bit set over all
-    phases. If several phases have the same steps, only the first counts.
+    The number plus the index of a step in its phase is the step's position in bit sets over all
+    phases. Phases that share their steps occur only once in the sequence.
 
     Args:
         phases: All phases, in order.
@@ -43,7 +43,7 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 
 def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """Return the steps of several intervals as a bit set over the steps of all distinct phases.
+    """Convert intervals of steps to a bit set in which each bit is a step of some phase.
 
     Args:
         spans: Intervals as (phase, first step, last step).
@@ -59,8 +59,8 @@ def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
     """Return the intervals of steps in which each buffer is live.
 
     Returns:
-        The intervals of each buffer as (phase, first step, last step), for all distinct phases.
-        Buffers that no step uses are omitted.
+        The intervals of each buffer as (phase, first step, last step). Phases that share their
+        steps are listed only once. Buffers that no step uses are omitted.
     """
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
@@ -96,19 +96,23 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
 
 
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
-    """Return the intervals of a block's steps in which the value of each buffer is needed.
+    """Return, for each buffer, the intervals of a block's steps in which its value is needed.
 
-    A step that writes to the start of a buffer without reading it begins a new interval. If the
-    preceding use of the buffer was a write to its middle, the step continues the interval instead,
-    because both steps write parts of one value. A use in a loop counts for all steps of the loop,
-    except in a chain (`_runs_once`).
+    A block is a list of steps that equivalent layers share. An interval begins at a step that
+    writes to the start of a buffer without reading it, and includes all later steps that use the
+    value. There are two special cases:
+
+    1. A write to the start directly after a write to the middle begins no new interval, because
+       both steps write parts of one value.
+    2. A use in a loop counts for all steps of the loop, except for steps that run only once
+       (`_runs_once`).
 
     Args:
-        block: The block, a list of steps that equivalent layers share.
+        block: The block.
 
     Returns:
-        For each buffer, whether the block writes it before reading it, and the intervals as (first
-        step, last step).
+        A pair for each buffer: whether the block writes it before reading it, and its intervals as
+        (first step, last step).
     """
     lives: dict[SymBuffer, _Life] = {}
     for index, step in enumerate(block.steps):
@@ -136,7 +140,7 @@ class _Life:
 
     Attributes:
         intervals: First and last step of each interval in which the buffer is live.
-        is_made: Whether every read so far followed a write of the buffer's start in the same block.
+        is_made: Whether the block wrote the start of the buffer before every read so far.
         has_beginning: Whether the block has written the start of the buffer.
         has_unread_part: Whether the last step that used the buffer wrote to the middle of it.
     """
@@ -148,12 +152,11 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a step of a loop runs only once, at a known position in the step order.
+    """Return whether a step of a loop uses its buffers only at its own position in the step order.
 
-    Such a step uses its buffers only at this position. Other steps of a loop may use their buffers
-    at any time during the loop, because they run in every iteration or concurrently with other
-    steps. An overlap group is a loop with one iteration: its kernels and its transfers with
-    ``in_chain`` run sequentially, and its other transfers run concurrently.
+    Most steps of a loop may use their buffers at any time during the loop, because they run in
+    every iteration or concurrently with other steps. The exceptions are in loops with one iteration
+    (groups of concurrent steps): kernels and transfers with ``in_chain`` run one after another.
     """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == StepKind.COMPUTE or step.in_chain)
@@ -167,8 +170,8 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
     preceding iteration always fills it.
 
     Returns:
-        For each use, the buffer, whether the step overwrites it, and whether the address is inside
-        the buffer instead of at its start.
+        (buffer, whether the step overwrites it, whether the address is after the start of the
+        buffer) for each use.
     """
     overwritten = _new_outputs(step)
     read_uses: list[tuple[SymBuffer, bool, bool]] = []
@@ -210,8 +213,8 @@ def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mappi
     Args:
         a, b: The two buffers, or their names.
         live_a, live_b: Steps in which each buffer is live, as bit sets.
-        replacements: For pairs of buffers, the steps that may overwrite the first one with the
-            second, as bit sets; from `replacing_steps`.
+        replacements: For each pair of buffers, the steps that may overwrite the first buffer with
+            the second, as a bit set; from `replacing_steps`.
     """
     for source, target, live in ((a, b, live_a), (b, a, live_b)):
         steps = replacements.get((source, target), 0)

@@ -104,7 +104,9 @@ def lower_ops(state: State) -> State:
 
 
 class _Demand(NamedTuple):
-    """The properties of a phase (prompt chunk, decode or verification pass) that determine its steps.
+    """Properties of a phase that determine its steps; phases with equal properties share them.
+
+    A phase is a prompt chunk, a decode pass or a verification pass.
 
     Attributes:
         name: Name of the phase: ``prefill``, ``decode`` or ``verify``.
@@ -119,7 +121,7 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Yield the inputs from which each phase of the request is lowered to steps.
+    """Yield the phases of a request that must be compiled, with what determines their steps.
 
     A phase is a prompt chunk, a decode pass or a verification pass. The order is: the prompt chunks
     of each user, user by user; one decode phase for all users; the verification phase of each user.
@@ -238,7 +240,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return a key by which consecutive ops are grouped: equal for all ops of one layer.
+    """Return a key that is the same for all ops of one layer, by which ops are grouped.
 
     Each op outside layers has a key of its own, so it is lowered separately.
 

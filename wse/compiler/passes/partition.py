@@ -41,10 +41,11 @@ def partition(state: State) -> State:
 
 
 def plan_stages(state: State) -> State:
-    """Divide the model into stages: the first part of the partition pass.
+    """Decide which layers and how many PEs each stage has: the first part of `partition`.
 
-    The function fills in ``plans``. A search calls it without the rest of the pass, and then
-    replaces the model with a reduced one that has fewer stages.
+    A stage is a part of the model that is stored on a rectangle of PEs. The function fills in
+    ``plans``. A search calls it without the rest of the pass, and then replaces the model with a
+    reduced one that has fewer stages.
 
     1. Let the mapping strategy divide the layers into regions.
     2. Compute the size of every region.

@@ -71,7 +71,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if no route of the stage is ever rewritten, because each route keeps its colours."""
+        """True if every route of the stage has its own colours, so that no route is ever rewritten."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
@@ -190,10 +190,10 @@ def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int,
         demand: Record of the stage on which the block runs; changed in place.
         block: Steps whose routes are counted.
         routes: Lookup of the routes that the steps of each block need.
-        weight: How often the block runs in a request, multiplied by `DECODE_WEIGHT` except in
-            prompts.
-        is_of_tokens: Whether the block belongs to a decode or verification phase. True for all
-            phases in the baseline schedule, or if only prompts are compiled.
+        weight: How often the block runs in a request. Outside of prompts, this is multiplied by
+            `DECODE_WEIGHT`.
+        is_of_tokens: Whether to count the block as part of decode or verification. In the baseline
+            schedule, and if only prompts are compiled, all blocks are counted in this way.
     """
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):

@@ -29,7 +29,7 @@ from wse.program.tiles import Tile
 
 
 def with_cuts(state: State) -> State:
-    """Decide how all model dimensions are partitioned across the region of PEs of each stage.
+    """Decide how the model's dimensions are partitioned across the PEs of each stage.
 
     The function fills in ``cuts``, ``expert_order`` and, for stages with only some parts of a
     feed-forward block, ``cuts_of_parts``. A search that needs only the sizes of weight tiles calls
@@ -66,9 +66,10 @@ def shard(state: State) -> State:
 
 
 def _expert_order(state: State) -> I32:
-    """Return the expert at each position of each layer, int32 ``[layers, experts]``.
+    """Return the order in which each layer's experts are placed, int32 ``[layers, experts]``.
 
-    The array is empty if experts are placed by index.
+    Entry [l, p] is the expert at position p of layer l. The array is empty if experts are placed in
+    order of their indices.
     """
     selections, experts = state.options.placed_selections, state.spec.experts
     if selections.is_even or experts is None:
@@ -83,12 +84,13 @@ def _expert_order(state: State) -> I32:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int, layer: int) -> list[Tile]:
-    """Return the weight tiles of an op on a stage, marked as tiles of stage 0.
+    """Return the weight tiles of an op on a stage, with stage number 0.
 
-    Stages with equal tiles can then share a cached result.
+    A tile is the block of weights that one PE stores. The number 0 makes results equal for
+    different stages, so that they share a cached result.
 
     Args:
-        state: State with the divisions of all stages.
+        state: State in which the partitioning of each stage is known.
         shape: Model without its layers.
         tiling: Compilation choices that determine the tiles.
         op: The op, renamed to layer 0.
@@ -102,7 +104,7 @@ def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int
 
 
 def model_shape(state: State) -> ModelSpec:
-    """Return the model without its layers, for use as a key of cached results.
+    """Return the model's dimensions without its layers, as part of the key of cached results.
 
     A search compiles reduced models (one layer of each kind). They differ from the whole model only
     in their layers, so they share these results.
@@ -111,7 +113,7 @@ def model_shape(state: State) -> ModelSpec:
 
 
 def regions_of(state: State) -> list[RegionShape]:
-    """Return the shape of each stage's region of PEs, and where it places experts and attention."""
+    """Return, for each stage, the shape of its region of PEs and how it places experts."""
     is_apart, experts, max_attention_cols = state.has_expert_stage, state.options.experts, state.choice.attention_cols
     return [
         RegionShape(
@@ -131,7 +133,7 @@ class HasName(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the tile in layer 0. It also stands for this tile in the other layers."""
+        """Name of the tile, as in layer 0, for whichever layer the tile belongs to."""
 
 
 T = TypeVar("T", bound=HasName)
@@ -145,9 +147,8 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int, int], Iterable[T]]) -
 
     Args:
         state: State after the partition pass.
-        tiles: Function that returns the tiles of an op on a stage, given the op, the stage and the
-            layer. The op is renamed to layer 0 before the call, so that results can be cached for
-            all layers of the same kind.
+        tiles: Function of (op, stage, layer) that returns the tiles. The op has the names of layer
+            0, so that the function can share cached results among layers.
 
     Yields:
         The op, the index of the stage, and the tile with the names of layer 0.
@@ -164,7 +165,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int, int], Iterable[T]]) -
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return a copy of an op with the names of layer 0, so that identical layers share results."""
+    """Return a copy of an op whose weights are named as in layer 0, so that layers share results."""
     return op.in_layer(0)
 
 
@@ -237,7 +238,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
-    """Return a copy of a tile of the first layer for another layer, with names of that layer.
+    """Copy a tile of the first layer for an equal layer: change the layer in names, and the stage.
 
     Args:
         tile: Tile of the first layer, on stage 0.

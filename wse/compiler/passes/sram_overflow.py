@@ -65,7 +65,7 @@ def _contents(stage: Stage) -> str:
 
 
 def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
-    """Return the end of the error message, naming the largest buffer for one use of SRAM.
+    """Return the part of an error message that names the largest buffer for one use of SRAM.
 
     If layers have separate buffers for the same purpose (weights, KV cache), their sizes are added
     up.

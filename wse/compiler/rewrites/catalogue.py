@@ -36,7 +36,7 @@ def known_rewrites() -> Mapping[str, Rewrite]:
 
 
 def _names(candidate: Any) -> tuple[str]:
-    """Check that an object from a package is a rewrite, and return its name as a tuple.
+    """Check that an object from a user's package is a rewrite, and return a tuple with its name.
 
     Raises:
         TypeError: The object is not a rewrite.

@@ -27,10 +27,10 @@ CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_mi
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let the middle column select the experts of a single token, and multicast the selection.
+    """Change a layer's steps so that only the middle column selects experts, and multicasts them.
 
-    Without this rewrite, the middle column of PEs multicasts all router outputs, and every PE
-    selects the experts itself. The steps are modified in place. ``setting`` is not used.
+    The rewrite applies to a single token. Without it, the middle column of PEs multicasts all
+    router outputs, and every PE selects the experts itself. ``setting`` is not used.
     """
     steps = block_steps.steps
     for multicast_step in [

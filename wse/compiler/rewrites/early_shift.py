@@ -18,10 +18,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let each group of KV-cache shifts run in parallel with the preceding all-reduce.
+    """Change a layer's steps so that KV-cache shifts run in parallel with the preceding all-reduce.
 
-    A shift passes cache entries from row to row of PEs. It does not depend on the result of the
-    all-reduce. The steps are modified in place. ``setting`` is not used.
+    A shift passes cache entries from row to row of PEs. It does not need the result of the
+    all-reduce. ``setting`` is not used.
     """
     first = 0
     while (shifts := _next_shifts(block_steps.steps, first)) is not None:
@@ -54,15 +54,15 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 
 
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
-    """Return the index of the last transfer along rows or columns before given KV-cache shifts.
+    """Return the index of the transfer during which the given KV-cache shifts can run.
 
     Args:
         steps: Steps of the block.
         shifts: Indices of the shifts.
 
     Returns:
-        The index. None if the shifts cannot run in parallel with such a transfer: there is none, it
-        is in a loop, or it or a later step uses the cache.
+        Index of the last transfer along rows or columns before the shifts. None if there is none,
+        if it is in a loop, or if it or a later step uses the cache.
     """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):

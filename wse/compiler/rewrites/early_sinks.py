@@ -22,10 +22,11 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let the softmax weights of attention sinks be computed during the preceding all-reduce.
+    """Change a layer's steps so that weights of attention sinks are computed during an all-reduce.
 
     An attention sink is a trained score per head that takes part in the softmax but has no value.
-    The steps are modified in place. ``setting`` is not used.
+    Its softmax weight does not need the result of the preceding all-reduce. ``setting`` is not
+    used.
     """
     steps = block_steps.steps
     for sinks in [step for step in steps if runs(step, "sink_sums") and step.loop < 0]:

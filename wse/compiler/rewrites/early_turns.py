@@ -23,9 +23,9 @@ ROTATIONS: Final = ("rope", "rotate")
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let the cosines and sines of rotary positions be computed only once, during a transfer.
+    """Change a layer's steps so that rotary cosines and sines are computed once, during a transfer.
 
-    All rotations of the block then read these values. Nothing is changed if the rotations use
+    All rotations of the layer then read these values. Nothing is changed if the rotations use
     different angles, or if no kernel can run in parallel with the preceding transfer. ``setting``
     is not used.
     """
@@ -53,8 +53,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _has_same_angles(first: SymStep, step: SymStep) -> bool:
     """Return whether a step rotates queries or keys by the same angles as an earlier step.
 
-    The result is False unless both steps rotate all tokens at once and the later step is outside
-    loops.
+    The result is True only if both steps also rotate all tokens at once and the later step is
+    outside loops.
 
     Args:
         first: The earlier step.

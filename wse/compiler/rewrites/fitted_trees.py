@@ -29,7 +29,7 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 
 
 def groups_of(count: int) -> Groups:
-    """Convert a number of groups of PEs to the argument ``groups`` of the function `k_tree`.
+    """Return the argument ``groups`` of `k_tree` for a given number of groups of PEs.
 
     `k_tree` creates an all-reduce that adds up values within groups of PEs, and then among the
     groups. Its argument lists the number of groups for each level except the last. For a single
@@ -49,12 +49,11 @@ def with_groups(tree: PatternCall, count: int) -> PatternCall:
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let each all-reduce use the number of PE groups that a search has found fastest for its size.
+    """Change each all-reduce to the number of PE groups that a search found fastest for its size.
 
     An all-reduce adds up values within groups of PEs, and then among the groups. Its size consists
     mainly of the number of PEs on its line and the length of its messages. The size is also stored
-    in the step, so that the search can list the sizes that occur. The steps are modified in place.
-    ``setting`` is not used.
+    in the step, so that the search can list all sizes of a model. ``setting`` is not used.
     """
     chosen_groups = dict(c.choice.trees)
     for index, step in enumerate(block_steps.steps):

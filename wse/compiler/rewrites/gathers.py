@@ -34,8 +34,8 @@ from wse_mappings.patterns.multicast import multicast
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace every all-reduce of one token's router outputs with a gather and a multicast.
 
-    Each output is computed on one column, so nothing needs to be added up. The steps are modified
-    in place. ``setting`` is not used.
+    Each router output (one per expert) is computed on one column of PEs, so nothing needs to be
+    added up. The steps are modified in place. ``setting`` is not used.
     """
     if c.cut.span > 1:
         return  # between wafers, a sum sends fewer words than a gather
@@ -50,7 +50,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _has_one_token(place: SymStep) -> bool:
-    """Return whether a step stores the router outputs of one token, divided evenly over columns.
+    """Return whether a step stores the router outputs of one token, evenly divided over columns.
 
     A router has one output per expert.
     """
@@ -58,7 +58,7 @@ def _has_one_token(place: SymStep) -> bool:
 
 
 def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
-    """Return whether a step is an all-reduce of exactly the router outputs that other steps store.
+    """Return whether a step is an all-reduce of the router outputs, and of nothing else.
 
     Args:
         step: The step.

@@ -33,8 +33,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _runs_in_same_task(previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a step can run in the same task as the previous step.
 
-    The previous step must run a kernel on the same rows. Both steps must be in the same loop, and
-    either outside overlap groups or in the chain (the sequence of steps) of the same group.
+    The previous step must run a kernel on the same rows of PEs, and both steps must be in the same
+    loop. If they are in a group of concurrent steps, both must be in the chain of the group (its
+    steps that wait for each other).
     """
     follows = (
         step.loop == previous_step.loop
@@ -47,10 +48,10 @@ def _runs_in_same_task(previous_step: SymStep, step: SymStep) -> bool:
 
 
 def joins_previous_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block can run in the same task as the step before it.
+    """Return whether the first step of a layer can run in the task of the step before it.
 
-    The step before it is the last one of the preceding block (list of steps). Running both in one
-    task saves the cycles needed to dispatch a task.
+    The step before it is the last step of the preceding layer (or other block of steps) on the same
+    PEs. Running both in one task saves the cycles needed to dispatch a task.
     """
     return previous_step.loop < 0 and step.loop < 0 and _runs_in_same_task(previous_step, step)
 

@@ -44,11 +44,11 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """Indices of the main steps of a feed-forward block among the steps of a layer.
+    """Position of a feed-forward block, or of the experts, among the steps of a layer.
 
     Attributes:
-        inward: All-reduce of the gate and up projections.
-        outward: All-reduce of the down-projection.
+        inward: Index of the all-reduce of the gate and up projections.
+        outward: Index of the all-reduce of the down-projection.
         end: Index after the last step of the block.
     """
 
@@ -152,7 +152,7 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether an all-reduce combines the elements of a buffer from its start, in place.
+    """Return whether an all-reduce reads and writes the same buffer, from its first element.
 
     The number of elements must be constant, or depend only on how many (token, selected expert)
     pairs a column of PEs processes.

@@ -51,9 +51,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
     """Return whether the exchanges of two divided activations can be merged into one message.
 
-    Neighbouring PEs each compute part of an activation and then exchange the results. Both
-    exchanges must run along the same lines, and the second activation must be able to follow the
-    first one directly.
+    An activation is divided if neighbouring PEs each compute a part of it and then exchange the
+    results. Both exchanges must run along the same rows or columns of PEs, and the second
+    activation must be able to follow the first one directly.
 
     Args:
         steps: Steps of a block.
@@ -82,8 +82,7 @@ def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None
     each other.
 
     1. Find the steps that use the results of each activation.
-    2. Store the results of both activations in one buffer, with those of the second activation
-       first.
+    2. Store the results of both activations in one buffer, the results of the second one first.
     3. Replace the two exchanges with a single exchange after both activations.
 
     Args:

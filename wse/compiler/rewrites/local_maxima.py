@@ -40,11 +40,11 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Overlap the all-reduce of the softmax maxima with the computation of the exponentials.
+    """Change a layer's steps so that softmax exponentials are computed during the max-reduction.
 
-    Each row of PEs computes its exponentials with the maxima of its own scores, while the maxima of
-    all rows are combined. It then rescales the results. Steps for which this is impossible are not
-    changed. The steps are modified in place. ``setting`` is not used.
+    Each row of PEs computes exponentials with the maximum of its own scores, while an all-reduce
+    finds the maxima over all rows. The row then rescales its results. Steps for which this is
+    impossible are not changed. ``setting`` is not used.
     """
     steps = block_steps.steps
     for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:
@@ -85,7 +85,7 @@ def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
 
 
 def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
-    """Return the index of the all-reduce that adds up softmax sums and weighted values together.
+    """Return the index of the all-reduce that adds up both softmax sums and weighted values.
 
     The softmax sums are the sums of the exponentials. The weighted values are the values multiplied
     by the exponentials.

@@ -34,19 +34,21 @@ _LINEAR: Final = frozenset(("turn_block", *(kernel.name for kernel in PRODUCTS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeableNorm:
-    """A norm and the matrix products of the normalised vectors, as indices of steps in a block.
+    """Steps of a norm, and of the matrix products that use its result, by their indices in a block.
 
-    Several norms may share one all-reduce of their sums.
+    All attributes except ``parts`` are step indices. Several norms may share one all-reduce of
+    their sums.
 
     Attributes:
-        squares: Consecutive steps that compute the sums of all norms that share the all-reduce.
+        squares: Consecutive steps that compute the sums of squares of all norms that share the
+            all-reduce.
         own_squares: Step among ``squares`` that computes the sums of this norm.
         reduce: All-reduce of the sums of all norms.
         scaling: Step that scales the vectors of this norm.
         other_scalings: Steps that scale the vectors of the other norms, before the products.
         products: All-reduce of the products.
-        parts: For each product, its offset in the buffer of the products, in elements, and its
-            width, in elements per token.
+        parts: (offset, width) of each product: its offset in the buffer of the products, in
+            elements, and its elements per token.
         products_live: Steps in which the buffer of the products is in use.
         sums_live: Steps in which the buffer of the sums is in use.
     """
@@ -63,19 +65,17 @@ class MergeableNorm:
 
 
 def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | None:
-    """Return the norm of a scaling step, if it can be merged with the matrix products after it.
+    """Return a norm if its all-reduce can be merged with that of the products after it; else None.
 
-    A norm adds up squares on each PE, combines the sums in an all-reduce, and scales vectors. It
-    can be merged with matrix products of the scaled vectors if one all-reduce can combine the sums
-    of squares and the products.
+    A norm adds up squares on each PE, combines the sums in an all-reduce, and scales vectors. The
+    matrix products of the scaled vectors have another all-reduce. Merging both saves one.
 
     Args:
         steps: Steps of a block.
         scaling: Index of the scaling step, which is the last step of a norm.
 
     Returns:
-        The norm and the products that read the normalised vectors, as step indices; None if they
-        cannot be merged.
+        The step indices of the norm and of the products; None if they cannot be merged.
     """
     scale, sums = steps[scaling], address(steps[scaling], "sums")
     reduce_index = next((i for i in reversed(range(scaling)) if is_line(steps[i])), -1)
@@ -120,12 +120,12 @@ def mergeable_norm(steps: Sequence[SymStep], scaling: int) -> MergeableNorm | No
 
 
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
-    """Return whether the scalings of other norms may be moved after the all-reduce of the products.
+    """Return whether the other norms can scale their vectors after a merged all-reduce.
 
-    Several norms may share one all-reduce of their sums. If one norm is merged with the matrix
-    products that follow it, all sums are complete only together with these products, so the other
-    norms must scale their vectors later. This is possible if they scale different vectors, and no
-    step reads these vectors before the products are complete.
+    Several norms may share one all-reduce of their sums. If it is merged with the all-reduce of the
+    products that follow one of the norms, the sums are complete only together with these products.
+    The other norms must then scale their vectors later. This is possible if they scale different
+    vectors, and if no step reads these vectors before.
 
     Args:
         steps: Steps of a block.
@@ -139,7 +139,7 @@ def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings:
 
 
 def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
-    """Return the steps that compute the elements of an all-reduce, if they all run a given kernel.
+    """Return the steps that compute the input of an all-reduce, if they all run a given kernel.
 
     Args:
         steps: Steps of a block.
@@ -148,7 +148,7 @@ def _squares(steps: Sequence[SymStep], reduce_index: int, kernel: str) -> range:
 
     Returns:
         The range of the steps. It is empty if other steps compute some of the elements, or if the
-        all-reduce does not combine a buffer from its start, in place.
+        all-reduce does not read and write one buffer from its first element.
     """
     line, first, elements = steps[reduce_index], reduce_index, 0
     if reduce_index < 0 or not in_place(line) or address(line, "source").offset:

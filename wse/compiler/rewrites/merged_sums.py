@@ -33,7 +33,7 @@ from wse.compiler.symbolic import SymStep, fixed_number
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge pairs of all-reduces along the same lines until no more can be merged.
+    """Merge all-reduces along the same rows or columns of PEs, until no more can be merged.
 
     The steps are modified in place. ``setting`` is not used.
     """
@@ -69,7 +69,7 @@ def _partner(steps: Sequence[SymStep], first: int) -> int | None:
 def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
     """Merge two all-reduces into one, provided that their buffers can be combined.
 
-    If this is impossible, for example because the value of a buffer comes from an earlier block,
+    If this is impossible, for example because a buffer is filled by the steps of another layer,
     nothing is changed.
 
     Args:

@@ -49,10 +49,11 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Merge the all-reduce of each norm with the all-reduce of the products after it, if possible.
+    """Merge the all-reduce of each norm with the all-reduce of the matrix products after it.
 
-    A norm's scale is a single number per token, so it can be applied to the products instead of
-    their inputs. ``setting`` is not used.
+    A norm divides each token's vector by one number, so the division can be applied to the products
+    instead of their inputs. Norms for which this is impossible are not changed. ``setting`` is not
+    used.
     """
     if expert_stage(c) is not None:  # experts in another block read the normalised vectors, too
         return
@@ -76,10 +77,10 @@ def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[MergeableNorm
 
 
 class _NormSteps(NamedTuple):
-    """Steps that replace a norm whose all-reduce is merged with the all-reduce of its products.
+    """Steps that replace a norm if its all-reduce is merged with that of the products after it.
 
     Attributes:
-        summing: Step that computes the sums and multiplies by the gain.
+        summing: Step that computes the sums of the norm and multiplies the vectors by its gain.
         scale_step: Function that returns the step that scales a product. Its arguments are the
             offset and the width of the product.
     """
@@ -89,10 +90,10 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps:
-    """Return the steps that replace an RMSNorm, so that matrix products are scaled instead.
+    """Return steps that replace an RMSNorm, and scale matrix products instead of their inputs.
 
-    The products are those of the normalised vectors. One all-reduce adds up the sums of the norm
-    and the products, which are scaled afterwards.
+    The matrix products that follow the norm are scaled after one all-reduce, which adds up both
+    these products and the sums of the norm.
 
     Args:
         c: Context of the phase being lowered; not used, but `_layer` has the same parameters.
@@ -117,12 +118,12 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormStep
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSteps | None:
-    """Return the steps that replace a LayerNorm, so that matrix products are scaled instead.
+    """Return steps that replace a LayerNorm, and scale matrix products instead of their inputs.
 
-    The products are those of the normalised vectors. One all-reduce adds up the sums of the norm
-    and the products, which are scaled afterwards. Return None if other steps read the normalised
-    vectors later, if gains are stored minus one, or if PEs do not store the products of the weight
-    matrices with the norm's gain and bias.
+    The matrix products that follow the norm are scaled after one all-reduce, which adds up both
+    these products and the sums of the norm. The result is None in three cases: other steps read the
+    normalised vectors later, gains are stored minus one, or PEs do not store the products of the
+    weight matrices with the norm's gain and bias.
     """
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
@@ -153,7 +154,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
 
 
 def _own_sums(steps: Sequence[SymStep], norm: MergeableNorm) -> SymAddress:
-    """Return the address of a norm's sums in the buffer that stores both sums and products."""
+    """Return where the sums of a norm are stored in the buffer of the merged all-reduce."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
@@ -185,12 +186,14 @@ def _sum_step(steps: Sequence[SymStep], norm: MergeableNorm, kernel: str, **gain
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block after merging two all-reduces: of a norm, and of products.
+    """Return the steps of a block after merging the all-reduces of a norm and of its products.
 
-    The products are the matrix products of the normalised vectors and the weights. The sums of the
-    norm are stored in front of the products, and one all-reduce combines both. The products are
-    scaled afterwards. The vectors themselves are then scaled only if later steps read them. The
-    vectors of other norms that share the all-reduce are scaled last.
+    The products are the matrix products that follow the norm.
+
+    1. The sums of the norm are stored in front of the products, and one all-reduce combines both.
+    2. The products are scaled.
+    3. The vectors themselves are scaled only if later steps read them.
+    4. The vectors of other norms that share the all-reduce are scaled.
 
     Args:
         c: Context of the phase being lowered.
@@ -231,7 +234,7 @@ def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _
 
 
 def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
-    """Return whether any of the given steps reads elements of a buffer before they are overwritten.
+    """Return whether one of the given steps reads some elements before they are overwritten.
 
     Args:
         steps: Steps of a block.

@@ -18,11 +18,11 @@ from wse.compiler.rewrites.steps import address, compute_step, number, runs, tou
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let each row of PEs finish the softmax only for the attention heads that it uses.
+    """Change a layer's steps so that each row finishes the softmax only for the heads it uses.
 
-    The row selects its heads before it divides their values by the softmax sums, so it does not
-    divide the values of the other heads. Nothing is changed if other steps read the values of all
-    heads. The steps are modified in place. ``setting`` is not used.
+    Each row of PEs selects its attention heads before, instead of after, the division by the
+    softmax sums. Nothing is changed if other steps read the results of all heads. ``setting`` is
+    not used.
     """
     steps = block_steps.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:

@@ -94,7 +94,9 @@ def _are_queries(steps: Sequence[SymStep]) -> bool:
 
 
 def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
-    """Return the steps that gather the queries of all heads instead of adding them up over all rows.
+    """Return the steps that collect the queries of all heads by a gather and a multicast.
+
+    They replace an all-reduce over all rows.
 
     Args:
         c: Context of the phase being lowered.

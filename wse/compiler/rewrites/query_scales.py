@@ -42,7 +42,7 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """Indices of the steps in a block that normalise query heads and compute attention scores.
+    """Steps that normalise query heads and compute attention scores, by their indices in a block.
 
     Attributes:
         squares: Step that computes sums of squares of the features on each PE.
@@ -60,10 +60,10 @@ class _Queries(NamedTuple):
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Move the scale of normalised queries to the attention scores, which have fewer elements.
+    """Change a layer's steps so that a query norm scales attention scores instead of queries.
 
-    Only queries whose steps have the expected form are changed. The steps are modified in place.
-    ``setting`` is not used.
+    There are fewer scores than query features, so this saves cycles. Queries whose steps do not
+    have the expected form are not changed. ``setting`` is not used.
     """
     for scale in [step for step in block_steps.steps if any(runs(step, name) for name in SCALES)]:
         found = _queries(block_steps.steps, block_steps.steps.index(scale))
@@ -72,9 +72,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Find the steps that normalise queries and use them, given the step that scales them.
+    """Find the steps that normalise queries and use them, given one of these steps.
 
-    The steps found are the sums of squares before the scaling, and the attention scores after it.
+    The given step scales the queries. The other steps are the sums of squares before it, and the
+    attention scores after it.
 
     Args:
         steps: Steps of a block.
@@ -153,9 +154,9 @@ def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
-    """Return a step that computes sums of squares and multiplies the queries by the norm's gain.
+    """Return a step that computes sums of squares and multiplies queries by the gain of their norm.
 
-    If the norm has no gain, ``squares`` is returned unchanged.
+    It replaces the step ``squares``, which is returned unchanged if the norm has no gain.
 
     Args:
         squares: Step that computes the sums of squares.
@@ -169,11 +170,11 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a copy of a step that processes heads in the same way as the scaling step.
+    """Copy a step, so that its vector instructions run over heads if those of another step do.
 
-    The scaling step may use vector instructions over heads, which process one element of every
-    head. The copy then uses them too if its kernel can, and otherwise processes one head after
-    another.
+    A vector instruction over heads processes one element of every head. The other step is the one
+    that scales queries. If it does not use such instructions, or the kernel of the copied step
+    cannot, the copy processes one head after another.
 
     Args:
         scale: Step that scales the queries.

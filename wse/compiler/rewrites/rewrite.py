@@ -19,12 +19,16 @@ Invalid = Callable[[ModelSpec, Options], str]
 
 
 def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
-    """Return a function that checks whether a model has the property that a rewrite requires.
+    """Create the check of a rewrite that requires a property of the model.
 
     Args:
         trait: Function that returns a true value if a model has the property.
         fault: Error text for a model without the property, appended to the model's name, such as
             "has no router".
+
+        Returns:
+        Function of the model and the options that returns an error text, or "" if the model has the
+            property.
     """
     return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 

@@ -32,12 +32,12 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Gather the router's outputs inside each segment of columns instead of along the whole row.
+    """Gather the router's outputs within segments of columns instead of along the whole row.
 
-    A gather collects values on one PE. The router of a mixture of experts scores the experts. Each
-    segment of columns computes all of these scores itself, so the paths are shorter. The steps are
-    modified in place. ``setting`` is not used here: it is the maximum number of outputs per column,
-    which has already determined how the outputs are partitioned across columns.
+    A router has one output (score) per expert. Each segment of columns computes all outputs itself,
+    so the words travel shorter paths. The steps are modified in place. ``setting`` is the maximum
+    number of outputs per column. It is not used here, because it has already determined how the
+    outputs are partitioned across columns.
     """
     steps, (length, lines) = block_steps.steps, c.lines(ROWS)
     for index in [i for i, step in enumerate(steps) if is_line(step) and i and runs(steps[i - 1], "router_place")]:

@@ -41,7 +41,7 @@ from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let router scores be computed on fewer PEs or for fewer experts.
+    """Change a layer's steps so that router scores are computed on fewer PEs or for fewer experts.
 
     A sigmoid is computed only on the column of PEs that has the router output. A softmax over the
     selected experts is computed only for those experts. Steps that do not have the expected form
@@ -151,7 +151,7 @@ def _score_selected(block_steps: BlockSteps, index: int, live_steps: range) -> N
 def _invalid(spec: ModelSpec, options: Options) -> str:
     """Return why the rewrite is invalid for a model and request; "" if it is valid.
 
-    It is invalid if a softmax over all experts is needed, or if sums are not float32.
+    It is invalid if the model needs a softmax over all experts, or if sums are not float32.
     """
     experts = spec.experts
     if experts is None:

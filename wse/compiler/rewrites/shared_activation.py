@@ -72,9 +72,9 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last step along rows or columns (such as an all-reduce) that used a buffer.
+    """Return the last transfer along rows or columns of PEs (such as an all-reduce) of a buffer.
 
-    The result is None if there is no such step.
+    The result is None if there is no such transfer.
     """
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
@@ -100,7 +100,7 @@ def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
 
 
 def _partial_scaling(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return a step that scales only the features to which the PE applies the activation.
+    """Return a step in which each PE scales only the features to which it applies the activation.
 
     Neighbouring PEs of a column divide the features among themselves.
 

@@ -24,10 +24,10 @@ PATTERNS: Final = (k_tree, multicast, shared_multicast)
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace K-trees and multicasts with variants that use the same colours in both directions.
+    """Replace all-reduce trees and multicasts with variants that need fewer router colours.
 
-    A router has few colours (routes that it can be configured for). The steps are modified in
-    place. ``setting`` is not used.
+    The variants use the same colours in both directions along a line of PEs. Colours are the
+    virtual channels of routers. The steps are modified in place. ``setting`` is not used.
     """
     for index, step in enumerate(block_steps.steps):
         if not is_line(step):

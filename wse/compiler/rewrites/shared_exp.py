@@ -55,9 +55,8 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
     """Return the index of the first step that uses the exponentials of a softmax or their sums.
 
-    The rewrite inserts the step that computes the sums before this step. Return None if that is
-    impossible, because either the exponentials or the step that uses them is in a loop over users,
-    but not both.
+    The rewrite inserts a step before it. The result is None if there is no such step, or if only
+    one of the two steps (the first use, and the step that computes the exponentials) is in a loop.
 
     Args:
         steps: Steps of a block.
@@ -91,11 +90,13 @@ def _divided_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """Return the step that adds up the softmax exponentials after columns have exchanged them.
+    """Return a step in which each column of PEs adds up all softmax exponentials of its head.
+
+    The columns have computed parts of the exponentials and exchanged them before.
 
     Args:
         step: Step that computes the exponentials.
-        use: First step that needs the sums; the new step runs in the same loop.
+        use: First step that needs the sums. The new step is put into the same loop.
     """
     operands: dict[str, Operand] = {"x": address(step, "out"), "sums": address(step, "sums")}
     sizes = {name: number(step, name) for name in ("M", "H", "T")}

@@ -24,16 +24,17 @@ def combine_shares(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return the all-reduce that gives each PE the results computed by its neighbours.
+    """Return the step in which neighbouring PEs that divided a computation exchange their results.
 
-    Neighbouring PEs have divided a computation between them. Each PE has its own results, and zeros
-    instead of the other PEs' results.
+    The step is an all-reduce. Each PE has its own results, and zeros in place of the results of the
+    other PEs. The sums are therefore the results of all PEs.
 
     Args:
         c: Context of the phase being lowered.
         template: Step from which the rows of PEs and the op (operation of the model) are copied.
         axis: ROWS for lines along rows of PEs, COLUMNS for lines along columns.
-        sets: First PE and length of each line segment whose PEs have divided a computation.
+        sets: First PE and length of each segment of a line (row or column of PEs) that divided a
+            computation.
         at: Address of the results of a PE.
         elements: Number of elements on each PE.
         pairs: Address from which PEs read the number of (token, expert) pairs, if ``elements``

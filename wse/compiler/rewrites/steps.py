@@ -27,7 +27,7 @@ NO_PAIRS: Final = fixed_number(0)
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
-    """Return the record (operands and cost formulas) of a step's kernel; None for a transfer."""
+    """Return the kernel that a step runs, with its operands and cost formulas; None for a transfer."""
     return KERNELS[step.code] if step.kind == StepKind.COMPUTE else None
 
 
@@ -83,9 +83,10 @@ def _index(step: SymStep) -> dict[str, int]:
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether a transfer along rows or columns writes its result over the data it reads.
+    """Return whether a transfer along rows or columns of PEs overwrites the data that it reads.
 
-    The result is False if the number of elements depends on the (token, expert) pairs of a column.
+    The result is also False if the number of elements depends on how many (token, expert) pairs a
+    column processes.
     """
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
@@ -93,8 +94,9 @@ def in_place(step: SymStep) -> bool:
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
     """Return the address from which a transfer reads its number of (token, expert) pairs.
 
-    A pair is a token and an expert selected for it. The transfer must run along rows or columns.
-    Its number of elements may depend on the number of pairs that a column of PEs processes.
+    A pair is a token and an expert selected for it. The number of elements of a transfer along rows
+    or columns may depend on how many pairs a column of PEs processes. PEs then read this number at
+    run time.
 
     Returns:
         The address; NO_PAIRS if the number of elements does not depend on pairs.
@@ -103,10 +105,10 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number is constant or depends only on the router's selection of experts.
+    """Return whether an operand is constant, or varies only with the router's selection of experts.
 
-    The selection determines how many (token, selected expert) pairs a column of PEs processes. The
-    result is False if the number depends on the length of the KV cache or on the loop iteration.
+    The selection determines how many (token, expert) pairs a column of PEs processes. The result is
+    False if the operand varies with the length of the KV cache or with the loop iteration.
     """
     return not (value.per_slot or value.per_round)
 
@@ -114,8 +116,8 @@ def varies_by_pairs_only(value: SymNumber) -> bool:
 def same_lines(a: SymStep, b: SymStep) -> bool:
     """Return whether two transfers run the same pattern on the same rows or columns of PEs.
 
-    The result is False if the second transfer is in a loop or in an overlap group (a set of steps
-    that run concurrently).
+    The result is also False if the first transfer is in a loop or in an overlap group (steps that
+    run concurrently).
     """
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
@@ -146,12 +148,15 @@ def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
 
 
 def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
-    """Return how many elements a step may use, starting at one of its addresses; None if unknown.
+    """Return how many elements a step may read or write, starting at one of its addresses.
 
     Args:
         step: The step.
         name: Name of the address operand.
         operand: The address.
+
+        Returns:
+        The number; None if it is unknown or varies at run time.
     """
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
     kernel = kernel_of(step)
@@ -175,17 +180,17 @@ def varies_by_round(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the range of steps that use the value that a buffer has at a given step.
+    """Return the range of steps in which a buffer has the same value as at a given step.
 
     Args:
         steps: Steps of a block.
         buffer: Buffer that stores the value.
-        index: Index of the step at which the buffer has the value.
+        index: Index of the given step.
 
     Returns:
-        The range from the step that writes the value up to the step that overwrites it, exclusive.
-        None if no step up to ``index`` writes the value, or if an operand alternates between this
-        buffer and another one.
+        The range starts at the step that writes the value, and ends before the step that overwrites
+        it. None if no step up to ``index`` writes the value, or if an operand alternates between
+        this buffer and another one.
     """
     users = [(i, step) for i, step in enumerate(steps) if buffer in step.buffers]
     writers = [i for i, step in users if _overwrites(step, buffer)]
@@ -196,7 +201,7 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
 
 def _overwrites(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether a step runs a kernel that overwrites a buffer from the buffer's start."""
+    """Return whether a step runs a kernel that replaces the value of a buffer."""
     kernel = kernel_of(step)
     if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
         return False
@@ -240,7 +245,7 @@ def line_step(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return a step that runs a pattern in place, for the rows and the op of another step.
+    """Create a step that runs a communication pattern along rows or columns, in place.
 
     The new step is outside loops and overlap groups.
 
@@ -281,7 +286,7 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
 
 
 def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Replace a buffer in some steps with part of another buffer.
+    """Make some steps use a part of another buffer instead of a given buffer.
 
     Rewrites that merge two messages use this function to store the elements of both messages in one
     buffer.
@@ -291,7 +296,7 @@ def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: 
         live_steps: Indices of the steps to change.
         buffer: Buffer to replace.
         to: The other buffer. It may be the same buffer if only the offset changes.
-        elements: Offset in the other buffer at which the elements of the old buffer start.
+        elements: Offset of this part in the other buffer, in elements.
     """
     for i in (i for i in live_steps if touches(steps[i], buffer)):
         moved_operands: dict[int, SymAddress | SymNumber] = {

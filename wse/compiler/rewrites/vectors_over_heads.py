@@ -19,9 +19,9 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Allow vector instructions over heads in all kernels that support them.
+    """Allow vector instructions over attention heads in all kernels that support them.
 
-    A vector over heads contains one element of every head instead of all elements of one head. The
+    Such an instruction processes one element of every head instead of all elements of one head. The
     steps are modified in place. ``setting`` is not used.
     """
     block_steps.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in block_steps.steps]

@@ -25,7 +25,9 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Let kernels unpack more quantised weights at a time, into a larger scratch buffer.
+    """Change a layer's steps so that kernels unpack more quantised weights at a time.
+
+    This needs a larger scratch buffer.
 
     Args:
         c: Context of the phase being lowered.

@@ -10,7 +10,7 @@ from wse.models.spec import ModelSpec
 
 
 def check_names(options: Options) -> None:
-    """Check that a request names an existing mapping, prefill product and element types.
+    """Check that the mapping, prefill product and element types of a request exist.
 
     A mapping distributes layers across PEs. A prefill product is a matrix product for prompts.
 

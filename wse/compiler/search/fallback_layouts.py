@@ -12,10 +12,10 @@ from wse_mappings.regions.layout import Layout
 
 
 def fallback_layouts(setup: TrialSetup, layouts: Sequence[Layout]) -> list[list[Layout]]:
-    """Return lists of layouts to try, in order, if the given layouts do not fit.
+    """Return further layouts to try if the given layouts do not fit, as lists in order of trial.
 
-    The first list has other expert placements, and the second has feed-forward blocks split
-    between stages. Empty lists are omitted.
+    The layouts of the first list place experts differently. In the layouts of the second list,
+    feed-forward blocks may also be split between stages. Empty lists are omitted.
     """
     with_placements = with_other_expert_placements(setup, layouts)
     return [
@@ -28,8 +28,8 @@ def fallback_layouts(setup: TrialSetup, layouts: Sequence[Layout]) -> list[list[
 def with_cut_blocks(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Layout]:
     """Return variants of layouts in which feed-forward blocks may be split between stages.
 
-    For one user, such layouts are tried only if whole layers do not fit; for many users, they
-    always compete with the others. The result is empty in these cases:
+    A stage is the part of a model that is stored on one rectangle of PEs. The result is empty in
+    these cases:
 
     - the caller does not allow it (``whole_layers``)
     - baseline schedule, a single wafer, or a request to compile the layers only, without

@@ -19,8 +19,8 @@ from wse_mappings.regions.layout import Layout
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
     """Compile a small part of a model on a layout: only its most common layers, and one phase.
 
-    The result is a reduced model, with one layer for each common kind. It is compiled up to the
-    pass that places it on PEs, so that `cycles_of_layers` can then time it with different rewrites.
+    The result is a reduced model. It is compiled only up to its placement on PEs, so that
+    `cycles_of_layers` can complete and time it with different rewrites.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -40,8 +40,8 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites) -> float | None:
     """Estimate how many cycles all layers take with given rewrites; None if the layers do not fit.
 
-    A rewrite changes the steps of a layer to save cycles. Some rewrites need more colours (routes
-    that a router can store) than the wafer has.
+    A rewrite changes the steps of a layer to save cycles. The layers do not fit if they need more
+    colours (routes that a router can store) than the wafer has.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

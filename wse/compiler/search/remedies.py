@@ -70,12 +70,15 @@ def _fewest_from(
     *,
     whole_layers: bool,
 ) -> int | None:
-    """Return the smallest number of wafers on which the model fits; None if there is none.
+    """Return the smallest number of wafers, from a given one, on which the model fits.
 
     Args:
         first_count: Smallest number to try.
         spec, wafer, software, options: Inputs of the compilation.
         whole_layers: Whether layers must not be split between stages.
+
+        Returns:
+        The number; None if the model fits on none of the numbers tried.
     """
     misfits = Misfits()
 
@@ -220,9 +223,10 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
 
 
 def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
-    """Return a phrase that suggests the widest of the narrower weight types that fits, or None.
+    """Return a phrase that suggests a weight type with fewer bits, with which the model fits.
 
-    If the request uses a type other than float32 for sums, the phrase also suggests float32 sums.
+    Of these types, the widest is suggested. If the request uses a type other than float32 for sums,
+    the phrase also suggests float32 sums. The result is None if the model fits with no such type.
 
     Args:
         spec: Model.

@@ -48,14 +48,16 @@ class TileSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Functions that return the sizes of a model's weight tiles, with cached results.
+    """Functions that return the sizes of a model's weight tiles (the weights that one PE stores).
+
+    The functions cache their results.
 
     Attributes:
-        sizes_of_op: Function that maps a region (a rectangle of PEs) and an op of the model to the
-            sizes of the op's tiles.
+        sizes_of_op: Function of a region (a rectangle of PEs) and an op of the model, which returns
+            the sizes of the op's tiles.
         sizes_of_tables: Function that returns the sizes of the frequency and index tables on a
-            region. Its arguments are the region, whether it contains attention, and whether it
-            rotates queries and keys.
+            region. Its arguments are the region, whether it contains attention, and the names of
+            its frequency tables.
     """
 
     sizes_of_op: Callable[[RegionShape, Op], list[TileSize]]
@@ -91,7 +93,7 @@ compilation.
 
 
 def sizes_of(state: State) -> Sizes:
-    """Return the functions that compute the sizes of a model's weight tiles.
+    """Return the functions that compute the sizes of a model's weight tiles, from a cache.
 
     Models that differ only in their layers share the functions and their cached results.
     """
@@ -100,7 +102,7 @@ def sizes_of(state: State) -> Sizes:
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Build the functions that compute the sizes of a model's weight tiles and cache them.
+    """Create the functions that compute, and cache, the sizes of a model's weight tiles.
 
     Args:
         spec: Shape of the model, without its layers.

@@ -34,7 +34,7 @@ from wse_mappings.rounding import ceil_div
 
 
 class FittedTrees(NamedTuple):
-    """Compiler settings in which the number of groups of each all-reduce tree suits its size.
+    """Compiler settings in which each all-reduce uses a fast number of groups for its size.
 
     An all-reduce adds up values within groups of PEs, and then among the groups. Its size is mainly
     the length of its line of PEs and of its messages.
@@ -59,10 +59,11 @@ def without_fitted(rewrites: Rewrites) -> Rewrites:
 
 
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
-    """Choose the number of groups for each all-reduce from the lengths of its line and messages.
+    """Choose the number of groups for each all-reduce, so that a request takes the fewest cycles.
 
-    An all-reduce is a K-tree, which reduces within groups of PEs and then among the groups. The
-    default number of groups minimises the number of relays.
+    An all-reduce is a K-tree, which adds up values within groups of PEs and then among the groups.
+    By default, the number of groups with the fewest relays (PEs whose code forwards words) is used.
+    All-reduces of one size (length of line and messages) have the same number.
 
     1. Time each size of all-reduces with other numbers of groups.
     2. Among the sizes that save cycles, choose the ones to change (`_useful_sizes`). More distinct
@@ -93,13 +94,13 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
 
 def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
-    """Choose the all-reduces that use the best number of PE groups instead of the default number.
+    """Choose which all-reduces use the best number of PE groups instead of the default number.
 
-    An all-reduce with the best number of groups for its size is called fitted. It saves cycles, but
-    may need additional routes. The result contains the sizes of the all-reduces to fit.
+    The best number for the size of an all-reduce saves cycles, but may need additional routes. The
+    result contains the sizes for which the best number is used.
 
-    1. Start with no fitted sizes. Add or remove one size at a time if that saves cycles, until
-       nothing changes.
+    1. Start with no sizes. Add or remove one size at a time if that saves cycles, until nothing
+       changes.
     2. Repeat this, but start with all sizes.
     3. Use the better result.
 
@@ -109,7 +110,7 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
     """
 
     def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
-        """Return a sort key that is smaller for a better set of all-reduces to optimise.
+        """Return a sort key for sets of all-reduce sizes; it is smaller for a better set.
 
         Args:
             stages: Indices of the stages whose cycles are compared.
@@ -123,12 +124,12 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
         return cycles, len(sizes)
 
     def descent(fitted_sizes: frozenset[TreeSize]) -> frozenset[TreeSize]:
-        """Improve a set of all-reduces to optimise, by adding or removing one size at a time.
+        """Improve a set of all-reduce sizes by adding or removing one size at a time.
 
         This local search ends when no single change saves cycles.
 
         Args:
-            fitted_sizes: Sizes of the all-reduces that are optimised at the start.
+            fitted_sizes: Sizes that use the best number of PE groups at the start.
         """
         previous_sizes = None
         while fitted_sizes != previous_sizes:
@@ -144,13 +145,14 @@ def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
     """Return how often each phase runs in a request, keyed by phase name.
 
-    The stages process different prompt chunks at the same time, so the number of chunks is divided
-    by the number of stages.
+    The number of prompt chunks is divided by the number of stages, because the stages process
+    different chunks at the same time.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         timing: Functions that time Programs, with the number of tokens to generate.
-        reduced: Model with one layer and one stage of each kind.
+        reduced: Model with one layer and one stage of each kind, which knows the number of stages
+            of the whole model.
         choice: Compiler settings, of which only the size of prompt chunks is used.
     """
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
@@ -182,7 +184,9 @@ def _with_trees(choice: Choice) -> Choice:
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
-    """Translate a layout's reduced model to steps, with every prompt shortened to one chunk.
+    """Compile a layout's reduced model up to its steps, with every prompt shortened to one chunk.
+
+    A reduced model has one layer of each kind.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -195,9 +199,9 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the distinct sizes of the all-reduces in a block whose trees a search may change.
+    """Return the distinct sizes of a block's all-reduces whose number of groups may be changed.
 
-    A search may choose into how many groups such an all-reduce divides its PEs. A size
+    Such an all-reduce adds up values within groups of PEs, and then among the groups. A size
     (`TreeSize`) consists mainly of the length of the line of PEs and of the messages.
     """
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
@@ -219,7 +223,7 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return how many words the messages of all-reduces have, for a given length of KV caches.
+    """Return how many words the messages of each all-reduce have, for given KV-cache lengths.
 
     Args:
         state: Compilation state after lowering to steps.
@@ -227,7 +231,7 @@ def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, 
 
     Returns:
         Number of words per message, keyed by all-reduce size and then by stage index. A size
-        contains the message length as a function of the cache length.
+        describes the message length as a function of the cache length.
     """
     words: dict[TreeSize, dict[int, int]] = defaultdict(dict)
     for phase in (state.phases[number] for number in distinct_phases(state.phases)):
@@ -238,16 +242,16 @@ def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, 
 
 
 def _words_of(size: TreeSize, state: State, phase: SymPhase, stage: int, tokens: int) -> int:
-    """Return the words per message of an all-reduce, on the fullest line of a stage.
+    """Return the number of words per message of an all-reduce, on the fullest line of a stage.
 
-    Tokens are assumed to select experts evenly.
+    A line is a row or column of PEs. Tokens are assumed to select experts evenly.
 
     Args:
         size: Size of the all-reduce.
         state: State after lowering.
         phase: The phase.
         stage: Index of the stage.
-        tokens: Tokens in a KV cache.
+        tokens: Number of tokens in a user's KV cache.
     """
     payload = size.bytes + size.bytes_per_slot * CacheBalance.slots_after(tokens, state.plans[stage].rows)
     mixture = state.cuts[stage].mixture

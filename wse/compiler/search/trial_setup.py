@@ -44,7 +44,7 @@ SMALLEST_HEAD_CHUNK = 16
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialSetup:
-    """The inputs that all trials of a search share.
+    """Inputs that all trials of a search for the best layout share.
 
     Attributes:
         spec, wafer, software, options: Model, machine, software and request.
@@ -55,9 +55,9 @@ class TrialSetup:
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
         whole_layers: True if no layer may be split between stages.
-        many_users: Whether layouts are compared with the maximum number of concurrent passes that
-            each of them allows. A pass is one run of decode for a batch of users. In this case,
-            `explore` tries only layouts on whole wafers.
+        many_users: Whether the search is for many users: each layout then runs as many decode
+            passes at the same time as it allows. A pass generates one token for each user of a
+            batch. In this case, `explore` tries only layouts on whole wafers.
     """
 
     spec: ModelSpec
@@ -94,7 +94,7 @@ class TrialSetup:
     def fits_trees(self) -> bool:
         """True if the search also tunes the tree of each all-reduce for a layout.
 
-        It then chooses the number of groups in the tree with the lowest cycle count. This requires
+        It then chooses the number of PE groups with the lowest cycle count. This requires
         ``timing`` and the rewrite `fitted_trees`.
         """
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
@@ -165,7 +165,7 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with the settings of a layout filled in.
+        """Return the options of the request, completed with the settings of a layout.
 
         These settings are the mapping, the number of groups in all-reduces, and the placement of
         experts on columns of PEs.
@@ -186,10 +186,11 @@ class TrialSetup:
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
 
     def smallest_head_chunk(self, layout: Layout) -> int:
-        """Return the smallest head chunk that is worth trying, in vocabulary entries per column.
+        """Return the smallest head chunk that is worth trying, as vocabulary entries per PE column.
 
-        The logits of such a chunk need no more memory than a layer's gate and up projections, so
-        smaller chunks would hardly reduce memory use.
+        The output head computes logits for one chunk of the vocabulary at a time. The logits of
+        this chunk need about as much memory as a layer's gate and up projections, so smaller chunks
+        would hardly reduce memory use.
         """
         spec, (_, cols) = self.spec, layout.region(self.demand)
         expert_features = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
@@ -289,8 +290,8 @@ class TrialSetup:
     def narrows_attention(self, prefill: str) -> bool:
         """Return whether attention may use only some of the columns of a region.
 
-        It must use all columns with MeshGEMM, in every schedule except ``optimized``, and if the
-        request is to compile the layers only, without embedding and output head.
+        It must use all columns in three cases: with MeshGEMM, in every schedule except
+        ``optimized``, and if only layers are compiled, without embedding and output head.
 
         Args:
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.

@@ -10,9 +10,9 @@ from wse.compiler.symbolic import Block, Loops, SymAddress, SymBuffer, SymStep
 
 @dataclass(slots=True, kw_only=True)
 class BlockSteps:
-    """The steps of a block that is still open: lowering adds steps, and rewrites change them.
+    """Steps of one layer while they are collected; lowering adds steps, and rewrites change them.
 
-    A block is a list of steps that equivalent layers share.
+    The finished steps form a block, which all equivalent layers share.
 
     Attributes:
         steps: The steps in order. The steps of a loop are consecutive.
@@ -63,18 +63,18 @@ class BlockSteps:
         return {"loop": len(self.iterations) - 1, "overlap": self.groups - 1}
 
     def group_of_pattern(self, index: int) -> dict[str, int] | None:
-        """Return the overlap group of a step that runs a pattern, so that other steps can join it.
+        """Return the field values that make a new step run in parallel with an existing transfer.
 
-        The steps of an overlap group run concurrently. If the step is not in a group, a new group
-        is created for it.
+        Steps that run concurrently form an overlap group. If the step that runs the transfer's
+        pattern is not yet in a group, a new group is created for it.
 
         Args:
             index: Index of the step that runs the pattern.
 
         Returns:
-            Values of the fields ``loop`` and ``overlap`` that put a step into the group. None if no
-            step can run in parallel with the pattern because it is in a chain (a sequence of steps
-            within a group), in a loop with several iterations, or in a loop without a group.
+            Values of the fields ``loop`` and ``overlap``. None if nothing can run in parallel with
+            the step because it is in a chain (steps of a group that wait for each other), in a loop
+            with several iterations, or in a loop without a group.
         """
         step = self.steps[index]
         if step.in_chain or (step.loop >= 0 and (step.overlap < 0 or self.iterations[step.loop] > 1)):
@@ -94,11 +94,11 @@ class BlockSteps:
         return end
 
     def _with_used_loops(self) -> tuple[tuple[SymStep, ...], Loops, frozenset[int]]:
-        """Renumber the loops of the steps, leaving out loops that rewrites have emptied.
+        """Number the loops that still have steps from 0, because rewrites may have emptied some.
 
         Returns:
-            The steps; (first step, one past the last step, iterations) of each loop that has steps;
-            and the indices of the loops with one iteration per user.
+            The steps with the new loop numbers; (first step, one past the last step, iterations) of
+            each loop; and the numbers of the loops with one iteration per user.
         """
         steps_of_loop: dict[int, list[int]] = {}
         for index, step in enumerate(self.steps):

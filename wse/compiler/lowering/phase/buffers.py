@@ -114,13 +114,14 @@ class Buffers:
         return requests
 
     def buffers_of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Return the buffers on which a layer runs the steps of an equivalent layer.
+        """Return the buffers that a layer uses when it runs the steps of an equivalent layer.
 
         Equivalent layers have the same steps, which are lowered only once. Each layer runs them on
         its own buffers.
 
         Args:
-            layer_requests: Buffers of the lowered layer, with their element counts.
+            layer_requests: Buffers of the layer whose steps were lowered, with their element
+                counts.
             stage: Stage of the layer that reuses the steps.
             layer: Index of the layer that reuses the steps.
 

@@ -83,12 +83,12 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Append one more execution of a finished block of steps, with other buffers.
+        """Record that another layer runs a finished block of steps, on its own buffers.
 
         Args:
             block: Block of steps to run again.
             stage: Stage on which the block runs.
-            op: Index of the first op.
+            op: Index of the first op of this layer.
             buffers: Buffers that replace the block's buffers, in the same order.
         """
         step = loop = group = 0

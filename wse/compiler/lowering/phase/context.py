@@ -97,19 +97,19 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """Partitioning of the model's dimensions across the PEs of the current stage's region.
+        """How the model's dimensions are partitioned across the PEs of the current stage.
 
-        If a layer is split between regions, this is the division for the parts being lowered.
+        If a layer is split between stages, this applies to the part that is being lowered.
         """
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
-        """Attention heads on a column of PEs, as four numbers.
+        """Numbers of attention heads and of features per head on a column of PEs.
 
-        The numbers are the query heads and KV heads of which the column stores features, the query
-        heads per KV head, and the features per head that the column stores.
+        The four numbers are: query heads on the column, KV heads on the column, query heads per KV
+        head, and features of each head on the column.
         """
         kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
@@ -229,11 +229,11 @@ class Context:
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """Return a trained vector, such as a gain, partitioned across PEs like the hidden vectors.
+        """Return the buffer of a trained vector, such as a gain, that multiplies hidden vectors.
 
-        In prefill by MeshGEMM, hidden vectors are partitioned across columns. If PEs store only the
-        decode tiles, in which such vectors are partitioned across rows, the PEs on the diagonal
-        first send the vector along their columns.
+        The vector is partitioned across PEs like the hidden vectors. In prefill by MeshGEMM, these
+        are partitioned across columns instead of rows. If no copy of the vector in this layout is
+        stored, a step is added in which the PEs on the diagonal send it along their columns.
 
         Args:
             name: Name of the vector.
@@ -249,16 +249,17 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Return the number of groups per level, except the last, of a K-tree all-reduce on a line.
+        """Return into how many groups each level of a K-tree all-reduce divides a line of PEs.
 
-        A K-tree reduces within groups of PEs, then among the groups, level by level.
+        A K-tree adds up values within groups of PEs, then among the groups, level by level. The
+        last level has a single group and is left out.
 
         Args:
             length: Number of PEs on the line.
 
         Returns:
-            Groups per level; an empty tuple for a tree without groups; None to let the pattern
-            choose the groups with the fewest relays.
+            Groups per level; an empty tuple for a tree without groups. None if the pattern is to
+            choose the groups, with as few relays as possible.
         """
         if self.own_weights:
             return ()
@@ -275,7 +276,7 @@ class Context:
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def enter_stage(self, stage: int) -> None:
-        """Continue lowering on another stage: the following steps run on the PEs of that stage.
+        """Make the following steps run on another stage (part of the model on its own PEs).
 
         ``stream``, the address of the residual stream, becomes the address of its buffer on that
         stage.

@@ -16,7 +16,7 @@ from wse.compiler.symbolic import SymAddress
 
 
 def keeps_input(c: Context) -> bool:
-    """Return whether the input of the current part of a layer is stored for other parts.
+    """Return whether the input of the current part of a layer is kept, because other parts read it.
 
     This is the case if a feed-forward block is split between stages, or if attention and
     feed-forward block read the same input (parallel blocks).
@@ -25,30 +25,32 @@ def keeps_input(c: Context) -> bool:
 
 
 def stream_before_block(c: Context) -> SymAddress:
-    """Return the address of the residual stream that all parts of a layer read.
+    """Return the address of the input that several parts of a layer read.
 
-    The parts are those of a split feed-forward block, or attention and a block that is parallel to
-    it. The stream to which they add their results follows in the same buffer, so that both can be
-    sent in one transfer. If the first part of a split block also sends its selection of experts,
-    the stream at this address is already normalised.
+    The parts are those of a feed-forward block that is split between stages, or attention and a
+    parallel feed-forward block. The input is the residual stream before the parts. It is already
+    normalised if the first part of a split block sends its selection of experts.
     """
     return SymAddress(buffer=c.temp("streams", 2 * c.tokens * c.cut.hidden_per_pe, "act"))
 
 
 def stream_of_parts(c: Context) -> SymAddress:
-    """Return the address of the residual stream to which the parts of a layer add.
+    """Return the address of the residual stream to which the parts of a layer add their outputs.
 
-    If the parts are on several stages, the stream is sent from stage to stage, and each part adds
-    its output.
+    The stream directly follows the input of the parts in the same buffer. If the parts are on
+    different stages, both are sent from stage to stage in one transfer.
     """
     return replace(stream_before_block(c), offset=c.tokens * c.cut.hidden_per_pe)
 
 
 def choice_of_parts(c: Context) -> tuple[SymAddress, SymAddress]:
-    """Return the addresses of the expert ids and weights that are sent within a split block.
+    """Return where the selected experts are stored for the other stages of a split layer.
 
-    The parts of the block are on different stages. The first part selects the experts. Ids and
-    weights follow the two residual streams in memory, so that one transfer can send everything.
+    The first part of a split feed-forward block selects the experts and sends the selection to the
+    other parts. It follows the two residual streams in memory, so one transfer sends everything.
+
+    Returns:
+    Addresses of the expert ids and of the routing weights.
     """
     assert c.spec.experts is not None
     vectors, pair_count = 2 * c.tokens * c.cut.hidden_per_pe, c.tokens * c.spec.experts.active
@@ -67,11 +69,11 @@ def end_split_block(c: Context) -> None:
 
 
 def sends_choice(c: Context, layer: int) -> bool:
-    """Return whether a split layer's first stage sends its selected experts to the next stages.
+    """Return whether the first stage of a split layer sends its selected experts to the others.
 
-    The parts of a split layer are on different stages, which would otherwise all select the
-    experts. Sending the selection requires the rewrite `sent_choice`, a single token, and regions
-    with the same number of rows, because each row sends to the same row of the next region.
+    Otherwise, every stage of the layer selects the experts itself. Sending the selection requires
+    the rewrite `sent_choice`, a single token, and stages with the same number of rows, because each
+    row sends to the same row of the next stage.
     """
     rows = {(c.cuts[stage].rows, c.cuts[stage].hidden_group) for stage, _ in c.cuts_of_parts}
     one_token = c.tokens == 1 and not c.on_mesh

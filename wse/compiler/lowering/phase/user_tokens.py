@@ -12,7 +12,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTokens:
-    """Number of tokens processed at a time by steps that run once per user or once per token.
+    """Tokens that one iteration processes, if steps run once per user or once per token.
 
     Attributes:
         tokens: Number of tokens per iteration.
@@ -37,13 +37,13 @@ class UserTokens:
 
 @contextmanager
 def over_users(c: Context) -> Iterator[UserTokens]:
-    """Run the steps that are added in a ``with`` block separately for each user.
+    """Repeat the steps that are added in a ``with`` block for each user.
 
     In decode with several users, the steps are put into a loop with one iteration per user. In
     other phases they run once, because the whole phase belongs to one user.
 
     Yields:
-        The number of tokens that the steps process in each iteration.
+        A `UserTokens` with the number of tokens that the steps process in each iteration.
     """
     if c.decodes and c.options.batch > 1:
         with c.builder.loop(c.options.batch, over_users=True):
@@ -54,12 +54,12 @@ def over_users(c: Context) -> Iterator[UserTokens]:
 
 @contextmanager
 def over_tokens(c: Context) -> Iterator[UserTokens]:
-    """Run the steps that are added in a ``with`` block separately for each token.
+    """Repeat the steps that are added in a ``with`` block for each token.
 
     If there are several tokens, the steps are put into a loop with one iteration per token.
 
     Yields:
-        The number of tokens that the steps process in each iteration.
+        A `UserTokens` with the number of tokens that the steps process in each iteration.
     """
     if c.tokens > 1:
         with c.builder.loop(c.tokens):

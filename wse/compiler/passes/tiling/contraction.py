@@ -39,10 +39,10 @@ experts selected by a token while other groups wait.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTypes:
-    """The storage types of a model's weights, which determine how dimensions are best divided.
+    """Storage types of a model's weights, and the best divisions of its dimensions over PEs.
 
-    The methods choose, for each model dimension, the division over rows or columns of PEs that
-    needs the fewest bytes.
+    The best division of a dimension over rows or columns of PEs needs the fewest bytes, which
+    depend on the storage types.
 
     Attributes:
         dtype: Element type or quantisation format of the weights.
@@ -101,10 +101,9 @@ class WeightTypes:
     def row_share(self, spec: ModelSpec, rows: int) -> float:
         """Return the fraction of a column's bytes that the fullest row of PEs stores.
 
-        The fraction includes padding. It also includes the quantisation scales of matrices whose
-        inputs are the hidden features: a row stores the scales of all quantisation groups that it
-        touches. The bytes of the column do not include these scales, so the fraction may exceed 1 /
-        rows.
+        The fraction may exceed 1 / rows for two reasons. It includes padding. It also includes the
+        scales of matrices whose inputs are the hidden features, which the bytes of the column do
+        not include: a row stores the scale of each quantisation group that it overlaps.
 
         Args:
             spec: Model.
@@ -116,7 +115,7 @@ class WeightTypes:
         return dimension.line_bytes(self.cut(spec, HIDDEN, rows)) / dimension.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
-        """Return the maximum number of bytes of one expert's weights on any column of PEs.
+        """Return how many bytes of one expert's weights the fullest column of PEs stores.
 
         Args:
             spec: Model with experts.
@@ -141,7 +140,7 @@ class WeightTypes:
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, segment_count))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
-        """Return the function that chooses how a dimension is partitioned across rows or columns.
+        """Return the function that chooses the best division of a dimension over rows or columns.
 
         Its argument is the number of rows or columns. Its result consists of the quantisation group
         size to which blocks are aligned (0 for equal blocks) and the resulting `Cut`. Results are
@@ -151,15 +150,18 @@ class WeightTypes:
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the size and the maximum number of groups of a block when all blocks are equal.
+    """Divide a dimension into equal blocks, and count the quantisation groups per block.
 
-    The blocks are computed as in `padded_blocks`. Groups are quantisation groups: sets of inputs
-    that share a scale. A group that overlaps a block counts for this block.
+    A quantisation group is a set of inputs that share a scale, so a block stores a scale for each
+    group that it overlaps. The blocks are those of `padded_blocks`.
 
     Args:
         extent: Number of elements of the dimension.
         parts: Number of blocks.
         group: Size of the quantisation groups; 0 if there are none.
+
+        Returns:
+        Size of a block, and the maximum number of groups that any block overlaps.
 
     >>> even_cut(192, 18, 32)
     Cut(width=11, touched=2)
@@ -173,15 +175,18 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the maximum size and number of groups of a block when blocks are aligned to groups.
+    """Divide a dimension into blocks that are aligned to quantisation groups.
 
-    Each block consists of whole quantisation groups (sets of inputs that share a scale) or is part
-    of a single group. The blocks are computed as in `grouped_blocks`.
+    A quantisation group is a set of inputs that share a scale. Each block consists of whole groups
+    or is part of a single group. The blocks are those of `grouped_blocks`.
 
     Args:
         extent: Number of elements of the dimension.
         parts: Number of blocks.
         group: Size of the quantisation groups.
+
+        Returns:
+        Size of the largest block, and the maximum number of groups that any block overlaps.
 
     >>> grouped_cut(192, 18, 32), grouped_cut(192, 4, 32)
     (Cut(width=11, touched=1), Cut(width=64, touched=2))
@@ -201,8 +206,8 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
         kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
 
     Returns:
-        A function that maps the number of rows or columns to the division: the quantisation group
-        size to which blocks are aligned (0 for equal blocks), and the resulting `Cut`.
+        A function of the number of rows or columns. It returns the quantisation group size to which
+        blocks are aligned (0 for equal blocks), and the resulting `Cut`.
     """
     dimension = weight_types.dimension(spec, kind)
 

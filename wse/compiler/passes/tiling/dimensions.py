@@ -25,12 +25,14 @@ _HIDDEN_OUT: Final = ("o", "down")
 
 
 class Dimension(NamedTuple):
-    """A dimension that is partitioned across PEs, and the weight matrices that have this dimension.
+    """Model dimension, such as the hidden features, and the weight matrices that have it.
+
+    The dimension is partitioned across PEs. The matrices determine how many bytes a division needs.
 
     Attributes:
         extent: Number of elements.
-        group: Size of the quantisation groups of the matrices that contract over the dimension; 0
-            if there are no groups, or groups of different sizes.
+        group: Size of the quantisation groups of ``contracting_matrices``; 0 if there are no
+            groups, or groups of different sizes.
         contracting_matrices: Matrices that contract over the dimension (have it as their input).
         output_matrices: Matrices that have the dimension as their output.
         float_bytes: Size of an unquantised element in bytes.
@@ -43,7 +45,7 @@ class Dimension(NamedTuple):
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes of weights on the fullest row or column of PEs, given a division.
+        """Return how many bytes of weights the fullest row or column of PEs stores with a division.
 
         Quantisation scales are included only for matrices that have the dimension as their input.
 
@@ -63,7 +65,7 @@ class Dimension(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Total bytes of one element of the dimension in all matrices, without scales."""
+        """Bytes of all weights that belong to one element of the dimension, without scales."""
         return (
             sum(
                 _bits(coding, self.float_bytes) * weights
@@ -78,7 +80,8 @@ class Cut(NamedTuple):
 
     Attributes:
         width: Elements of the largest block.
-        touched: Maximum number of quantisation groups that a block touches.
+        touched: Maximum number of quantisation groups (inputs that share a scale) that a block
+            overlaps.
     """
 
     width: int

@@ -63,7 +63,7 @@ def _joint_probabilities(choices: I32, count: int) -> F64:
 
 
 def _group_of_position(mixture: Mixture) -> I32:
-    """Return the group of columns that stores the expert at each position, int32 ``[experts]``."""
+    """Return which group of columns stores the expert at each position, int32 ``[experts]``."""
     groups = np.unique(mixture.by_column, axis=0)
     group, place = np.nonzero(groups >= 0)
     result = np.empty(mixture.count, np.int32)

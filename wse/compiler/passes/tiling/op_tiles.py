@@ -31,10 +31,11 @@ ROUTED = ("experts", "experts_down")
 
 
 def with_expert_order(cut: RegionCut, order: I32) -> RegionCut:
-    """Return a division of the dimensions of a model for a layer with a different order of experts.
+    """Return the partitioning of a region for a layer that places its experts in a given order.
 
     Args:
-        cut: Division of the dimensions, which assigns the expert at position p to index p.
+        cut: Partitioning of the model dimensions across the region, with experts in order of their
+            indices.
         order: int32 ``[experts]``: the expert at each position.
     """
     groups = cut.experts
@@ -44,7 +45,7 @@ def with_expert_order(cut: RegionCut, order: I32) -> RegionCut:
 
 
 def _at_positions(order: I32, positions: I32) -> I32:
-    """Return the experts at some positions; -1 for padding, which has the position -1."""
+    """Return which expert is at each of the given positions; -1 where the position is -1 (padding)."""
     return np.where(positions < 0, np.int32(-1), order[positions])
 
 
@@ -55,9 +56,9 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
         op: Op of kind ``router``.
         cut: How model dimensions are divided over the PEs of the region.
         outputs: int32 ``[cols, n]``: positions of the router's outputs on each column.
-        scored_on_columns: Whether each column computes the scores of only its own outputs. A column
-            then stores the score corrections of these outputs; otherwise every PE stores the
-            corrections of all outputs. Corrections are float32.
+        scored_on_columns: Whether each column computes scores only for its own outputs, and
+            therefore stores only their float32 score corrections. Otherwise every PE stores all
+            corrections.
     """
     count = int(outputs.max(initial=-1)) + 1
     order = np.arange(count, dtype=np.int32) if cut.expert_order is None else cut.expert_order
@@ -130,7 +131,9 @@ OF_EXPERTS = (ROUTER_OP, *ROUTED)
 
 
 class Tiling(NamedTuple):
-    """Compilation choices that, together with a region's division, determine its weight tiles.
+    """Compilation choices that determine which weights each PE stores (its weight tiles).
+
+    The partitioning of the model dimensions across the region of PEs is not included.
 
     Attributes:
         dtype: Storage type of the weights.
@@ -140,8 +143,9 @@ class Tiling(NamedTuple):
             (`norm_products`).
         scored_on_columns: Whether, on single-wafer regions, each column computes only the scores of
             its own router outputs. An expert router has one output per expert.
-        router_outputs: Maximum number of router outputs per column. It limits the number of column
-            segments that each compute all outputs. 0 means that the whole region is one segment.
+        router_outputs: Maximum number of router outputs per column. The columns are divided into as
+            many segments as this allows, each of which computes all outputs. 0 means that the whole
+            region is one segment.
     """
 
     dtype: str
@@ -153,7 +157,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the compilation choices on which the contents of weight tiles depend."""
+    """Collect the compilation choices on which the contents of weight tiles depend."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -170,12 +174,11 @@ def prefill_tile_name(tensor: str) -> str:
 
 
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the weight tiles of one op, in the layouts of all phases, marked as tiles of stage 0.
+    """Return the weight tiles of one op for all phases, with stage number 0.
 
     A tile is the block of a tensor that one PE stores. If prefill by MeshGEMM uses its own copy of
-    the weights, the result contains the weights of an op inside a layer twice, in two layouts.
-    Layers share the cached results. Only a few results are cached for experts, because each may
-    need tens of megabytes.
+    the weights, there are two tiles for each weight matrix of a layer. Layers share the cached
+    results. Only a few results are cached for experts, because each may need tens of megabytes.
 
     Args:
         cache: The request's cache.

@@ -122,7 +122,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
 
 def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
-    """Merge the scales of neighbouring outputs that share a scale, so that each is stored once.
+    """Store each scale only once for a run of neighbouring outputs that share it.
 
     Args:
         scales: Parts of the tile of scales, one per weight matrix, with one scale per output.
@@ -148,7 +148,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Return a cached version of a function, whose cache compares index arrays by content.
+    """Return a version of a function with a cache, in which equal arrays have the same key.
 
     Args:
         function: Function of an index array and a hashable option. It returns two arrays.
@@ -156,7 +156,7 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
     @lru_cache(MAX_INDICES)
     def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
-        """Compute the results for an index array from its bytes and shape, which can be cache keys.
+        """Compute the results for an index array that is given as bytes and shape, the cache key.
 
         The results are read-only.
         """
@@ -175,12 +175,12 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
 @_by_content
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
-    """Divide the outputs of each row or column of PEs (a line) into runs that share a scale.
+    """Divide the outputs that each PE stores into runs of neighbours that share a scale.
 
-    The matrix has one scale for every block of ``block`` neighbouring outputs. A run consists of
-    the neighbouring outputs of a PE that are in the same block. The length of a run is stored in
-    one byte, so a longer run is split. Padding belongs to the preceding run. The runs are computed
-    for the first expert of a line and used for all of its experts.
+    A line is a row or column of PEs that stores the same outputs. The matrix has one scale for
+    every block of ``block`` neighbouring outputs. The length of a run is stored in one byte, so a
+    longer run is split. Padding belongs to the preceding run. The runs of a line's first expert are
+    used for all of its experts.
 
     Args:
         index: int32 ``[lines, experts, outputs]``; -1 for padding.
@@ -223,9 +223,10 @@ def _without_padding(index: I32) -> I32:
 
 @_by_content
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
-    """Return the quantisation groups that each line touches, and the group of each of its inputs.
+    """Return which quantisation groups each row or column of PEs needs, and each input's group.
 
-    A line is a row or column of PEs. Padding belongs to the group of the preceding input.
+    A quantisation group is a set of inputs that share a scale. A line is a row or column of PEs.
+    Padding belongs to the group of the preceding input.
 
     Args:
         index: Inputs of each line, int32 ``[lines, inputs]``; -1 for padding.

@@ -140,7 +140,7 @@ def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: 
 def _with_parts(
     spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, cut: RegionCut, parts: Parts
 ) -> RegionCut:
-    """Return a division for a region that stores only some parts of the feed-forward blocks.
+    """Adapt a region's partitioning if it stores only some parts of the feed-forward blocks.
 
     A feed-forward block may be split into parts that are stored in neighbouring regions.
 
@@ -148,7 +148,7 @@ def _with_parts(
         spec: Model.
         weight_types: Storage types of the weights.
         region: Shape of the region.
-        cut: The division of the region if it stored whole blocks.
+        cut: Partitioning of the region for whole blocks.
         parts: The parts that the region stores.
     """
     return replace(cut, **_block_cuts(spec, weight_types, region, parts))
@@ -164,7 +164,8 @@ def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape,
         parts: The parts of the blocks that the region stores.
 
     Returns:
-        Keys are the fields ``ffn``, ``shared``, ``experts`` and ``mixture`` of `RegionCut`.
+        Values for the fields ``ffn``, ``shared``, ``experts`` and ``mixture`` of `RegionCut`, by
+        field name.
     """
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
@@ -215,8 +216,8 @@ def _latent_cut(
 ) -> LatentCut | None:
     """Return how latent attention is partitioned across the PEs of a region.
 
-    It uses ``attention_cols`` columns in the middle of the region. The result is None if the model
-    does not use latent attention.
+    Latent attention uses ``attention_cols`` columns in the middle of the region. The result is None
+    if the model does not use it.
     """
     if spec.latent is None:
         return None

@@ -33,9 +33,9 @@ def part_of(
         outer_cut: How the inputs are partitioned across PEs; None for a vector.
         inner_cut: How the outputs, or the elements of a vector, are partitioned across PEs.
         transposed: Whether the tensor is ``[outputs, inputs]``.
-        offset: int32 ``[cols, n]``, if a PE stores n blocks with the same division, such as one per
-            expert: number to add to the indices of ``inner_cut`` for each block on each column. A
-            block with the offset -1 is padding.
+        offset: int32 ``[cols, n]`` if each PE stores n equally divided blocks, such as one per
+            expert; otherwise None. It is added to the indices of ``inner_cut`` for each block on
+            each column. A block with the offset -1 is padding.
         sharers: Number of neighbouring PEs, along the axis other than that of ``inner_cut``, among
             which the inner elements are divided. Each PE stores one of ``sharers`` equal blocks.
     """

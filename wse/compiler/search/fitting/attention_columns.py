@@ -33,15 +33,15 @@ MAX_NARROWING = 4
 def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True) -> tuple[int, ...]:
     """Return the numbers of attention columns that are worth trying, in descending order.
 
-    Several column counts may divide heads or features into equally large blocks. In this case, only
-    the smallest is returned.
+    Attention may use only some of the columns of a region of PEs. If several column counts divide
+    heads and features into equally large blocks, only the smallest is returned.
 
     Args:
         spec: Model.
         region_cols: Number of columns of the region.
-        with_hidden: True if two column counts also differ when their blocks of hidden features have
-            different sizes. This only matters for latent attention, which partitions hidden
-            features across the attention columns.
+        with_hidden: Whether the blocks of hidden features must also be equally large. This only
+            matters for latent attention, which partitions hidden features across the attention
+            columns.
     """
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller
@@ -71,9 +71,9 @@ class FittedAttention(NamedTuple):
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
     """Return the smallest number of attention columns that needs no additional memory per column.
 
-    The comparison is with attention on all columns of the widest region. Heads and features are
-    divided into whole units, so the fullest column may store the same number of units if there are
-    fewer columns.
+    The comparison is with attention on all columns of the widest region. Because heads and features
+    are divided into whole units, the fullest column may store the same number of units with fewer
+    columns.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -147,10 +147,10 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
     """Return settings with the fastest number of attention columns for verification passes.
 
-    Messages are longer in a verification pass than for a single token, and fewer columns make them
-    longer still. Larger numbers of columns than in the given settings are tried as long as they
-    save cycles, followed by all columns. All of these numbers fit, because more columns need less
-    memory per column.
+    Messages are longer in a verification pass than for a single token, and longer still with fewer
+    columns. Starting from the given settings, the number of columns is increased as long as this
+    saves cycles. All columns are tried last. All of these numbers fit, because more columns need
+    less memory per column.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

@@ -23,14 +23,15 @@ from wse.models.graph import ops_in_order
 
 
 class Saving(NamedTuple):
-    """The best number of groups for all-reduces of one size, and the cycles it saves.
+    """Best number of groups for all-reduces of one size, and the cycles that it saves.
 
     An all-reduce is a K-tree, which reduces within groups of PEs and then among the groups.
 
     Attributes:
         groups: Number of groups with the fewest cycles.
-        cycles: Cycles that an all-reduce saves compared with the default tree, which has the fewest
-            relays (PEs whose code receives and sends on messages); keyed by stage index.
+        cycles: Cycles that an all-reduce saves, keyed by stage index. The comparison is with the
+            default number of groups, which needs the fewest relays (PEs whose code forwards
+            messages).
     """
 
     groups: int
@@ -38,13 +39,13 @@ class Saving(NamedTuple):
 
 
 class TreeCosts:
-    """Calculator of the cycles that are saved or lost if some all-reduces use fitted trees.
+    """Cost model for changing the number of groups of some all-reduces.
 
-    An all-reduce adds up values within groups of PEs, and then among the groups. With a fitted
-    tree, it has the fastest number of groups for its size (line and message length) instead of the
-    default number. More distinct trees, however, require more changes of routes at run time. A
-    search uses this class to choose the sizes. The cycles are those of the whole model, computed
-    from a reduced model (one layer of each kind).
+    An all-reduce adds up values within groups of PEs, and then among the groups. With a *fitted
+    tree*, it has the fastest number of groups for its size (line and message length) instead of the
+    default number. This saves cycles, but more distinct trees require more changes of routes at run
+    time. A search uses this class to choose the sizes to fit. The cycles are those of the whole
+    model, computed from a reduced model (one layer of each kind).
 
     Attributes:
         savings: For each all-reduce size that may be fitted, the best number of groups and the
@@ -89,11 +90,12 @@ class TreeCosts:
         self._blocks: dict[tuple[Block, frozenset[TreeSize]], Block] = {}  # by block and its fitted sizes
 
     def cycles_of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles that depend on which all-reduces of a stage use fitted trees.
+        """Return how the cycles of a stage change if all-reduces of some sizes use fitted trees.
 
         A fitted tree has the number of PE groups that is fastest for the size of the all-reduce.
-        The result is the cycles for changing routes at run time, minus the cycles that the fitted
-        trees save. It covers all stages of the whole model that the stage represents.
+        The result consists of the cycles for changing routes at run time, minus the cycles that the
+        fitted trees save. It is the total of all stages of the whole model that this stage
+        represents.
 
         Args:
             stage: Index of the stage in the reduced model.
@@ -126,11 +128,10 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute those cycles of a stage that depend on which all-reduces use fitted trees.
+        """Compute the result of `cycles_of_stage`, which caches it.
 
-        They are the cycles for changing routes at run time, minus the cycles that fitted trees
-        (with the fastest number of PE groups) save; keyed by phase name. The only caller,
-        `cycles_of_stage`, caches the result.
+        The result is the cycles for changing routes at run time, minus the cycles that fitted trees
+        (with the fastest number of PE groups) save; keyed by phase name.
 
         Args:
             stage: Index of the stage in the reduced model.
@@ -165,10 +166,11 @@ class TreeCosts:
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return how many runs in the whole model a run of the reduced model represents.
+        """Return how many runs of the whole model one run of the reduced model represents.
 
         Args:
-            run: Run of a block (list of steps) in the reduced model.
+            run: Execution of a block (the steps of one layer, or of ops outside layers) in the
+                reduced model.
         """
         layer = self._layers[run.op]
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]

@@ -74,8 +74,9 @@ def cheapest_groups(
 def min_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
     """Return a lower bound on the cycle count of an all-reduce, based on the path of its last word.
 
-    The last word travels along the whole line. It waits at each relay and for the preceding words.
-    Where a PE receives from two sides, it also waits for the words from the other side.
+    The last word travels along the whole line of PEs. It waits at each relay (a PE whose code
+    forwards words) and for the words before it. At a PE that receives from two sides, it also waits
+    for the words from the other side.
 
     Args:
         pes: Number of PEs in the line.

@@ -39,8 +39,8 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
         choice: Compiler settings, including the sizes of chunks.
 
     Returns:
-        The settings with that number, and a tuple with the rewrite `wide_unpacking` and the cycles
-        that it saves. If it saves nothing, the settings are unchanged and the tuple is empty.
+        The settings with the chosen number, and a tuple with a record of the cycles that it saves.
+        If it saves nothing, the settings are unchanged and the tuple is empty.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
     settings = known_rewrites()[WIDE_UNPACKING].settings
@@ -77,7 +77,7 @@ def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return compiler settings in which the rewrite `wide_unpacking` has a given setting.
+    """Return compiler settings in which PEs unpack a given number of quantised weights at a time.
 
     Args:
         choice: Compiler settings to change, in all phases.

@@ -20,7 +20,7 @@ FAR_TOO_MANY = 2
 
 
 def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
-    """Return a lower bound on the number of bytes on the fullest PE.
+    """Return a lower bound on the bytes that the fullest PE needs for a layout of a model.
 
     The bound includes code, weights, index tables and part of the activations.
 
@@ -35,8 +35,8 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
 
     Args:
         state: Reduced model (one layer of each kind) after partition.
-        layers_like: Function that returns how many tiles of the whole model's stage a tile
-            represents, given the stage, layer and tile name.
+        layers_like: Function of (stage, layer, tile name) that returns how many tiles of the whole
+            model a tile of the reduced model represents on its stage.
     """
     shape, weight_types, regions = model_shape(state), WeightTypes.from_options(state.options), regions_of(state)
     reserved, max_bytes = reserved_bytes(state.wafer, state.software), FAR_TOO_MANY * state.wafer.sram_bytes_per_pe

@@ -9,9 +9,10 @@ from wse.compiler.search.reduced.reduced_model import ReducedModel
 
 
 class Misfits:
-    """Cache of the bytes per PE of stages that did not fit, to avoid compiling them again.
+    """Cache of stages that did not fit on PEs, with their bytes, to avoid compiling them again.
 
-    All stages belong to the same model, machine and request, on any number of wafers.
+    A stage is the part of a model on one rectangle of PEs. All stages in the cache belong to the
+    same model, machine and request, on any number of wafers.
     """
 
     def __init__(self) -> None:
@@ -21,15 +22,15 @@ class Misfits:
         return len(self._needed_bytes)
 
     def needed_bytes(self, reduced: ReducedModel) -> int:
-        """Return the maximum bytes per PE that any stage of a reduced model is known to need.
+        """Return the most bytes per PE that a stage of a reduced model is known to need, or 0.
 
-        A stage's bytes are known if it, or an equivalent stage of another reduced model, did not
-        fit earlier. The result is 0 if none are known.
+        The bytes of a stage are known if an equivalent stage, in this or another layout, did not
+        fit earlier.
         """
         return max(self._needed_bytes.get(key, 0) for key in _keys(reduced))
 
     def learn(self, reduced: ReducedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
-        """Record the bytes of the reduced model's stages that exceed the available bytes.
+        """Record which stages of a reduced model did not fit, and how many bytes they need.
 
         Args:
             reduced: Model with one layer of each kind.
