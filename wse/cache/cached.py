@@ -15,7 +15,8 @@ T = TypeVar("T")
 def cached(key: str | None, kind: Any, compute: Callable[[], T]) -> T:
     """Return a result from the cache, or compute it and store it there.
 
-    An entry that does not agree with the type is replaced. Errors are not cached.
+    If the cached result does not have the type ``kind``, it is computed again and replaced. Errors
+    are not cached.
 
     Args:
         key: Key of the result; None to compute it without the cache.

@@ -39,15 +39,16 @@ class NotCacheableError(Exception):
 
 
 def content_key(kind: str, *inputs: Any) -> str | None:
-    """Return the key of a result, or None if the cache is disabled or the result must not be cached.
+    """Return the cache key of a result, or None if the result is not to be cached.
 
     Args:
         kind: Kind of the result, such as ``layouts``.
-        inputs: Everything that determines the result: numbers, strings, and dataclasses,
-            mappings and sequences of them. Fields of dataclasses that are not compared are left out.
+        inputs: Everything that determines the result: numbers, strings, and dataclasses, mappings
+            and sequences of them. Dataclass fields with ``compare=False`` are ignored.
 
     Returns:
-        64 hexadecimal digits.
+        64 hexadecimal digits. None if the cache is disabled, or if an input cannot be part of a
+        key.
     """
     if cache_folder() is None:
         return None

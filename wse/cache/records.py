@@ -19,14 +19,14 @@ PLAIN: Final = (str, bool, int, float, NoneType)
 
 
 class BadRecordError(ValueError):
-    """Raised for plain values that do not agree with the types of a class."""
+    """Error for plain values from which an object cannot be created, because their types differ."""
 
 
 def to_plain(value: Any) -> Any:
-    """Return an object as values that JSON can represent without loss.
+    """Convert an object to plain values (lists, strings, numbers) that JSON can represent.
 
-    A dataclass becomes the list of its fields, without those that are not compared. A named tuple
-    becomes a list, and a mapping a list of pairs.
+    A dataclass becomes the list of its fields, without fields with ``compare=False``. A named tuple
+    becomes a list, and a mapping a list of pairs. `from_plain` reverses the conversion.
     """
     if is_dataclass(value):
         return [to_plain(getattr(value, field.name)) for field in fields(value) if field.compare]
@@ -96,7 +96,7 @@ def _as_tuple(hint: Any, item_hints: Sequence[Any], values: Any) -> tuple[Any, .
     """Create a tuple from a list of plain values.
 
     Args:
-        hint: Type of the tuple or of the mapping to which it belongs, for the message.
+        hint: Type of the tuple, or of the mapping to which it belongs, for the error message.
         item_hints: Type of each item, or one type followed by ``...``.
         values: The items.
 

@@ -171,7 +171,7 @@ def _first_line(key: str, body: bytes) -> str:
 
 
 def _delete_old_entries(folder: Path) -> None:
-    """Delete left-over temporary files, and the oldest entries of a cache that is too large.
+    """Delete left-over temporary files and, if the cache is too large, its oldest entries.
 
     The oldest entries are those that have not been used for the longest time.
     """

@@ -17,7 +17,7 @@ from wse.tracing.query.inspect_request import InspectRequest
 
 @dataclass(frozen=True, kw_only=True)
 class InspectOptions(InspectRequest):
-    """The fields of an `InspectRequest` as command-line options, with their help texts."""
+    """Command-line options of ``wse inspect``, with their help texts."""
 
     trace: Annotated[
         Path,

@@ -80,7 +80,7 @@ def with_options(command: Command, *, searches: bool = False) -> Command:
 
 
 def _parameter(field: RequestField) -> Parameter:
-    """Return the function parameter of an option, with its type, default and help for typer."""
+    """Convert an option to a function parameter, from which typer reads type, default and help."""
     required = field.option.required or field.default is Parameter.empty
     default = Parameter.empty if required else _shown_default(field)
     type_ = _typer_type(field)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 
 def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that writes text to stdout until the pipe behind stdout is closed.
+    """Return a function that writes to stdout, and discards all text once the reader has closed it.
 
-    A program such as ``head`` closes the pipe when it has read enough. All later text is discarded
-    without an error.
+    A program such as ``head`` closes the pipe from stdout when it has read enough. No error is
+    raised then.
 
     Args:
         write: Function that writes text to stdout.

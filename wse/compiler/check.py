@@ -147,7 +147,7 @@ def _loops(block: Block, phase: int) -> str | None:
 
 
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
-    """Return an error message if a step may access another user's data; None otherwise.
+    """Check that no step can access another user's data; return an error message or None.
 
     Kernels and transfers that depend on per-user counters, such as the KV-cache length, read the
     counters of the current user.

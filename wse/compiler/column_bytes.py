@@ -35,7 +35,7 @@ _WAY_COUNT = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
-    """Settings that, together with the tensor shapes, determine a layer's size in bytes.
+    """Settings that determine a layer's size in bytes, apart from the shapes of its tensors.
 
     Attributes:
         types: Weight and activation types.
@@ -108,7 +108,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
         used_ways = [(way, size) for way, size in enumerate(total_sizes) if size]
 
         def bytes_of(cols: int) -> float:
-            """Return the bytes on the fullest column of the region, given the number of columns."""
+            """Return the bytes on the fullest column of a region with ``cols`` columns."""
             fractions, total = shares(cols), 0.0
             for way, size in used_ways:
                 total += size * fractions[way]

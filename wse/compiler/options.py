@@ -201,7 +201,7 @@ class Options:
 
     @property
     def across_wafers(self) -> bool:
-        """True if the mapping partitions every op of the model across several wafers."""
+        """True if the mapping partitions every operation of the model across several wafers."""
         return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property
@@ -211,7 +211,7 @@ class Options:
 
 
 def check_types(dtype: str, activations: str | None) -> None:
-    """Check that the element types of weights and activations exist and are compatible.
+    """Check that the requested types of weights and activations exist and can be combined.
 
     Args:
         dtype: Type of the weights: an element type or a quantisation format.
@@ -235,7 +235,7 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def check_takes_drafts(spec: ModelSpec) -> None:
-    """Check that a model can discard the tokens that a verification pass rejects.
+    """Check that a model supports speculative decoding, in which wrong draft tokens are discarded.
 
     Raises:
         BadInput: The model has linear attention.

@@ -250,8 +250,9 @@ class State:
 
         Args:
             stage: Index of the stage.
-            parts: The parts of a layer for which the division is needed. If they include only some
-                features of a feed-forward block, it differs from the division of the whole block.
+            parts: The parts of a layer for which the partitioning is needed. If they include only
+                some features of a feed-forward block, the result differs from that for the whole
+                block.
         """
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 

@@ -19,9 +19,9 @@ from wse.program.tiles import Tile
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SymBuffer:
-    """A buffer in the SRAM of every PE of a stage, before it is assigned an address.
+    """Buffer in the SRAM of every PE of a stage, before it is assigned an address.
 
-    Buffers are compared by identity.
+    A stage is a part of the model with its own PEs. Buffers are compared by identity.
 
     Attributes:
         stage: Index of the stage whose PEs store the buffer.
@@ -74,7 +74,7 @@ class SymAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymNumber:
-    """A numeric operand, expressed as a linear function of quantities that vary at run time.
+    """Numeric operand of a step: a linear function of quantities that vary at run time.
 
     The value is ``fixed + per_slot * slots + per_round * round - per_pair * (max_pairs - pairs)``.
     ``slots`` is the number of KV-cache slots in use, and ``round`` is the iteration of the step's
@@ -276,7 +276,7 @@ def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymTile:
-    """A weight tile without an address: the part of a tensor that each PE of a stage stores.
+    """Weight tile without an address: the part of a tensor that each PE of a stage stores.
 
     Attributes:
         buffer: Buffer that stores the tile.

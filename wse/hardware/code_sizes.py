@@ -51,7 +51,7 @@ class CodeSizes:
 
 @cache
 def load_code_sizes(name: str) -> dict[str, CodeSizes]:
-    """Return the code and buffer sizes in a bundled profile, keyed by the role of a PE.
+    """Return the sizes of code and buffers of PEs from a bundled profile, keyed by role of the PE.
 
     Raises:
         UnknownName: There is no such profile, or a key in it is unknown.

@@ -55,7 +55,7 @@ class Cycles(NamedTuple):
         return Cycles(*(value * count for value in self))
 
     def followed_by(self, next_interval: Cycles) -> Cycles:
-        """Return the sum of this interval and the next one, broken down by cause."""
+        """Return the cycles of this interval plus those of the next one, broken down by cause."""
         return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 

@@ -21,7 +21,7 @@ ASSUMED: Final[Pairs] = {}
 
 
 def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
-    """Return the (token, expert) pairs that each column of PEs processes in a step.
+    """Return how many (token, expert) pairs each column of PEs processes in a step.
 
     Args:
         program: The compiled Program.

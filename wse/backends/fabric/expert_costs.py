@@ -251,7 +251,7 @@ class RoutedCosts:
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
-        """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs.
+        """Return the time of a step whose busiest column has ``pairs`` (token, expert) pairs.
 
         Results are cached by the class of the step and by ``pairs``.
 
@@ -260,7 +260,7 @@ class RoutedCosts:
             step: Index of the step.
             step_class: Number of the step's class of equivalent steps.
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-            pairs: Number of pairs on the fullest column of PEs.
+            pairs: Number of pairs on the busiest column of PEs.
         """
         key = (phase.steps, step_class, pairs)
         if key not in self._known:

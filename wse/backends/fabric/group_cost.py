@@ -33,12 +33,12 @@ Each needs about 2 kB, plus its patterns.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _GroupClass:
-    """Overlap groups of a phase that cost the same, represented by one group.
+    """Class of overlap groups that cost the same, of which only one is timed.
 
-    The steps of an overlap group run concurrently.
+    An overlap group consists of steps of a phase that run concurrently.
 
     Attributes:
-        group: Steps of the group that represents the class.
+        group: Steps of the group that is timed.
         depends_on_experts: True if the work depends on which experts the tokens are routed to.
         growing_stages: For each step whose cost grows with the number of cached tokens, its stage
             (group of layers).
@@ -54,16 +54,18 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """Grouping of the overlap groups of a phase into classes with the same cost.
+    """Overlap groups of a phase, divided into classes with the same cost.
 
-    The steps of an overlap group run concurrently. One group of each class is timed.
+    The steps of an overlap group run concurrently. One group of each class is timed, and each of
+    its steps gets one row in a cost table, class by class.
 
     Attributes:
-        classes: The classes, each with the group that represents it.
-        growing_rows: Classes whose cost grows with the number of cached tokens, each with its rows
-            in the cost table. Groups whose work depends on the selected experts are left out.
+        classes: The classes, each with the group that is timed.
+        growing_rows: (class, rows in the cost table) of the classes whose cost grows with the
+            number of cached tokens. Classes whose work depends on the selected experts are left
+            out.
         rows: int64 ``[steps]``: for each step of the phase, the row of the cost table that applies
-            to it. The table has one row for each step of the representing groups, class by class.
+            to it.
     """
 
     classes: list[_GroupClass]
@@ -106,9 +108,10 @@ class GroupCosts:
         return groups
 
     def of(self, phase: Phase, slots: Slots, classes: I64) -> GroupCost:
-        """Return the cost of all overlap groups of a phase, with one row per step of the phase.
+        """Return the cost of a phase, computed group by group, with one row per step.
 
-        The steps of an overlap group run concurrently.
+        The steps of an overlap group run concurrently. Groups of the same class are timed only
+        once.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -172,8 +175,8 @@ class GroupCosts:
     def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of one overlap group of a class, from this Program's cache if possible.
 
-        The steps of an overlap group run concurrently. All groups of a class cost the same. If the
-        work depends on the selected experts, the result is 0 cycles.
+        An overlap group consists of steps that run concurrently, and all groups of a class cost the
+        same. If the work depends on the selected experts, the result is 0 cycles.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.
@@ -193,9 +196,10 @@ class GroupCosts:
         return self._known_costs[key]
 
     def _group_cost(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """Return the cost of the overlap group that represents a class.
+        """Return the cost of a class of overlap groups (steps that run concurrently).
 
-        If the cost does not depend on positions, it is cached for all Programs of the process.
+        If the cost does not depend on the positions of PEs, it is cached for all Programs of the
+        process.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.

@@ -16,9 +16,9 @@ from wse.program.steps import Slots
 
 
 class GroupCost(NamedTuple):
-    """Cycles that one or more overlap groups add to their phase, with one row per step.
+    """Cycles that groups of concurrent steps (overlap groups) add to their phase, by step.
 
-    The steps of an overlap group run concurrently.
+    Each array has one row per step.
 
     Attributes:
         by_cause: float64 ``[steps, causes]``, cycles that each step adds to the phase, over all

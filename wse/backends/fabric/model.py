@@ -56,11 +56,10 @@ class Fabric:
         self._set_costs(wafer, software, None)
 
     def with_costs(self, wafer: WaferSpec, software: SoftwareProfile) -> Fabric:
-        """Return a timing model of the same Program with other costs of wafer and software.
+        """Return a timing model of the same Program for other hardware and software costs.
 
-        Routes, traffic and classes of equivalent steps are shared with this model, because they do
-        not depend on the costs. The cycle counts of the new model are not cached for other Programs
-        of the process.
+        The new model reuses routes, traffic and classes of equivalent steps, which do not depend on
+        the costs. Its cycle counts are not cached for other Programs of the process.
 
         Args:
             wafer: Wafer type with other costs, but with a mesh of the same shape.
@@ -161,7 +160,7 @@ class Fabric:
         return costs
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """Return how many words and hops the cache shifts of the given decode passes need.
+        """Return the words and hops of the cache shifts of several decode passes.
 
         A cache shift moves a user's cache entries to the row of PEs above.
 
@@ -210,9 +209,12 @@ class Fabric:
         return self._slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
-        """Return, for each step, the index of the first step with the same cost and traffic.
+        """Group equivalent steps: return, for each step, the index of the first equivalent step.
 
-        The result is int64 ``[steps]``.
+        Equivalent steps have the same cost and traffic.
+
+        Returns:
+        int64 ``[steps]``.
         """
         return self._counts.classes(phase.steps)
 

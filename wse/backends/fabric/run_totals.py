@@ -52,7 +52,7 @@ class PhaseTotals:
     _counted_links: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, repetitions
 
     def rectangles(self) -> I64:
-        """Return the links that carried words in any run, with the words summed over all runs.
+        """Return the links that carried words, with the words summed over all runs.
 
         Returns:
             int64 ``[n, 9]``: rectangles of links with equal word counts, in the format of
@@ -117,7 +117,7 @@ class PhaseTotals:
 
 
 class RunTotals:
-    """Running totals of a run, to which phases are added in order of execution.
+    """Totals of a run so far, to which its phases are added in order of execution.
 
     The methods that add phases also update the number of tokens in each user's cache.
     """

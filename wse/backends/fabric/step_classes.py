@@ -105,10 +105,13 @@ def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
 
 
 def _traits(steps: Steps, step_indices: _Which) -> I64:
-    """Return the properties of each step that are not operands, as int64 ``[steps, traits]``.
+    """Return the properties of each step, besides its operands, that affect its cost.
 
     These are its type, whether and how it overlaps with other steps, and its iteration count.
     Pattern and stage are not included.
+
+    Returns:
+    int64 ``[steps, traits]``.
     """
     loop = steps.loop[step_indices]
     iterations = np.append(steps.loops[:, 2], 1)[loop]
@@ -136,7 +139,7 @@ def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
 
 
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps cost more if the KV cache has more tokens, as bool ``[steps]``."""
+    """Return for which steps the cost grows with the tokens in the KV cache, as bool ``[steps]``."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 

@@ -95,8 +95,8 @@ class StepCosts:
     def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:
         """Return which iterations of a loop must be timed, as (iteration, repetitions) pairs.
 
-        The first iteration can differ from the subsequent iterations. These are equal, so that one
-        of them is timed and counted ``repetitions`` times. If a pattern in the loop has different
+        The first iteration may differ from all others, which are equal. One of the others is
+        therefore timed and counted ``repetitions`` times. If a pattern in the loop has different
         messages in each iteration, all iterations are timed.
 
         Args:
@@ -233,7 +233,7 @@ class StepCosts:
         return replace(time, cycles=time.cycles.plus(**counted_hop).rounded_up())
 
     def _slowest_line(self, transfer: Transfer) -> LinePattern:
-        """Return the line of a pattern that needs the most time if it runs alone.
+        """Return the line of a pattern that takes the longest time, if no other pattern runs.
 
         All lines run at the same time, and lines that execute the same list of messages (a variant)
         need the same time. Only the variants that `LineSchedule.critical` returns are compared.

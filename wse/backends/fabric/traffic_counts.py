@@ -74,7 +74,7 @@ class TrafficCounts:
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
     def _traffic_of(self, phase: Phase, counted_steps: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Return the traffic of the given steps, computed for only one step of each class.
+        """Return the traffic of the given steps, computing equivalent steps only once.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.

@@ -42,7 +42,7 @@ class TransferCosts:
         self.ramp_cycles = 2 * line.ramp + 1
 
     def cycles(self, transfer: Transfer) -> Cycles:
-        """Return how many cycles a transfer takes that does not follow a pattern along lines.
+        """Return the cycles of a transfer that does not follow a pattern along rows or columns.
 
         Such a transfer copies words within each PE, moves cache entries to the row above, or sends
         words to another region, to another wafer, or to or from the host.
@@ -56,7 +56,7 @@ class TransferCosts:
         return self._stream(transfer)
 
     def _shift(self, transfer: Transfer) -> Cycles:
-        """Return how many cycles a cache shift takes: rows of PEs send a cache entry one row up.
+        """Return the cycles of a cache shift, in which rows of PEs send a cache entry one row up.
 
         The cycles do not depend on the number of rows, because all rows send at the same time.
         """

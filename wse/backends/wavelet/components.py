@@ -13,7 +13,7 @@ SPAN_QUEUES: Final = 96  # queues per batch: 12 KiB of state, which fit into the
 
 
 def components(count: int, pairs: I32) -> I32:
-    """Return each node's connected component, identified by its smallest member, int32 ``[count]``.
+    """Find the connected components of a graph; return the smallest node of each node's component.
 
     The algorithm repeats two steps until no edge joins two components:
 

@@ -84,11 +84,11 @@ class _Flattening:
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Renumber the queues of wavelets so that the queues of a batch are contiguous.
+        """Renumber the queues of wavelets, so that queues simulated together are adjacent.
 
-        A batch consists of queues that are simulated together. Within a batch, queues are sorted by
-        type: queues that share no link with other queues; queues that share a link; and queues read
-        only by a PE.
+        Queues that are simulated together form a batch. Within a batch, the order is: queues that
+        share no link with other queues; queues that share a link; queues that are read only by a
+        PE.
 
         Args:
             shuffle: Seed for a random order within each type; None for the order in the machine.

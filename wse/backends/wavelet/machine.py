@@ -64,7 +64,7 @@ class SwitchPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Vector operation of a PE, which receives words, combines them with SRAM and sends results.
+    """Vector operation of a PE, which can receive words, combine them with SRAM and send results.
 
     At most one operand comes from the fabric, as on WSE-3. On WSE-2, two operands can.
 
@@ -93,7 +93,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class RouteBlock:
-    """Switch position (setting of a router) that is added to the same colour of several PEs.
+    """Setting of a router for one colour (switch position) that is added to several PEs.
 
     Attributes:
         pes: int32 ``[n]``: the PEs.

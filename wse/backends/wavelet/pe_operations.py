@@ -83,7 +83,7 @@ class PeOperations:
     adding: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        """Initialise ``adding``: at first, no PE has stored a message that it must still add."""
+        """Initialise ``adding`` (PEs with a stored message that they must still add) to no PE."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def add(self, plan: Plan, numbers: I32, word_parts: WordParts, colour: int) -> None:

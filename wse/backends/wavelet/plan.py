@@ -115,8 +115,8 @@ class Plan:
     def _counts(self, pe: int, colour: int) -> bool:
         """Return True if the router of a PE counts the control bits of a colour.
 
-        This is the case if the colour has several switch positions there or releases another
-        colour.
+        This is the case if the colour has several switch positions (settings of the router) there,
+        or if one of its positions releases another colour.
         """
         positions = self.positions[pe, colour]
         return len(positions) > 1 or positions[0].releases is not None
@@ -179,7 +179,9 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
 
 def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """Return the operations of all PEs. Each PE executes its operations in the order of the list.
+    """Return the vector operations that all PEs need to send and receive the given streams.
+
+    Each PE executes its operations in the order of the list.
 
     Args:
         flows: Streams, in order.

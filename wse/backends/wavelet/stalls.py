@@ -68,7 +68,7 @@ def _circular_wait(plan: Plan) -> str:
     group = list(range(len(plan.flows)))  # 2. a union-find structure
 
     def root(i: int) -> int:
-        """Return the stream that represents the group of stream ``i``.
+        """Return the stream that identifies the group to which stream ``i`` belongs.
 
         Streams that one operation receives and sends form a group.
         """

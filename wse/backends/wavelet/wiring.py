@@ -23,7 +23,9 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """Repeat the value of each block for all PEs of the block, and return all values in one array.
+    """Return one value for each PE of each block, in one array.
+
+    The value of a block is repeated for all of its PEs.
 
     Args:
         blocks: `RouteBlock` or `OperationBlock` objects: items that were added to several PEs at

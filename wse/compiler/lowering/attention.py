@@ -102,7 +102,7 @@ def rotation(c: Context, layer: int) -> dict[str, Any]:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower attention to steps, from queries and KV cache to the result of each query head.
+    """Add the steps that compute the result of each query head from queries and the KV cache.
 
     The new keys and values are appended to the cache first. The result is partitioned across PEs in
     the same way as the queries.
@@ -178,11 +178,11 @@ def output(c: Context, op: Op) -> None:
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention to steps, for decode and for prefill by thin GEMM.
+    """Add the steps of attention for decode, and for prefill by thin GEMM.
 
-    Thin GEMM is a matrix product in which every PE has its features of all tokens of a prompt
-    chunk, just as it has the features of a single token in decode. Every row of PEs has the queries
-    of all tokens, and computes their scores for its own part of the KV cache.
+    In thin GEMM, a matrix product, tokens are not divided over PEs: every row of PEs has the
+    queries of all tokens of a prompt chunk. It computes their scores for its own part of the KV
+    cache.
 
     Args:
         c: Context of the phase being lowered.

@@ -77,7 +77,7 @@ def _sizes(c: Context) -> _Sizes:
 
 
 def _cut(c: Context) -> LinearCut:
-    """Return how linear attention is partitioned across the current region's PEs."""
+    """Return how linear attention is partitioned across the PEs of the current region."""
     assert c.cut.linear is not None
     return c.cut.linear
 
@@ -101,7 +101,7 @@ def inputs(c: Context, op: Op) -> None:
 
 
 class _Block(NamedTuple):
-    """Tokens of one user that are processed at once, with the addresses of their data.
+    """Tokens of one user that linear attention processes at once, with the addresses of their data.
 
     The addresses are those of the first token.
 
@@ -109,7 +109,7 @@ class _Block(NamedTuple):
         tokens: Number of tokens.
         first: Number of the user's tokens that precede them in the phase.
         projected: Projected queries, keys, values, gates, write strengths and decays.
-        new_keys: Features of queries and keys that the row stores, before the convolution.
+        new_keys: Features of queries and keys that a row of PEs stores, before the convolution.
         keys: The same features after the convolution.
         sums: Products that are added up over the rows of a column.
         result: Results of all value heads.
@@ -125,9 +125,10 @@ class _Block(NamedTuple):
 
 
 def delta_rule(c: Context, op: Op) -> None:
-    """Lower the convolution and the gated delta rule to steps.
+    """Add the steps for the convolution and the gated delta rule (linear attention).
 
-    1. Gather the row's features of queries and keys from the columns of the head, for all tokens.
+    1. On each row of PEs, gather its features of queries and keys from the columns of the head, for
+       all tokens.
     2. Convolve queries, keys and values, and multiply queries and keys by the state and by each
        other.
     3. Add up the products along columns.

@@ -48,10 +48,10 @@ def at_experts(c: Context) -> Iterator[None]:
 
 
 def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]) -> None:
-    """Send hidden vectors and the expert selection to every PE of the expert stage.
+    """Add the steps that send hidden vectors and selected experts to the PEs with the experts.
 
-    The expert stage stores the experts of all layers on the PEs of all wafers. Without such a
-    stage, nothing is sent.
+    This is necessary only if one stage (the expert stage) stores the experts of all layers on the
+    PEs of all wafers; otherwise no step is added.
 
     1. Copy everything to the expert stage on the PEs of the layer's wafer.
     2. Send the hidden vectors to the wafers that store selected experts, and the selection to all
@@ -178,7 +178,7 @@ def _copy(
         elements: Elements per PE.
         stage: Index of the other stage.
         leave: First column to copy, counted from the first column of the current stage.
-        enter: The same column, counted from the first column of the other stage.
+        enter: The same column of PEs, counted from the first column of the other stage.
         cols: Number of columns.
     """
     c.builder.transfer(

@@ -26,10 +26,12 @@ ID_BYTES = 4
 def embedding(c: Context, op: Op) -> None:
     """Lower the embedding lookup for token ids to steps.
 
-    In decode, the ids are already on the PEs. In other phases, they may have to be received from
-    the host first. In prefill by MeshGEMM, each row of PEs processes its own tokens, but the table
-    is partitioned across all rows. All rows therefore look up the tokens of one row at a time, and
-    the results are streamed from the diagonal to that row.
+    In decode, the ids are already on the PEs. In other phases, steps are added that receive them
+    from the host if necessary.
+
+    In prefill by MeshGEMM, each row of PEs processes its own tokens, but the table is partitioned
+    across all rows. All rows therefore look up the tokens of one row at a time. The results are
+    then sent to that row by the PEs on the diagonal.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
@@ -102,7 +104,9 @@ def receive_ids(
 def multicast_along_rows(
     c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0
 ) -> None:
-    """Send the elements of one column of PEs to all PEs of the same row, on each wafer.
+    """Add a step in which the PEs of one column send elements to all other PEs of their rows.
+
+    On each wafer, one column sends.
 
     Args:
         c: Context of the phase being lowered.

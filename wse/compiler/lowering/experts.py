@@ -26,10 +26,10 @@ from wse_mappings.rounding import ceil_div
 
 
 def experts(c: Context, op: Op) -> None:
-    """Lower the gate and up projections of the selected experts, and the activation, to steps.
+    """Add the steps for the first half of the selected experts: gate, up and activation.
 
-    The input consists of normalised hidden vectors. The results are the activated features of each
-    (token, selected expert) pair.
+    The input consists of normalised hidden vectors. The results are the features of each (token,
+    selected expert) pair after the activation function.
     """
     dispatch(c, c.normed_hidden, choice_buffers(c, experts_of(c)))
     with at_experts(c):

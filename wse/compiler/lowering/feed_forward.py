@@ -78,7 +78,7 @@ def apply_gate(
 
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
-    """Lower the activation function of a feed-forward block to a step.
+    """Add a step that applies the activation function of a feed-forward block.
 
     Args:
         c: Context of the phase being lowered.

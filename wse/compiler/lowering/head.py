@@ -132,7 +132,7 @@ def _scale_and_cap(c: Context, logits: SymBuffer, elements: int, row: int) -> No
 
 
 def _send_logits(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
-    """Send logits to the host, eastwards along the row of PEs that has them on each wafer.
+    """Add a step that sends logits to the host, eastwards along the row of PEs that has them.
 
     Args:
         c: Context of the phase being lowered.

@@ -230,17 +230,17 @@ def output(c: Context, op: Op) -> None:
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
-    """Round each token's vector to the activation type, and store its parts in separate blocks.
+    """Add steps that split each token's vector into parts and store them in separate blocks.
 
-    In the input, the parts of a token are side by side. In the output, each block
-    ``[tokens, width]`` has one part of all tokens.
+    In the input, the parts of a token are side by side. In the output, each block ``[tokens,
+    width]`` has one part of all tokens. The elements are rounded to the activation type.
 
     Args:
         c: Context of the phase being lowered.
         x: Vectors ``[tokens, stride]`` in the accumulator type.
         out: Address of the first block.
         widths: Number of elements in each part.
-        stride: Token stride, in elements; 0 for the sum of the widths.
+        stride: Elements from one token's vector to the next; 0 for the sum of the widths.
     """
     M, first = c.tokens, 0
     if M == 1:

@@ -36,7 +36,7 @@ def project(
     *,
     bias: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x @ weights + biases to steps, for several weight matrices.
+    """Add the steps for out[tokens, N] = x @ weights + biases, for several weight matrices.
 
     The columns of the matrices are concatenated in the order given.
 
@@ -67,9 +67,10 @@ def project(
 def project_to_stream(
     c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False, column_range: tuple[int, int] | None = None
 ) -> None:
-    """Multiply activations by weights and add the product to the residual stream.
+    """Add the steps that multiply activations by weights, and add the product to the stream.
 
-    This is the second product of attention or of a feed-forward block.
+    The stream is the residual stream. Attention and feed-forward blocks use this function for their
+    second product, the output projection.
 
     Args:
         c: Context of the phase being lowered.
@@ -165,7 +166,7 @@ def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> M
 
 
 def product(c: Context, op: Op) -> None:
-    """Lower a single matrix product to steps, for requests that compile nothing else.
+    """Add the steps for a single matrix product, for requests that compile nothing else.
 
     The input is divided in the same way as the residual stream; the result is partitioned across
     columns.

@@ -33,11 +33,12 @@ def local_product(
     out_stride: int,
     transposed: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE, as a GEMM or a GEMV per token.
+    """Add the steps in which every PE computes out[tokens, N] = x[tokens, K] @ w[K, N].
 
-    The vector instructions of a GEMM run over tokens, those of a GEMV over outputs. With few
-    tokens, a GEMV per token is faster. In the baseline schedule, prompt chunks of several tokens
-    always use a GEMM. Quantised weights are unpacked once for all tokens.
+    The product is computed as one GEMM, whose vector instructions run over tokens, or as one GEMV
+    per token, whose vector instructions run over outputs. With few tokens, a GEMV per token is
+    faster. In the baseline schedule, prompt chunks of several tokens always use a GEMM. Quantised
+    weights are unpacked once for all tokens.
 
     Args:
         c: Context of the phase being lowered.
@@ -80,7 +81,7 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower the product of each (token, expert) pair's vector and its expert's weights to a step.
+    """Add the step that multiplies the vector of each (token, expert) pair by the expert's weights.
 
     Args:
         c: Context of the phase being lowered.
@@ -155,7 +156,7 @@ def scratch(c: Context, K: int, N: int, max_codes: int) -> tuple[int, SymBuffer]
 def _quantised_product(
     c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
 ) -> None:
-    """Lower the product of activations and quantised weights, unpacking the weights on the PE.
+    """Add the steps that multiply activations by quantised weights, which each PE unpacks.
 
     Args:
         c: Context of the phase being lowered.

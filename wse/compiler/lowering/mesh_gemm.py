@@ -157,12 +157,13 @@ def dist_gemm_t(
     *,
     transposed: bool,
 ) -> None:
-    """Lower out[M, N] = X @ B by dist-GEMM-T, which needs no initial skew of its operands.
+    """Add the steps for the matrix product out[M, N] = X @ B by dist-GEMM-T.
 
-    Dist-GEMM-T is a distributed product with a transposed matrix. The K dimension of B is divided
-    over the P columns of a square region, its N dimension over the rows. In round t of P, each row
-    of PEs multiplies its part of X by the tiles of B that started t places back on the ring. The
-    products are added up along the row, and one column keeps the sum.
+    Dist-GEMM-T is a distributed product with a transposed matrix, which needs no initial skew. The
+    K dimension of B is divided over the P columns of a square region, its N dimension over the
+    rows. The tiles of B move along a ring of PEs. In each of P rounds, each row multiplies its part
+    of X by the tiles of B that have arrived. The products are added up along the row, and one
+    column keeps the sum.
 
     Args:
         c: Context of the phase being lowered.

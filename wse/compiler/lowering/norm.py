@@ -59,7 +59,8 @@ def post_norm(c: Context, op: Op) -> None:
 def rms_eps(c: Context, size: int) -> dict[str, int]:
     """Return the kernel operands ``size`` and ``eps_atto`` for a norm over ``size`` features.
 
-    ``eps_atto`` is the epsilon of the model's norms in units of 1e-18.
+    ``eps_atto`` is the epsilon of the model's norms (a small number that avoids division by zero),
+    in units of 1e-18.
     """
     return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 

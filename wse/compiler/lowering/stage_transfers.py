@@ -38,7 +38,7 @@ class _Columns(NamedTuple):
 
 
 def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
-    """Send the residual stream from the current stage to another stage and continue lowering there.
+    """Add the steps that send the residual stream to another stage; later steps run there.
 
     Args:
         c: Context of the phase being lowered.
@@ -204,8 +204,8 @@ def _move(
         elements: Elements per PE.
         payload: Total bytes of all PEs, without padding.
         columns: Columns that send and receive.
-        vectors: Number of hidden vectors to redistribute if the two regions divide them differently
-            over their rows; 0 to send elements as they are.
+        vectors: Number of hidden vectors sent. They are redistributed if the two regions divide
+            them differently over their rows. 0 to send elements as they are.
     """
     c.builder.transfer(
         StageTransfer if _same_wafer(c, source, target) else Crossing,

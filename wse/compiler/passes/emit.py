@@ -182,9 +182,9 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
 
 def _root_row(state: State) -> int:
-    """Return the row of PEs on which the output head adds up the logits; 0 without a head.
+    """Return the row of PEs that gets the complete logits, counted in the output head's region.
 
-    The row is an index within the region of the head.
+    The result is 0 if the Program has no head.
     """
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 

@@ -187,7 +187,7 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
 
 
 def _new_outputs(step: SymStep) -> frozenset[int]:
-    """Return the indices of the operands that a step overwrites without reading their old values.
+    """Return the indices of the operands whose values a step overwrites without reading them.
 
     For a kernel, these are its outputs. For a transfer, it is the target, unless the target is also
     the source.

@@ -106,7 +106,7 @@ def _plan(region: RegionLayers, shape: tuple[int, int], band: int, *, has_embedd
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts into which the stages divide each layer; empty if all layers are whole.
+    """Return how layers are divided into parts by the stages; empty if all layers are whole.
 
     A feed-forward block may be split into parts that are stored on neighbouring stages.
 

@@ -129,7 +129,7 @@ def regions_of(state: State) -> list[RegionShape]:
 
 
 class HasName(Protocol):
-    """Protocol of objects with a name, such as a weight tile or a record of the tile's size."""
+    """Protocol of a weight tile, or of a record of its size: an object with a name."""
 
     @property
     def name(self) -> str:
@@ -170,10 +170,11 @@ def _in_first_layer(op: Op) -> Op:
 
 
 def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
-    """Return whether each stage has attention, and the names of its tables of frequencies.
+    """Return which computed tables each stage needs, as the arguments of `region_tables`.
 
-    The names are those of the rotary position embeddings of its layers. Both determine which tables
-    the PEs of the stage store (`region_tables`).
+    Returns:
+    For each stage, whether it has attention, and the names of the frequency tables that the rotary
+    position embeddings of its layers use.
     """
     attention_layers = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans

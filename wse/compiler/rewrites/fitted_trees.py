@@ -66,11 +66,11 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """Return the line and message lengths of an all-reduce whose groups a search may choose.
+    """Return the line and message lengths of an all-reduce if a search may choose its groups.
 
-    The result is None for other steps. The all-reduce must be a K-tree (it adds up values within
-    groups of PEs, then among the groups). The request must not specify the groups, and the number
-    of elements must not change between iterations.
+    The all-reduce must be a K-tree, which adds up values within groups of PEs, then among the
+    groups. The request must not specify the groups, and the number of elements must not change
+    between iterations. The result is None for all other steps.
     """
     if not is_line(step):
         return None

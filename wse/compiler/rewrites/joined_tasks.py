@@ -21,8 +21,8 @@ from wse.compiler.symbolic import SymStep
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Mark the steps of a block that can run in the task of the preceding kernel.
 
-    Dispatching a new task on a PE costs cycles, which these steps save. They are modified in place.
-    ``setting`` is not used.
+    Such steps save the cycles that a PE needs to dispatch a new task. The steps are modified in
+    place. ``setting`` is not used.
     """
     block_steps.steps[1:] = [
         step.copy_with(runs_in_previous_task=True) if _runs_in_same_task(previous_step, step) else step

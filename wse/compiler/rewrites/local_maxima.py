@@ -65,7 +65,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes softmax exponentials with the same operands in each round."""
+    """Return whether a step computes softmax exponentials, with the same operands in each round."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
@@ -107,7 +107,7 @@ def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
 
 
 def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> None:
-    """Move the all-reduce of the softmax maxima into an overlap group with the exponentials.
+    """Make the all-reduce of the softmax maxima run concurrently with the exponentials.
 
     The exponentials are computed with the maxima of each row of PEs. The sums and weighted values
     are rescaled to the common maxima before their all-reduce.

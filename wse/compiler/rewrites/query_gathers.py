@@ -45,11 +45,11 @@ from wse_mappings.schedule import Arrival
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Replace the all-reduce of one token's queries with per-head sums, a gather and a multicast.
+    """Replace the all-reduce of one token's queries by sums per head, a gather and a multicast.
 
-    The rewrite applies if each row of PEs computes the queries of only one head: the queries of
-    different heads then need not be added up. The steps are modified in place. ``setting`` is not
-    used.
+    The rewrite applies if each row of PEs computes the queries of only one head. The values of
+    different heads are then collected instead of added up. The steps are modified in place.
+    ``setting`` is not used.
     """
     for place in [step for step in block_steps.steps if runs(step, "place_rotated")]:
         index, segments = block_steps.steps.index(place), _rows_of_heads(c)
@@ -76,9 +76,9 @@ def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
 
 
 def _are_queries(steps: Sequence[SymStep]) -> bool:
-    """Return whether five steps place, all-reduce, round and rotate the queries of one token.
+    """Return whether five consecutive steps compute one token's queries in the usual way.
 
-    These are the steps that the rewrite replaces.
+    These steps place, all-reduce, round and rotate the queries. The rewrite replaces them.
     """
     if len(steps) < 5 or any(step.loop >= 0 for step in steps):
         return False

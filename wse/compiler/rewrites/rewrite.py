@@ -65,7 +65,7 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot be sent in one message; "" if they can.
+    """Return an error text if statistics cannot be sent together with sums; "" if they can.
 
     All elements of a message have the same type. Statistics, such as maxima and sums of squares,
     are always float32, so the sums must also be float32 (``--accumulate``).

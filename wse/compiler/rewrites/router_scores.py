@@ -69,7 +69,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_steps: range) -> None:
-    """Let each column compute the sigmoid of its own router outputs before the all-reduce.
+    """Make each column of PEs compute the sigmoid of its own router outputs before the all-reduce.
 
     Args:
         c: Context of the phase being lowered.
@@ -94,7 +94,7 @@ def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_step
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Let each column correct its own scores, and send original and corrected scores together.
+    """Make each column of PEs correct its own scores, and send original and corrected scores.
 
     Corrected scores are used only to select experts. The weights of the experts are computed from
     the original scores.

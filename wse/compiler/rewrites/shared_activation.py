@@ -46,9 +46,10 @@ from wse_mappings.rounding import round_up
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Divide the computation of activation functions between neighbouring PEs of a column.
+    """Change a layer's steps so that neighbouring PEs of a column divide activation functions.
 
-    Without this rewrite, all PEs of a column compute the same values.
+    Without this rewrite, all PEs of a column compute the same values. With it, each PE of a group
+    of rows computes some of the values, and the PEs then exchange them.
 
     Args:
         c: Context of the phase being lowered.
@@ -80,7 +81,7 @@ def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep |
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales exactly the values that it reads.
+    """Return whether the step before an activation scales the activation's input, and no more.
 
     The result is False if other steps also read the scaled values.
 

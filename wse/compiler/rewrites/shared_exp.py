@@ -28,7 +28,7 @@ from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
-    """Divide the computation of softmax exponentials among the columns of a head group.
+    """Change a layer's steps so that the columns of a head group divide the softmax exponentials.
 
     A head group is a set of neighbouring columns of PEs that divide the features of the same heads.
     Without this rewrite, all of these columns compute the same exponentials. Nothing is changed if

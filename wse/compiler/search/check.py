@@ -46,7 +46,7 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
 
 
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    """Check that the requested region of PEs fits on the mesh and no wafer stays empty.
+    """Check that the requested region of PEs fits on the mesh and that no wafer would stay empty.
 
     Args:
         spec: Model, whose layers or experts are distributed across the wafers.

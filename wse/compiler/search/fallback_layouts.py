@@ -47,10 +47,11 @@ def with_cut_blocks(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Layout
 
 
 def with_other_expert_placements(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Layout]:
-    """Return copies of layouts in which experts are assigned to columns of PEs in other ways.
+    """Return copies of layouts with other assignments of experts to columns of PEs.
 
     There is one copy for each layout and each assignment that the requested mapping offers. The
-    result is empty if the request or the baseline schedule determines the assignment.
+    result is empty if the model has no experts, or if the request or the baseline schedule
+    determines the assignment.
     """
     if setup.options.experts != AUTO or setup.spec.experts is None or setup.demand.as_released:
         return []

@@ -77,6 +77,6 @@ def smallest_mesh(
 
 
 def min_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return the number of PEs whose SRAM the weights alone would fill, not rounded."""
+    """Return how many PEs are needed to store only the weights, not rounded."""
     weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
     return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)

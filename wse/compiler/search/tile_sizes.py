@@ -136,7 +136,7 @@ def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tilin
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether all experts of an op have tiles of equal size, so that one can represent all.
+    """Return whether all experts of an op have tiles of equal size, so that one represents all.
 
     This is the case if an expert's feature count is a multiple of the number of adjacent outputs
     that share a scale, because the scales then start at the same places in every expert.

@@ -49,7 +49,7 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the given rewrites without those whose settings are fitted to each layout later.
+    """Remove the rewrites whose settings are tuned separately for each layout.
 
     These settings are the number of PE groups of each all-reduce (`fitted_trees`), and the number
     of quantised weights that a PE unpacks at a time (`wide_unpacking`). A search tries the

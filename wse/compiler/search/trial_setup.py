@@ -78,10 +78,10 @@ class TrialSetup:
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return layer sizes and wafers, as in `demand`, for a given placement of experts.
+        """Return the result of `demand` for a given placement of experts.
 
-        The placement says whether an expert is distributed across all columns of PEs, over a group
-        of columns, or placed on its own columns. It affects the bytes that a column stores.
+        The placement says whether an expert is stored on all columns of PEs, on a group of columns,
+        or on its own columns. It affects the bytes that a column stores.
 
         Args:
             experts: Placement of experts; None for the placement in the request.
@@ -218,7 +218,7 @@ class TrialSetup:
         return reduced_model(self.spec, self.wafer, self.software, *self.smallest_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Return the token count of a prompt chunk in which every row of a region has one token.
+        """Return how many tokens a prompt chunk needs, so that every row of a region has one token.
 
         The matrix product thin GEMM does not divide the tokens over the rows: every row has all
         tokens of the chunk, so the result is 1.

@@ -26,8 +26,8 @@ DERIVED: Final = "wse: a ramp carries one word per cycle, and a word has to trav
 class BoundSource:
     """Formula and source of a lower bound, in text form for reports.
 
-    The formula is for B words on each of P PEs. k is the number of cycles per level of depth. A
-    level is an operation that waits for the previous one.
+    Symbols in the formula: P is the number of PEs, B the number of words per PE, and k the number
+    of cycles for each operation that waits for the previous one (level of depth).
     """
 
     formula: str

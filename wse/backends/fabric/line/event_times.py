@@ -19,7 +19,7 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """Return a time to which the cycles of some hops and relays have been added.
+    """Return a time plus the cycles of some hops and relays, broken down by cause.
 
     Args:
         time: The time, broken down by cause.
@@ -42,7 +42,7 @@ def next_launch(time: EventTime, gap: int) -> EventTime:
 
 
 def add_delay(time: EventTime, cycles: float) -> EventTime:
-    """Return a copy of a time to which cycles spent waiting for other streams have been added.
+    """Return a time plus the cycles that words wait for the words of other messages.
 
     These cycles count both as contention and as hops.
     """
@@ -74,7 +74,7 @@ class StreamPath:
         self.age = self.room = self.operations = 0
 
     def take(self, begin: float, end: float, stall: float) -> None:
-        """Record when an operation of a PE receives the words of the stream.
+        """Record that an operation of a PE receives the words, and when.
 
         Args:
             begin: Cycle of the first word at the router of the PE.
@@ -122,9 +122,10 @@ class PieceArrival(NamedTuple):
         return path.begin - age, path.end - age
 
     def window(self, words: int, costs: LineCosts) -> Window:
-        """Return the time window in which words leave the router at the start of a piece.
+        """Return when the words leave the router at the start of this piece, as a time window.
 
-        A piece is a part of the words' path.
+        A piece is a part of the words' path. If the words have to wait further along the path, the
+        window also says how many words wait there.
 
         Args:
             words: Number of words of the message.

@@ -103,10 +103,10 @@ class LineStreams:
         return list(ends.values())
 
     def waiting_cycles(self, piece: int, first: float) -> float:
-        """Return how many cycles a stream must wait for earlier words with the same colour.
+        """Return how many cycles a message must wait for earlier messages of the same colour.
 
         Args:
-            piece: Index of the piece (part of the stream's path) that the stream enters.
+            piece: Index of the piece (part of the message's path) that its words enter.
             first: Cycle at which the first word would leave without waiting.
         """
         conflicts = self.plan.conflicts.on_same_colour[piece]

@@ -125,10 +125,10 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
 
 
 def _rounds(messages: I32) -> list[tuple[int, int]]:
-    """Divide messages into rounds of consecutive messages in which no PE sends or receives twice.
+    """Divide a list of messages into rounds, in which no PE sends or receives twice.
 
     Returns:
-        (first message, one past the last message) of each round.
+        (first message, one past the last message) of each round, as indices into the list.
     """
     cuts, sources, targets = [0], set[int](), set[int]()
     for i, (source, target, _) in enumerate(messages.tolist()):

@@ -156,8 +156,8 @@ class PatternTimes:
         """Divide the lines of simultaneous patterns into sections that no message leaves or enters.
 
         Args:
-            lines: For each line, the pattern, the index of the list of messages that the line
-                executes, and the distances along the line.
+            lines: One item per pattern: the pattern, the index of the list of messages that its
+                line executes, and the distances along the line.
 
         Returns:
             The distinct sections. Each is a tuple with the messages of every pattern on it.

@@ -125,7 +125,7 @@ class _RoundState:
         self.end = 0.0
 
     def round(self, messages: I32) -> float:
-        """Compute the messages of one round and return the cycle at which its last sum is complete.
+        """Compute the times of one round and return the cycle at which its last sum is complete.
 
         A round is one iteration of the loop that repeats the pattern.
 

@@ -83,16 +83,17 @@ class LineSection(NamedTuple):
 
 
 def sections_of(lines: Sequence[LineArrays]) -> list[tuple[LineSection, ...]]:
-    """Divide lines on which patterns run concurrently into sections, which are timed separately.
+    """Divide the lines of patterns that run concurrently into sections, to time them separately.
 
-    No message leaves or enters a section. The module docstring describes the two steps.
+    A section is a part of a line of PEs that no message leaves or enters. The module docstring
+    describes the two steps.
 
     Args:
         lines: Messages of each pattern on its line.
 
     Returns:
-        For each distinct section, each pattern's messages on it. A pattern may have no messages
-        there.
+        One tuple for each distinct section, with the messages of each pattern on the section. A
+        pattern may have no messages there.
     """
     lines = [_fabric_messages(line) for line in lines]
     if not lines:
@@ -125,11 +126,14 @@ def _first_pes(lines: Sequence[LineArrays]) -> I64:
 
 
 def _messages_by_section(line: LineArrays, firsts: I64) -> Iterator[tuple[int, I64]]:
-    """Yield the first PE of each section of a line, and the indices of the section's messages.
+    """Group the messages of a line by section, a part of the line that no message leaves.
 
     Args:
         line: The messages of the line.
         firsts: First PE of each section.
+
+        Yields:
+        For each section, its first PE and the indices of its messages.
     """
     if len(firsts) == 1:
         yield int(firsts[0]), np.arange(len(line.messages))

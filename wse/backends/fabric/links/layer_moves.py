@@ -50,9 +50,10 @@ class Moves:
 
 
 def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> Moves:
-    """Group a phase's transfers into classes of equivalent steps, and count their words on links.
+    """Group the transfers of a phase into classes, and count the words of each class on links.
 
-    The words are summed over all runs of the phase.
+    Transfers of a class send the same words over links. The words are summed over all runs of the
+    phase.
 
     Args:
         fabric: Timing model of the Program.
@@ -85,7 +86,9 @@ def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs:
 
 
 def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, chosen_wafers: Pairs) -> I64:
-    """Return the links used, over all runs, by a step whose words depend on the selected experts.
+    """Return the links that a routed step uses, with the total words over all runs of the phase.
+
+    A routed step is a step whose work depends on the experts to which tokens are routed.
 
     Args:
         fabric: Timing model of the Program.
@@ -169,8 +172,8 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
         traffic: Traffic model of the Program.
         phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step.
-        uses: For each combination of cache slots in use, the number of runs, and the numbers of
-            cached tokens before them.
+        uses: For each combination of cache slots in use, the number of runs, and a list of cached
+            tokens: one number for each user of each of these runs.
 
     Returns:
         int64 ``[n, 9]``: rectangles of links with equal word counts, from

@@ -84,7 +84,7 @@ def one_by_one(rectangles: I64) -> I64:
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Merge identical rectangles of links at equal distances along a row into repeated rectangles.
+    """Merge identical rectangles of links into repeated ones if they are evenly spaced along a row.
 
     A repeated rectangle has a number of repetitions and the distance from one to the next.
 

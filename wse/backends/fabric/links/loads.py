@@ -132,10 +132,11 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
-    """Return the links along rows that pieces of vectors use, as rectangles with equal word counts.
+    """Return the links along rows that a transfer to another region uses, as rectangles.
 
-    The words of all pieces that a PE sends are added up. Consecutive rows that send equal numbers
-    of words form one rectangle.
+    A transfer sends vectors in pieces. The words of all pieces that a PE sends are added up.
+    Consecutive rows that send equal numbers of words form one rectangle of links with equal word
+    counts.
 
     Args:
         source: Sending region.

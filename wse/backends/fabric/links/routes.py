@@ -63,7 +63,7 @@ class LongestLine:
 
     @classmethod
     def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
-        """Create a line from the hop counts between neighbouring PEs.
+        """Create a `LongestLine` from the hop counts between neighbouring PEs.
 
         Args:
             hops: int64 ``[PEs - 1]``, physical hops between neighbouring PEs.
@@ -75,7 +75,10 @@ class LongestLine:
 
 
 class Routes:
-    """Distances between PEs, and the physical links that words use, on the wafers of a Program.
+    """Map from links of the logical mesh, which a Program uses, to physical links of wafers.
+
+    On a wafer with dead PEs or links, a mesh link may be a detour over several physical links. This
+    class returns distances and word counts on physical links.
 
     Args:
         program: The Program, compiled for a complete mesh of PEs.
@@ -135,10 +138,9 @@ class Routes:
         return sum(self._hops_on(plane, rectangles[rectangles[:, PLANE] == plane]) for plane in planes)
 
     def busiest_links(self, rectangles: I64) -> list[Link]:
-        """Return the physical link with the most words in each plane, busiest first.
+        """Return the busiest physical link of each wafer and direction, sorted by decreasing words.
 
-        A plane contains the links of one direction on one wafer. Its index is wafer * 4 +
-        direction.
+        Each wafer and direction is a plane with the index wafer * 4 + direction.
         """
         if self.has_no_faults:
             return busiest_links(rectangles)
@@ -170,9 +172,10 @@ class Routes:
         return self._max_hops(0, along_rows) + self._max_hops(1, along_columns)
 
     def _max_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the maximum number of physical hops along any row or column of some rectangles.
+        """Return the maximum number of physical hops that a word makes in one row or column.
 
-        The rectangles consist of links of the mesh. Each may be a path of several physical links.
+        The words use rectangles of mesh links, each of which may be a path of several physical
+        links.
 
         Args:
             axis: 0 for hops along rows, 1 for hops along columns.

@@ -137,10 +137,10 @@ class Traffic:
         return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
     def shift_traffic(self, phase: Phase, step: int, slots: Slots, lengths: Sequence[int]) -> StepTraffic:
-        """Return the traffic of cache shifts, one per decoded token of a user.
+        """Return the total traffic of several cache shifts of one step.
 
-        In a cache shift, PEs send a cache entry to the row above, which makes room for a new token
-        in the last row.
+        Each decoded token of a user needs one cache shift: PEs send a cache entry to the row above,
+        which makes room for the new token in the last row.
 
         Args:
             phase: Prefill chunk, decode pass or verification pass of the Program.

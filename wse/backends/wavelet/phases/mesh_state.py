@@ -131,13 +131,13 @@ class MeshState:
         self.occupy(stage, base, step_run.ends)
 
     def log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
-        """Report the wavelet moves of a step, which was simulated on a part of a wafer.
+        """Report the wavelet moves of a simulated step to the caller of the simulation.
 
         Args:
             step: Index of the step.
             base: Cycle of the phase that is cycle 0 of the moves.
-            wafer: Index of the wafer.
-            top, left: Row and column of the simulated part on the wafer.
+            wafer: Index of the wafer, of which only a part was simulated.
+            top, left: First row and column of the simulated part.
             moves: Moves, with rows and columns counted from ``top`` and ``left``.
         """
         if self._on_moves:

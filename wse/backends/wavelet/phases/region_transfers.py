@@ -64,9 +64,9 @@ class RegionTransfers:
     def to_wafer(self, step: int, transfer: Transfer, receiver: int, begin: I64) -> None:
         """Simulate a transfer to another wafer, on the meshes of both wafers.
 
-        Words travel to the edge of the sending region, and from the edge of the receiving region.
-        They start to enter the receiving region when the first word of the slowest row is at the
-        edge, or later if the stream would otherwise be interrupted.
+        Words travel to the edge of the sending wafer, and from the edge of the receiving wafer.
+        They start to enter the receiving wafer when every row has sent its first word to the edge,
+        or later if the stream would otherwise be interrupted.
 
         Args:
             step: Index of the step.
@@ -88,7 +88,7 @@ class RegionTransfers:
         self._state.record_run(step, receiver, base, StepRun(ends, links, moves))
 
     def to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
-        """Simulate the words that some rows send to the east edge of their region.
+        """Simulate the words that PEs of some rows send to the east edge of their region.
 
         Args:
             step: Index of the step.
@@ -97,7 +97,7 @@ class RegionTransfers:
             begin: int64 ``[rows, cols]``: cycle at which each PE of the region begins.
 
         Returns:
-            The cycle at which the last word of each row is at the edge.
+            Cycle at which the last word of each row is at the edge.
         """
         first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
         rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)

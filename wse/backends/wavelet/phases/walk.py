@@ -182,7 +182,7 @@ class PhaseWalk:
             idle[:] = np.maximum(idle, base + step_run.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
-        """Simulate a pattern whose messages are all copies within the SRAM of a PE.
+        """Simulate a pattern that only copies words within the SRAM of each PE.
 
         Args:
             transfer: Transfer that consists of copies.

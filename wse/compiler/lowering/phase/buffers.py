@@ -14,7 +14,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 class Patterns:
-    """The distinct communication patterns of a Program, and the function calls that create them.
+    """Distinct communication patterns of a Program, and the function calls that create them.
 
     A step refers to a pattern by its index in these lists.
 

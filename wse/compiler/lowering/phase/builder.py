@@ -251,7 +251,7 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _enter(self) -> None:
-        """Prepare to add a step: if the stage has changed, close the block and begin a new one."""
+        """Prepare to add a step: if the stage has changed, end the block and begin a new one."""
         if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()

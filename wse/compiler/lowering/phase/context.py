@@ -172,8 +172,8 @@ class Context:
     def prompt_ids(self, elements: int) -> SymAddress:
         """Return the address of the token ids of a prompt chunk.
 
-        The buffer of ids starts with the next id of each user. The chunk's ids may overwrite only
-        the last user's id, because that user's prompt is processed last.
+        The buffer of ids starts with the next id of each user. The chunk's ids are stored from the
+        entry of the last user on, because that user's prompt is processed last.
 
         Args:
             elements: Number of ids in the chunk, including padding.
@@ -229,7 +229,7 @@ class Context:
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """Return the buffer of a trained vector, such as a gain, that multiplies hidden vectors.
+        """Return the buffer of a trained vector, such as a gain, that is applied to hidden vectors.
 
         The vector is partitioned across PEs like the hidden vectors. In prefill by MeshGEMM, these
         are partitioned across columns instead of rows. If no copy of the vector in this layout is

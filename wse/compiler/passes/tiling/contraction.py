@@ -60,7 +60,7 @@ class WeightTypes:
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def dimension(self, spec: ModelSpec, kind: str) -> Dimension:
-        """Return the matrices and formats that determine how a model dimension is best divided.
+        """Return a dimension of a model, with the matrices and formats that determine its division.
 
         Args:
             spec: Model.

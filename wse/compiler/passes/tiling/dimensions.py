@@ -134,7 +134,7 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
     """Return the matrices of a layer that have a given dimension as their input or output.
 
     Returns:
-        (name of the matrix, weights per element of the dimension) pairs.
+        (name, weights per element of the dimension) of each matrix.
     """
     extent = max(_extent(spec, kind), 1)
     layer = Layer(experts=spec.experts is not None and kind != FFN)

@@ -74,8 +74,9 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
     """Return the weight tiles of experts: matrices first, then bias vectors.
 
     An expert's gate and up matrices are stored side by side, as one matrix. Biases are added to
-    partial sums before an all-reduce. The PEs of the all-reduce therefore divide each bias equally:
-    the rows divide the gate and up biases, and the columns of a group divide the down biases.
+    partial sums before an all-reduce, so each element of a bias must be stored on only one PE of
+    the all-reduce. The rows therefore divide the gate and up biases among themselves, and the
+    columns of a group divide the down biases.
 
     Args:
         op: Op of kind ``experts`` or ``experts_down``.
@@ -204,10 +205,10 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
 
 
 def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
-    """Return the positions of the router outputs that each column computes.
+    """Return which router outputs (one per expert) each column of PEs computes.
 
     Returns:
-        int32 ``[cols, n]``; -1 is padding.
+        int32 ``[cols, n]``: positions of the outputs; -1 is padding.
     """
     outputs = spec.experts.count if spec.experts else 0
     return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))

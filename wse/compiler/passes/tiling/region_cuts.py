@@ -33,7 +33,7 @@ class RegionShape(NamedTuple):
         span: Number of wafers on which the region has a rectangle of PEs.
         experts: Placement of experts, as a name or a number of groups; None if the region has no
             experts.
-        apart: Whether every wafer stores different experts.
+        apart: Whether every wafer of the region stores different experts.
         max_attention_cols: Maximum number of columns for attention on a single-wafer region; 0 for
             all columns.
     """
@@ -255,7 +255,7 @@ def _linear_cut(spec: ModelSpec, region: RegionShape) -> LinearCut | None:
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
-    """Return which experts each column of PEs stores; None for a region without experts."""
+    """Return the model's experts, with the assignment to columns of PEs; None without experts."""
     if experts is None or groups is None:
         return None
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)

@@ -53,9 +53,9 @@ def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return a tile with the products of an op's matrices and the preceding norm's gain and bias.
 
-    The rewrite `norm_scales`, which applies a LayerNorm after the op instead of before it, needs
-    these products. Products with the gain come first, then products with the bias. They are float32
-    and partitioned across columns.
+    The rewrite `norm_scales` needs these products to apply a LayerNorm to the results of an op
+    instead of its inputs. Products with the gain come first, then products with the bias. They are
+    float32 and partitioned across columns.
 
     Args:
         op: The op.

@@ -55,10 +55,11 @@ class TreeCosts:
     """
 
     def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], route_rewrite_cycles: float) -> None:
-        """Prepare the comparison of sets of fitted trees, given a reduced model without any.
+        """Prepare the cost model, given a reduced model whose all-reduces are not yet fitted.
 
         Args:
-            reduced: Reduced model after lowering to steps, in which all trees are default trees.
+            reduced: Reduced model after lowering to steps, in which every all-reduce has the
+                default number of groups.
             savings: For each all-reduce size that may be fitted, the best number of groups and the
                 cycles it saves.
             route_rewrite_cycles: Cycles needed to rewrite one route of a router.

@@ -27,7 +27,7 @@ def cheapest_groups(
 ) -> Saving:
     """Return the number of groups that minimises the cycle count of an all-reduce along a line.
 
-    1. Time the number of groups with the fewest relays.
+    1. Time the number of groups with the fewest relays (PEs whose code forwards words).
     2. Compute a lower bound on the cycles for smaller numbers (`min_cycles`).
     3. Time these numbers, lowest bound first, if their bound is below the best time so far.
 

@@ -41,12 +41,12 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """Effect of a competing stream on a stream of words that uses the same link or ramp.
+    """Delay of a stream of words by a competing stream on the same link or ramp.
 
     While both streams have words to send, the words of the two streams alternate.
 
     Attributes:
-        cycles: Cycles by which the affected stream ends later than it would end alone.
+        cycles: Cycles by which the delayed stream ends later than it would end alone.
         words: Words of the competing stream that pass while both streams are present.
     """
 
@@ -250,7 +250,7 @@ def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
 def _interleave(
     rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
 ) -> tuple[Interleaving, Interleaving]:
-    """Return the effects of two streams on each other while both use a link or ramp.
+    """Return how much two streams of words delay each other while both use a link or ramp.
 
     Each stream gets half of the link, or more if the other one does not use its half. With
     ``in_order``, the other stream has priority. The interval ends when one of the streams ends.

@@ -60,7 +60,7 @@ class Window(NamedTuple):
 def overlap_in_time(
     first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]
 ) -> bool:
-    """Return True if two streams use a common place at overlapping times.
+    """Return True if two streams of words may be at the same place at the same time.
 
     The result is False only if, at every place, the same stream has passed before the other one
     arrives.
