@@ -214,7 +214,7 @@ class Fabric:
         Equivalent steps have the same cost and traffic.
 
         Returns:
-        int64 ``[steps]``.
+            int64 ``[steps]``.
         """
         return self._counts.classes(phase.steps)
 
@@ -304,7 +304,7 @@ class Fabric:
         a class of its own.
 
         Returns:
-        int64 ``[steps]``.
+            int64 ``[steps]``.
         """
         classes = self._counts.shape_classes(phase.steps)
         if self.program.routing.is_even:

@@ -111,7 +111,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
     Pattern and stage are not included.
 
     Returns:
-    int64 ``[steps, traits]``.
+        int64 ``[steps, traits]``.
     """
     loop = steps.loop[step_indices]
     iterations = np.append(steps.loops[:, 2], 1)[loop]
@@ -139,7 +139,7 @@ def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
 
 
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return for which steps the cost grows with the tokens in the KV cache, as bool ``[steps]``."""
+    """Return which steps cost more with more tokens in the KV cache, as bool ``[steps]``."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 

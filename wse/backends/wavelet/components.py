@@ -60,7 +60,7 @@ def spans(component: I32, queues: int) -> I32:
         component: int32 ``[nodes]``: component of each node. Queues come before other nodes.
         queues: Number of nodes that are queues.
 
-        Returns:
+    Returns:
         int32 ``[nodes]``: batch of each node.
     """
     names, label = np.unique(component, return_inverse=True)

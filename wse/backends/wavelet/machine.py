@@ -194,7 +194,7 @@ class WaveletMachine:
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:
-        """Return the index of each PE's neighbour on one side; -1 if there is none in the region."""
+        """Return the index of each PE's neighbour on one side; -1 at the edge of the region."""
         row_step, col_step = STEP[Port(side)]
         row, col = pes // self.cols + row_step, pes % self.cols + col_step
         is_inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)

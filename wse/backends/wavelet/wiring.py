@@ -247,7 +247,7 @@ class Wiring:
                 for none.
             does: Verb for error messages, "receives" or "sends".
 
-            Returns:
+        Returns:
             int64 ``[operations]``: index of the queue; -1 if there is none.
 
         Raises:
@@ -308,7 +308,7 @@ class Wiring:
         another position ends and releases them.
 
         Returns:
-        int64 ``[positions]``: index of the released position; -1 if there is none.
+            int64 ``[positions]``: index of the released position; -1 if there is none.
         """
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index

@@ -71,7 +71,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if every route of the stage has its own colours, so that no route is ever rewritten."""
+        """True if every route of the stage has its own colours, so that none is ever rewritten."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 

@@ -165,7 +165,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int, int], Iterable[T]]) -
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return a copy of an op whose weights are named as in layer 0, so that layers share results."""
+    """Return a copy of an op with weights named as in layer 0, so that layers share results."""
     return op.in_layer(0)
 
 
@@ -173,8 +173,8 @@ def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
     """Return which computed tables each stage needs, as the arguments of `region_tables`.
 
     Returns:
-    For each stage, whether it has attention, and the names of the frequency tables that the rotary
-    position embeddings of its layers use.
+        For each stage, whether it has attention, and the names of the frequency tables that the
+        rotary position embeddings of its layers use.
     """
     attention_layers = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans

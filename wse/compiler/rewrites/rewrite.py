@@ -26,7 +26,7 @@ def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
         fault: Error text for a model without the property, appended to the model's name, such as
             "has no router".
 
-        Returns:
+    Returns:
         Function of the model and the options that returns an error text, or "" if the model has the
             property.
     """

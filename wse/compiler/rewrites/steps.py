@@ -27,7 +27,7 @@ NO_PAIRS: Final = fixed_number(0)
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
-    """Return the kernel that a step runs, with its operands and cost formulas; None for a transfer."""
+    """Return the kernel that a step runs, with operands and cost formulas; None for a transfer."""
     return KERNELS[step.code] if step.kind == StepKind.COMPUTE else None
 
 
@@ -155,7 +155,7 @@ def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
         name: Name of the address operand.
         operand: The address.
 
-        Returns:
+    Returns:
         The number; None if it is unknown or varies at run time.
     """
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]

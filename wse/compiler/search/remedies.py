@@ -77,7 +77,7 @@ def _fewest_from(
         spec, wafer, software, options: Inputs of the compilation.
         whole_layers: Whether layers must not be split between stages.
 
-        Returns:
+    Returns:
         The number; None if the model fits on none of the numbers tried.
     """
     misfits = Misfits()

@@ -132,7 +132,7 @@ def _messages_by_section(line: LineArrays, firsts: I64) -> Iterator[tuple[int, I
         line: The messages of the line.
         firsts: First PE of each section.
 
-        Yields:
+    Yields:
         For each section, its first PE and the indices of its messages.
     """
     if len(firsts) == 1:

@@ -190,7 +190,7 @@ def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
         combines: bool ``[m]``: whether the target combines the words.
         second: bool ``[m]``: whether the message is the second direction of a multicast.
 
-        Returns:
+    Returns:
         bool ``[m]``.
     """
     sends, receives = np.bincount(source[~second]), np.bincount(target[combines])

@@ -250,6 +250,6 @@ class PhaseWalk:
 
 
 def _works(transfer: Transfer) -> bool:
-    """Return True if a transfer has messages and the phase waits for it, so it must be simulated."""
+    """Return True if a transfer must be simulated: it has messages, and the phase waits for it."""
     messages = transfer.messages
     return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))

@@ -50,7 +50,7 @@ def choice_of_parts(c: Context) -> tuple[SymAddress, SymAddress]:
     other parts. It follows the two residual streams in memory, so one transfer sends everything.
 
     Returns:
-    Addresses of the expert ids and of the routing weights.
+        Addresses of the expert ids and of the routing weights.
     """
     assert c.spec.experts is not None
     vectors, pair_count = 2 * c.tokens * c.cut.hidden_per_pe, c.tokens * c.spec.experts.active

@@ -160,7 +160,7 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
         parts: Number of blocks.
         group: Size of the quantisation groups; 0 if there are none.
 
-        Returns:
+    Returns:
         Size of a block, and the maximum number of groups that any block overlaps.
 
     >>> even_cut(192, 18, 32)
@@ -185,7 +185,7 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
         parts: Number of blocks.
         group: Size of the quantisation groups.
 
-        Returns:
+    Returns:
         Size of the largest block, and the maximum number of groups that any block overlaps.
 
     >>> grouped_cut(192, 18, 32), grouped_cut(192, 4, 32)

@@ -45,7 +45,7 @@ def with_expert_order(cut: RegionCut, order: I32) -> RegionCut:
 
 
 def _at_positions(order: I32, positions: I32) -> I32:
-    """Return which expert is at each of the given positions; -1 where the position is -1 (padding)."""
+    """Return which expert is at each given position; -1 where the position is -1 (padding)."""
     return np.where(positions < 0, np.int32(-1), order[positions])
 
 
