@@ -266,7 +266,8 @@ def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
         phases: All phases, in order. Phases with the same steps share one ``SymSteps`` object.
 
     Returns:
-        For the index of the first phase with some steps, the number of phases with these steps.
+        Keys are the index of the first phase with distinct steps; values are the number of phases
+        that have these steps.
     """
     first_phases: dict[SymSteps, int] = {}
     for index, phase in enumerate(phases):

@@ -28,7 +28,7 @@ def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
 
     Returns:
         Function of the model and the options that returns an error text, or "" if the model has the
-            property.
+        property.
     """
     return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 

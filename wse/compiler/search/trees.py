@@ -59,7 +59,7 @@ def without_fitted(rewrites: Rewrites) -> Rewrites:
 
 
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
-    """Choose the number of groups for each all-reduce, so that a request takes the fewest cycles.
+    """Choose the number of groups for each all-reduce, so that a request takes fewer cycles.
 
     An all-reduce is a K-tree, which adds up values within groups of PEs and then among the groups.
     By default, the number of groups with the fewest relays (PEs whose code forwards words) is used.

@@ -264,7 +264,7 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 
 def _edge(edge: EdgeStream) -> I64:
-    """Return the links between the edge of a wafer and the PEs that exchange words with another.
+    """Return the links between a wafer's edge and the PEs that exchange words with another wafer.
 
     The result is int64 ``[n, 9]``: rectangles of links with equal word counts.
     """
