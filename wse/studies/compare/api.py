@@ -97,7 +97,8 @@ def compare(
         plain_speed: Speed of the plain service tier with gpu, in tokens/s per user; the fast tier
             is 2.5 times as fast. Default: 50.
         replicas (N|auto): Number of identical machines that share the users; auto: for each layout,
-            the fewest that meet the targets. None is auto.
+            the fewest that meet the targets; without targets, also 2, 4, 8 ... of the smaller
+            machines. None is auto.
         ttft: Limit the time to first token, such as 200ms, and rank machines. A number is in s; a
             string has a unit.
         tpot: Limit the time per output token, such as 2ms, and rank machines. Also limits

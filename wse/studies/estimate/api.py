@@ -124,8 +124,8 @@ def estimate(
             or 1,024, or fewer if the model supports only fewer.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
-        users: Concurrent users: requests in flight. Default: the users of one pass; with throughput
-            or cost as objective, the fewest with the highest throughput.
+        users: Concurrent users: requests in flight. Default: the users of one pass; with objective
+            throughput or cost, the fewest with the highest throughput.
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
             have room for them in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the

@@ -206,8 +206,8 @@ def _traffic_table(result: RunResult) -> Table:
     A decode pass generates one token per user.
     """
     fabric, crossing = result.fabric, result.crossing
-    channels = f"{fabric.colours_used} of the {result.wafer.colours} routing channels that a router has for programs"
-    channels += "" if len(result.system.stages) == 1 else ", in the stage that uses the most"
+    stage = "" if len(result.system.stages) == 1 else " in the stage that uses the most"
+    channels = f"{fabric.colours_used} routing channels{stage}, of {result.wafer.colours} that programs can use"
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
         ("word hops", f"{count(hops)} moves of a 32-bit word to the next PE"),

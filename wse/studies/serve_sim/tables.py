@@ -156,10 +156,10 @@ def machine_table(result: ServeResult) -> Table:
                 rows.append(("pass times", f"{machine.stack}; computed from the numbers that `wse gpus` lists"))
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
-            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
+            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users (fewer take as long)"
             contexts = f"{len(machine.grid_contexts)} context lengths up to {machine.grid_contexts[-1]:,} tokens"
             chunks = f"prompts are read in chunks of {plural(machine.chunk_tokens, 'token')}"
-            passes = f"computed for {users} per decode pass at {contexts}, and interpolated"
+            passes = f"computed for decode passes of {users} at {contexts}, and interpolated"
             rows.append(("pass times", f"{passes}; {chunks}"))
     if "objective" in result.inputs:
         user_count = None if requests.think_s is not None else result.inputs.get("users")

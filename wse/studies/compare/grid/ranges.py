@@ -129,7 +129,7 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
     if not orders:
         return ""
     in_first, *in_others = (percent_text(order.share) for order in orders)
-    samples = f"{orders[0].samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS})"
+    samples = f"{orders[0].samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}; the same for all rows)"
     shares = [f"In {in_first} of {samples}", *(f"in {share}" for share in in_others)]
     texts = [
         f"{share}, {place(rows[order.first])} {is_or_are(rows[order.first])} {_ORDERS[order.figure][0]} than the next "
