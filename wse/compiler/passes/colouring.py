@@ -207,8 +207,9 @@ def _move_routes(
         for route in routes:
             other_colours = {other_route: at for other_route, at in first.items() if other_route != route}
             places: dict[int, int] = {}
-            for at in demand.free_colours(route, 0, available, other_colours):
-                places.setdefault(bit_set(demand.sharers(route, at, other_colours)), at)
+            for at, sharers in demand.sharers_by_colour(route, 0, available, other_colours):
+                if not sharers & demand.simultaneous_routes[route]:
+                    places.setdefault(sharers, at)
             for sharing, at in places.items():
                 if any(
                     fewer_sharers & sharing == fewer_sharers for fewer_sharers in places if fewer_sharers != sharing

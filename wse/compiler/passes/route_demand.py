@@ -8,6 +8,8 @@ are integers whose bit i represents route i.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from wse.compiler.symbolic import Block, SymStep
@@ -165,9 +167,29 @@ class RouteDemand(NamedTuple):
             start, end: Range of colours to search, ``end`` exclusive.
             first: First colours of the routes that already have colours.
         """
+        simultaneous = self.simultaneous_routes[route]
+        return [at for at, sharers in self.sharers_by_colour(route, start, end, first) if not sharers & simultaneous]
+
+    def sharers_by_colour(self, route: int, start: int, end: int, first: dict[int, int]) -> list[tuple[int, int]]:
+        """Return the routes that would share a colour with a route, for each possible first colour.
+
+        A route is the configuration of routers for a transfer. It occupies one or more consecutive
+        colours (virtual channels of the routers).
+
+        Args:
+            route: Index of the route.
+            start, end: Range of colours to search, ``end`` exclusive.
+            first: First colours of the routes to compare with.
+
+        Returns:
+            (first colour, sharing routes as a bit set) pairs.
+        """
+        users = [0] * end  # routes of each colour, as bit sets
+        for other_route, at in first.items():
+            for colour in range(at, min(end, at + self.widths[other_route])):
+                users[colour] |= 1 << other_route
         width = self.widths[route]
-        simultaneous = {o: at for o, at in first.items() if self.simultaneous_routes[route] >> o & 1}
-        return [at for at in range(start, end - width + 1) if not self.sharers(route, at, simultaneous)]
+        return [(at, reduce(or_, users[at : at + width])) for at in range(start, end - width + 1)]
 
     def contention(self, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
         """Return how often other routes use the colours that a route would get.
