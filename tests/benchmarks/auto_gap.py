@@ -23,7 +23,6 @@ from wse.cache.store import without_cache
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.exploring.explore import first_rewrites
 from wse.compiler.search.finalists import Finalists
-from wse.compiler.search.rewrite_search import useful_rewrites
 from wse.compiler.search.trees import without_fitted
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -123,8 +122,7 @@ class Comparison:
 
     def cycles(self, trial: Trial) -> float:
         """Return the cycles of the request if the layout of a trial is compiled fully."""
-        setup = useful_rewrites(self.setup, self.rewrites, trial).setup
-        finalists = Finalists(setup, self.fitted_names, has_cost=True)
+        finalists = Finalists(self.setup, self.rewrites, self.fitted_names, has_cost=True)
         finalists.compile_fastest([[trial]], 1, 0.0)
         return min((request_cycles(self.prepared, found.program) for found in finalists.finalists), default=math.inf)
 

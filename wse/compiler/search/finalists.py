@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from wse.compiler.choice import Rewrites
 from wse.compiler.options import FITTED_TREES, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.fitting.attention_columns import fit_attention, free_columns
 from wse.compiler.search.fitting.chunks import largest_chunks
 from wse.compiler.search.fitting.unpacking import fit_unpacking
-from wse.compiler.search.rewrite_search import RewriteTrial
+from wse.compiler.search.rewrite_search import RewriteTrial, UsefulRewrites, useful_rewrites
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.search.trees import FittedTrees, fit_trees
 from wse.compiler.search.trial import Trial
@@ -33,6 +34,7 @@ class Finalist(NamedTuple):
 
     Attributes:
         trial: Result of trying the layout on a reduced model (one layer of each kind).
+        rewrites: The rewrites with which the whole model was compiled.
         saved_by_attention: Fraction of a layer's cycles that is saved because attention uses only
             some columns of PEs.
         unpacking: Number of quantised weights that a PE unpacks at a time, and the cycles per token
@@ -43,6 +45,7 @@ class Finalist(NamedTuple):
     """
 
     trial: Trial
+    rewrites: UsefulRewrites
     saved_by_attention: float
     unpacking: tuple[RewriteTrial, ...]
     trees: FittedTrees
@@ -64,8 +67,18 @@ class Finalists:
         failures: Errors of layouts that did not fit when compiled fully.
     """
 
-    def __init__(self, setup: TrialSetup, fitted_names: Collection[str], *, has_cost: bool) -> None:
+    def __init__(self, setup: TrialSetup, rewrites: Rewrites, fitted_names: Collection[str], *, has_cost: bool) -> None:
+        """Create an empty collection of compiled layouts.
+
+        Args:
+            setup: Inputs that all trials share, such as model, wafer and request.
+            rewrites: Rewrites of which those that save cycles on the first layout are used.
+            fitted_names: Names of the rewrites whose settings are fitted to each layout.
+            has_cost: Whether a cost function will choose between the layouts.
+        """
         self._setup = setup
+        self._rewrites = rewrites
+        self._useful_rewrites: UsefulRewrites | None = None  # on the first layout
         self._fitted_names = fitted_names
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
@@ -113,6 +126,27 @@ class Finalists:
             trials: Trials of all layouts.
         """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
+
+    def with_own_rewrites(self, finalist: Finalist, cost: Cost) -> Finalist:
+        """Return a compiled layout, or its variant with other rewrites if that is cheaper.
+
+        The variant has the rewrites that save cycles on this layout. The given layout has those
+        that save cycles on the first compiled layout.
+
+        Args:
+            finalist: The compiled layout.
+            cost: Function that returns the cost of a Program, such as its cycles.
+        """
+        if finalist is self.finalists[0]:
+            return finalist
+        try:
+            own_rewrites = useful_rewrites(self._setup, self._rewrites, finalist.trial)
+            if own_rewrites.has_same_settings(finalist.rewrites):
+                return finalist
+            variant = _compile(own_rewrites, finalist.trial, self._fitted_names)
+        except DoesNotFit:
+            return finalist
+        return min(finalist, variant, key=lambda compiled: cost(compiled.program))
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
         """Return keys by which near-duplicates of compiled layouts are recognised and skipped.
@@ -180,7 +214,9 @@ class Finalists:
         for trial in products:
             self._trials[trial.key] = trial
             try:
-                self.finalists.append(_compile(self._setup, trial, self._fitted_names))
+                if self._useful_rewrites is None:
+                    self._useful_rewrites = useful_rewrites(self._setup, self._rewrites, trial)
+                self.finalists.append(_compile(self._useful_rewrites, trial, self._fitted_names))
             except DoesNotFit as error:
                 self.failures.append(error)
                 continue
@@ -190,7 +226,9 @@ class Finalists:
         return first_compiled
 
 
-def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, all_columns: bool = False) -> Finalist:
+def _compile(
+    rewrites: UsefulRewrites, trial: Trial, fitted_names: Collection[str], *, all_columns: bool = False
+) -> Finalist:
     """Compile the whole model on the layout of a trial, without weight tiles.
 
     1. Choose the number of columns for attention and the sizes of chunks.
@@ -199,7 +237,7 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
     3. Compile the whole model with the resulting settings.
 
     Args:
-        setup: Inputs that all trials share, such as model, wafer and request.
+        rewrites: The rewrites to use, and the inputs that all trials share.
         trial: The layout, with an approximately optimal prompt chunk.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
         all_columns: Whether attention uses all columns instead of a fitted number of columns.
@@ -207,9 +245,9 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
     Raises:
         DoesNotFit: The layout needs too much SRAM or too many colours.
     """
+    setup = replace(rewrites.setup, attention_cols=free_columns(rewrites.setup, trial))
     options = setup.options_on(trial.layout)
     # 1. Attention columns and chunks.
-    setup = replace(setup, attention_cols=free_columns(setup, trial))
     choice, saved_by_attention = largest_chunks(setup, trial), 0.0
     if all_columns:
         choice = replace(choice, attention_cols=0)
@@ -221,25 +259,22 @@ def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], *, 
     trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted_names else FittedTrees(choice, {})
     # 3. The whole model.
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
-    return Finalist(trial, saved_by_attention, unpacking, trees, program)
+    return Finalist(trial, rewrites, saved_by_attention, unpacking, trees, program)
 
 
-def with_cheaper_attention(
-    setup: TrialSetup, narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost
-) -> Finalist:
+def with_cheaper_attention(narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost) -> Finalist:
     """Return a compiled layout, or its variant with attention on all columns if that is cheaper.
 
     Attention on fewer columns needs additional routes for sums over these columns, which leaves
     fewer colours for other routes. Attention on all columns may therefore cost less.
 
     Args:
-        setup: Inputs that all trials share, such as model, wafer and request.
         narrow_finalist: The compiled layout, with attention on some columns.
         fitted_names: Names of the rewrites whose settings are fitted to the layout.
         cost: Function that returns the cost of a Program, such as its cycles.
     """
     try:
-        wide_finalist = _compile(setup, narrow_finalist.trial, fitted_names, all_columns=True)
+        wide_finalist = _compile(narrow_finalist.rewrites, narrow_finalist.trial, fitted_names, all_columns=True)
     except DoesNotFit:
         return narrow_finalist
     return min(narrow_finalist, wide_finalist, key=lambda finalist: cost(finalist.program))

@@ -46,7 +46,7 @@ def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
 
 
 class UsefulRewrites(NamedTuple):
-    """The rewrites that save cycles on the fastest layout, and the inputs for trials that use them.
+    """The rewrites that save cycles on a layout, and the inputs for trials that use them.
 
     A rewrite changes the steps of a layer to save cycles.
 
@@ -60,27 +60,33 @@ class UsefulRewrites(NamedTuple):
     decode_trials: tuple[RewriteTrial, ...] = ()
     verify_trials: tuple[RewriteTrial, ...] | None = None
 
+    def has_same_settings(self, other: UsefulRewrites) -> bool:
+        """Return whether these are the same rewrites, with the same settings, as those of another layout."""
+        settings, other_settings = (
+            (rewrites.setup.rewrites, rewrites.setup.verify_rewrites) for rewrites in (self, other)
+        )
+        return settings == other_settings
 
-def useful_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> UsefulRewrites:
-    """Find the rewrites that save cycles on the fastest layout, for use on all layouts.
+
+def useful_rewrites(setup: TrialSetup, rewrites: Rewrites, trial: Trial) -> UsefulRewrites:
+    """Find the rewrites that save cycles on a layout.
 
     1. Restrict attention to the smallest number of columns that needs no additional memory.
     2. Find the rewrites that save cycles in decode and, if requested, in verification passes.
+       Without ``timing``, the setup's rewrites are used.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         rewrites: Rewrites to try.
-        fastest_trial: Trial of the fastest layout, on which rewrites are tried.
+        trial: Trial of the layout.
     """
     options = setup.options
-    setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
-    if not rewrites:
+    setup = replace(setup, attention_cols=free_columns(setup, trial))
+    if not rewrites or setup.timing is None:
         return UsefulRewrites(setup)
     is_forced = options.schedule != OPTIMIZED
-    decode_trials = _try_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced)
-    verify_trials = (
-        _try_verify_rewrites(setup, rewrites, fastest_trial, is_forced=is_forced) if options.verify_tokens else None
-    )
+    decode_trials = _try_rewrites(setup, rewrites, trial, is_forced=is_forced)
+    verify_trials = _try_verify_rewrites(setup, rewrites, trial, is_forced=is_forced) if options.verify_tokens else None
     setup = replace(setup, rewrites=settings_of(decode_trials))
     if verify_trials is not None:
         setup = replace(setup, verify_rewrites=settings_of(verify_trials))

@@ -28,22 +28,17 @@ from wse.compiler.search.exploring.explore import (
 )
 from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.rewrite_search import RewriteTrial, UsefulRewrites, useful_rewrites
+from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trees import without_fitted
-from wse.compiler.search.trial import Timer, Trial
+from wse.compiler.search.trial import TRIAL_ERROR, Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import BadMesh, TooFewColours
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 
-FINALISTS, FINALIST_MARGIN = 3, 0.015
-"""Maximum number of layouts to compile fully, and their maximum excess over the fastest.
-
-The excess is a fraction of the cycle count of a request on a reduced model. The ratio of this count
-to that of the whole model, whose all-reduce trees and attention columns are fitted, differs between
-layouts of a model by about this fraction.
-"""
+FINALISTS = 3
+"""Maximum number of layouts to compile fully."""
 MARGIN = 0.004
 """Fraction of a request's cycles below which a difference between two layouts does not matter.
 
@@ -66,7 +61,7 @@ class Breadth(NamedTuple):
     """
 
     finalists: int = FINALISTS
-    margin: float = FINALIST_MARGIN
+    margin: float = TRIAL_ERROR
     whole_wafer_finalists: int = 0
     many_users: bool = False
 
@@ -127,13 +122,12 @@ def search(
 
     1. Try the layouts of the mapping on reduced models, with each matrix product that prefill may
        use: all layouts, or with ``timing`` the most promising ones (`explore`).
-    2. With ``timing``, restrict attention to the smallest number of columns that needs no
-       additional memory. Drop rewrites that save nothing on the fastest layout, separately for
-       decode and for verification passes.
-    3. Fully compile the layouts with the fastest requests, as many as ``breadth`` specifies: each
+    2. Fully compile the layouts with the fastest requests, as many as ``breadth`` specifies: each
        with its fastest prefill product, the best chunks that fit, and attention columns and
-       all-reduce trees fitted to these (`Finalists`).
-    4. Choose the Program with the lowest cost.
+       all-reduce trees fitted to these (`Finalists`). With ``timing``, the rewrites are those that
+       save cycles on the first of these layouts, separately for decode and for verification passes.
+    3. Choose the Program with the lowest cost. If its layout is not the first one, try the rewrites
+       that save cycles on it.
 
     Args:
         spec: Model to compile.
@@ -169,33 +163,33 @@ def search(
     )
     setup, trials = within_limits(setup, try_layouts)  # 1
     fitting = fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
-    # 2. Drop rewrites that save nothing.
-    kept_rewrites = useful_rewrites(setup, rewrites, fitting[0][0]) if is_timed and fitting else UsefulRewrites(setup)
-    # 3. Compile the fastest layouts fully.
+    # 2. Compile the fastest layouts fully.
     fitted_later = {name for name, _ in requested_rewrites} - {name for name, _ in rewrites} if is_timed else set[str]()
-    finalist_search = Finalists(kept_rewrites.setup, fitted_later, has_cost=cost is not None)
+    finalist_search = Finalists(setup, rewrites, fitted_later, has_cost=cost is not None)
     finalist_search.compile_fastest(fitting, breadth.finalists, breadth.margin)
     if breadth.whole_wafer_finalists:
         on_whole_wafers = [products for products in fitting if products[0].layout.mesh is None]
         finalist_search.compile_fastest(on_whole_wafers, breadth.whole_wafer_finalists, breadth.margin)
     trials = finalist_search.with_updated_trials(trials)
     if not finalist_search.finalists:
-        raise finalist_search.failures[0] if finalist_search.failures else refusal(kept_rewrites.setup, trials)
-    ranked_finalists = _cheapest_first(kept_rewrites.setup, finalist_search.finalists, fitted_later, cost)  # 4
-    return _compilation(kept_rewrites, trials, ranked_finalists)
+        raise finalist_search.failures[0] if finalist_search.failures else refusal(setup, trials)
+    ranked_finalists = _cheapest_first(finalist_search, fitted_later, cost)  # 3
+    return _compilation(setup, trials, ranked_finalists)
 
 
 def _cheapest_first(
-    setup: TrialSetup, finalists: Sequence[Finalist], fitted_later: Collection[str], cost: Cost | None
+    finalist_search: Finalists, fitted_later: Collection[str], cost: Cost | None
 ) -> list[tuple[Finalist, float | None]]:
     """Return the fully compiled layouts with their costs, the cheapest first.
 
-    If restricting attention to some columns saves little on the cheapest layout, it is also
-    compiled with attention on all columns, and the cheaper variant is used.
+    The cheapest layout is compiled again in up to two variants, which replace it if they are
+    cheaper:
+
+    - with the rewrites that save cycles on it, if it is not the layout whose rewrites are used
+    - with attention on all columns, if restricting attention to some columns saves little
 
     Args:
-        setup: Inputs that all trials share, such as model, wafer and request.
-        finalists: Fully compiled layouts.
+        finalist_search: The fully compiled layouts.
         fitted_later: Names of rewrites whose settings are fitted to each layout.
         cost: Function that returns the cost of a Program. Without it, only the first layout is
             returned.
@@ -203,31 +197,32 @@ def _cheapest_first(
     Returns:
         (layout, cost) pairs. The cost is None if there is a single layout.
     """
+    finalists = finalist_search.finalists
     ranked_finalists: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
     if cost is None:
         return ranked_finalists
     if len(finalists) > 1:
         costs = [cost(finalist.program) for finalist in finalists]
         ranked_finalists = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
-    best = ranked_finalists[0][0]
+    best = finalist_search.with_own_rewrites(ranked_finalists[0][0], cost)
     if best.attention_cols and best.saved_by_attention < MARGIN:
-        best = with_cheaper_attention(setup, best, fitted_later, cost)
-        ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
+        best = with_cheaper_attention(best, fitted_later, cost)
+    ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
     return ranked_finalists
 
 
 def _compilation(
-    kept_rewrites: UsefulRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
+    setup: TrialSetup, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
     """Create the result of a search, and add the weight tiles to the best Program.
 
     Args:
-        kept_rewrites: Rewrites that save cycles on the fastest layout, and the inputs that all
-            trials share.
+        setup: Inputs that all trials share, such as model, wafer and request.
         trials: All layouts that were tried.
         ranked_finalists: Fully compiled layouts with their costs, the best first.
     """
-    setup, best, verify_trials = kept_rewrites.setup, ranked_finalists[0][0], kept_rewrites.verify_trials
+    best = ranked_finalists[0][0]
+    _, decode_trials, verify_trials = best.rewrites
     options, choice = setup.options_on(best.trial.layout), best.trees.choice
     return Compilation(
         program=with_tiles(best.program, setup.spec, setup.wafer, setup.software, options, choice),
@@ -235,7 +230,7 @@ def _compilation(
         choice=choice,
         trials=tuple(trials),
         compiled_trials=tuple((finalist.trial, cycles) for finalist, cycles in ranked_finalists),
-        rewrites=(*kept_rewrites.decode_trials, *best.unpacking, *tree_trials(best.trees, DECODE)),
+        rewrites=(*decode_trials, *best.unpacking, *tree_trials(best.trees, DECODE)),
         verify_rewrites=None if verify_trials is None else (*verify_trials, *tree_trials(best.trees, VERIFY)),
         candidates=tuple(
             Candidate(finalist.program, setup.options_on(finalist.trial.layout), finalist.trees.choice)

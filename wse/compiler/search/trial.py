@@ -13,6 +13,13 @@ from wse.program.program import Program
 from wse_mappings.regions.layout import Layout
 from wse_mappings.schedule import LineSchedule
 
+TRIAL_ERROR = 0.015
+"""Fraction of a request's cycles by which trials may rank two layouts wrongly.
+
+The ratio of the cycles on a reduced model to those of the whole model, whose all-reduce trees and
+attention columns are fitted, differs between layouts of a model by about this fraction.
+"""
+
 
 class Timer(NamedTuple):
     """Functions that time the phases of a request, along with the number of tokens to generate.
