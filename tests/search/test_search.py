@@ -14,6 +14,7 @@ from tiny_model import tiny_spec
 
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
+from wse.compiler.search.exploring.exploration import MAX_PLACED
 from wse.compiler.search.fallback_layouts import with_cut_blocks
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies
@@ -154,7 +155,7 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
 
 
 @pytest.mark.slow
-def test_the_fastest_layout_is_tried_with_grouped_experts_even_with_room_without(
+def test_the_fastest_layouts_are_tried_with_grouped_experts_even_with_room_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec, machine = mixture_spec(MIXTURES["shared"], layers=4), wafer(24, 17)
@@ -178,9 +179,10 @@ def test_the_fastest_layout_is_tried_with_grouped_experts_even_with_room_without
     trials = search(spec, machine, SOFTWARE, options, timing=timing).trials
     spread = [trial for trial in trials if trial.layout.experts is None and trial.prompts is not None]
     spread = [trial for trial in spread if trial.layout.groups is None]  # other groups of all-reduces come after
-    fastest = min(spread, key=lambda trial: trial.request_cycles)
-    assert [trial.layout.experts for trial in trials if trial.layout.experts] == [GROUPED]
-    assert fastest.layout._replace(experts=GROUPED) in [trial.layout for trial in trials]
+    fastest = sorted(spread, key=lambda trial: trial.request_cycles)[:MAX_PLACED]
+    assert len(fastest) > 1
+    grouped = {trial.layout for trial in trials if trial.layout.experts and trial.layout.groups is None}
+    assert grouped == {trial.layout._replace(experts=GROUPED) for trial in fastest}
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from wse.arrays import F64
 from wse.compiler.choice import Choice
 from wse.compiler.options import MESH_GEMM_OWN, PREFILL, REPORT, Options
 from wse.compiler.search.fitting.chunks import chunk_sizes
+from wse.compiler.search.head_time import saved_by_large_head_chunk
 from wse.compiler.search.layer_cycles import cycles_by_step
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import reduced_model
@@ -29,8 +30,9 @@ SMALL_CHUNK = 8
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
     """Try a layout on a reduced model; time it if the setup has ``timing`` and the layout fits.
 
-    1. Compile with one prompt token at a time. This gives the bytes per PE and the cycles of a
-       decoded token. Skip the compilation if an equivalent stage is known not to fit.
+    1. Compile with one prompt token at a time and the smallest head chunk. This gives the bytes per
+       PE and the cycles of a decoded token. Skip the compilation if an equivalent stage is known
+       not to fit. Subtract the cycles that the largest head chunk saves (`saved_by_large_head_chunk`).
     2. Find the time of the prompts with the best size of chunks (`_prompt_time`). Skip this if the
        generated tokens alone take more than ``worth_cycles``, because the layout is then slower
        than another one anyway.
@@ -64,14 +66,17 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
         return trial
     program = _at_middle_of_prompt(setup, allocated.program())
     chunk_step_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
-    token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles)
+    saved_cycles = saved_by_large_head_chunk(setup, layout, allocated, needed_bytes)
+    token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles) - saved_cycles
     passes = setup.passes_at_once(allocated)
     generated_cycles = token_cycles * setup.timing.new_tokens / passes
     trial = replace(trial, token_cycles=token_cycles, generated_cycles=generated_cycles, passes=passes)
     if generated_cycles > worth_cycles:
         return trial
     # 2. Prompts.
-    return replace(trial, prompts=_prompt_time(setup, trial, _chunk_time(allocated, program, chunk_step_cycles)))
+    first_chunk = _chunk_time(allocated, program, chunk_step_cycles)
+    prompts = _prompt_time(setup, trial, first_chunk)
+    return replace(trial, prompts=prompts._replace(cycles=prompts.cycles - saved_cycles))
 
 
 def try_products(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:

@@ -143,11 +143,13 @@ class _BandSizes(NamedTuple):
             the number of PEs of a band gives the bytes on that PE. It is the mean over the bands of
             the fullest wafer, because fuller bands get more rows. If the request specifies the
             shape of regions, it is the maximum. Bytes of experts on a separate stage are added.
+        max_layers: Largest number of layers that a stage stores, as a fraction of all layers.
     """
 
     stages: int
     width: float
     fullest: float
+    max_layers: float
 
 
 @dataclass(kw_only=True, eq=False)
@@ -161,8 +163,12 @@ class Candidates:
         demand: Bytes of the model's layers, and the wafers on which they are placed.
         max_bytes: Maximum size of weights and KV cache per PE, in bytes.
         layouts: Distinct layouts, in the order in which they were added.
-        terms: float64 ``[layouts, 7]``: values of the terms of the linear forecasts, from
-            `forecast_terms`.
+        terms: float64 ``[layouts, 7]``: values of the terms of the linear forecasts of generated
+            tokens and bytes, from `forecast_terms`.
+        prompt_terms: float64 ``[layouts, 7]``: the same for prompts. Stages work on different
+            chunks of a prompt at the same time, so the stage with the most layers decides how fast
+            chunks follow each other. All terms except the number of stages, which have to be
+            filled, are multiplied by the fraction of the layers that this stage stores.
         min_bytes: float64 ``[layouts]``: lower bound on the bytes of weights and KV cache on the
             fullest PE. For most layouts on whole wafers that may fit in ``max_bytes``, the bound
             includes padding and the feed-forward activations of one token.
@@ -173,6 +179,7 @@ class Candidates:
     max_bytes: float
     layouts: list[Layout] = field(default_factory=list)
     terms: F64 = field(default_factory=lambda: np.empty((0, TERMS)))
+    prompt_terms: F64 = field(default_factory=lambda: np.empty((0, TERMS)))
     min_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _known_layouts: set[Layout] = field(default_factory=set)
@@ -188,15 +195,19 @@ class Candidates:
             return
         self._known_layouts.update(new)
         self.layouts += new
-        terms, min_bytes = zip(*(self._terms_and_bytes(layout) for layout in new), strict=True)
-        self.terms = np.vstack([self.terms, terms])
+        terms, max_layers, min_bytes = zip(*(self._terms_and_bytes(layout) for layout in new), strict=True)
+        new_terms = np.array(terms)
+        stages = new_terms[:, -1:]
+        prompt_terms = np.hstack([new_terms[:, :-1] * np.array(max_layers)[:, None], stages])
+        self.terms, self.prompt_terms = np.vstack([self.terms, new_terms]), np.vstack([self.prompt_terms, prompt_terms])
         self.min_bytes = np.append(self.min_bytes, min_bytes)
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
-    def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float]:
-        """Return a layout's values of the forecast terms, and a lower bound on its bytes per PE.
+    def _terms_and_bytes(self, layout: Layout) -> tuple[tuple[float, ...], float, float]:
+        """Return a layout's forecast terms, its largest stage, and a lower bound on its bytes per PE.
 
-        `forecast_terms` defines the terms. The bytes are those of weights and KV cache on the
+        `forecast_terms` defines the terms. The largest stage is the fraction of all layers that the
+        stage with the most layers stores. The bytes are those of weights and KV cache on the
         fullest PE.
         """
         sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.without_sizes)
@@ -206,7 +217,8 @@ class Candidates:
         if min_bytes <= self.max_bytes:
             min_bytes = self._padded_bytes(layout) or min_bytes
         even_rows, even_cols = self._even_size(rows, cols * sizes.width)
-        return forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages), min_bytes
+        terms = forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages)
+        return terms, sizes.max_layers, min_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
         """Return the size of a region without padding that would store the same bytes per PE.
@@ -277,4 +289,10 @@ def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
         max(fullest_by_band) if demand.region else sum(fullest_by_band) / layout.bands
         for fullest_by_band in fullest_by_wafer.values()
     )
-    return _BandSizes(sum(map(len, bands.values())), width / demand.layers, fullest_bytes + expert_bytes)
+    max_layers = max(region.layers.layer_count for band_regions in bands.values() for region in band_regions)
+    return _BandSizes(
+        sum(map(len, bands.values())),
+        width / demand.layers,
+        fullest_bytes + expert_bytes,
+        max_layers / demand.layers,
+    )

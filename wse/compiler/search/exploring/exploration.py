@@ -14,7 +14,7 @@ from dataclasses import replace
 from wse.compiler.options import REPORT
 from wse.compiler.search.exploring.layout_family import PATIENCE, LayoutFamily, Pick
 from wse.compiler.search.fallback_layouts import with_other_expert_placements
-from wse.compiler.search.trial import Trial
+from wse.compiler.search.trial import TRIAL_ERROR, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout, try_products
 from wse.compiler.strategies import strategy
@@ -23,6 +23,10 @@ from wse_mappings.regions.layout import Layout
 
 MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
 """Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit."""
+
+
+MAX_PLACED = 3
+"""Maximum number of layouts that are tried with other placements of experts."""
 
 
 class Exploration:
@@ -42,6 +46,7 @@ class Exploration:
         self._max_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
         self.trials: list[Trial] = []
         self.errors: list[BadMesh | DoesNotFit] = []
+        self._known_places: set[object] = set()  # of the layouts tried so far
         self._oversized_count = 0  # layouts whose weights alone do not fit
         self._trials_in_vain = 0  # trials since the last fastest one, or since layouts were added
 
@@ -101,13 +106,14 @@ class Exploration:
     def try_most_promising(self) -> bool:
         """Try the layout with the lowest cycle forecast; return whether one was tried.
 
-        Only layouts that are forecast to fit are considered. None is tried if the lowest forecast,
-        which is optimistic, is not below the cycle count of the fastest trial, or if the last
-        `PATIENCE` timed trials brought no improvement.
+        Only layouts that are forecast to fit are considered. None is tried if the last `PATIENCE`
+        timed trials brought no improvement, or if the lowest forecast, which is optimistic, exceeds
+        the cycle count of the fastest trial by `TRIAL_ERROR`. (A layout that exceeds it by less may
+        be the fastest one when the whole model is compiled.)
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
-        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast >= fastest_cycles:
+        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast >= (1 + TRIAL_ERROR) * fastest_cycles:
             return False
         _, trial = self._try(pick)
         if trial is not None:
@@ -175,7 +181,8 @@ class Exploration:
     def _try(self, pick: Pick) -> tuple[float | None, Trial | None]:
         """Compile and time a layout on a reduced model, and improve the forecasts with the result.
 
-        A layout whose weights alone do not fit is not compiled.
+        A layout whose weights alone do not fit is not compiled. Neither is a layout with the same
+        regions as an earlier one.
 
         Returns:
             Bytes per PE, excluding reserved bytes, and the fastest trial of the layout; each is
@@ -187,7 +194,11 @@ class Exploration:
         candidates.open[pick.number] = False
         trials: list[Trial] = []
         try:
-            needed_bytes = setup.min_bytes(layout, products[-1])
+            reduced = setup.reduced_model(layout, products[-1], 1)
+            if reduced.place_key in self._known_places:
+                return None, None
+            self._known_places.add(reduced.place_key)
+            needed_bytes = reduced.min_bytes()
             if setup.allows(needed_bytes):
                 trials = try_products(setup, layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
@@ -203,14 +214,15 @@ class Exploration:
         return free_of_reserved, fastest_trial
 
     def try_placements(self) -> None:
-        """Try the fastest layout with the other expert placements that the mapping offers.
+        """Try the fastest layouts with the other expert placements that the mapping offers.
 
-        A placement says which columns of PEs store which experts.
+        A placement says which columns of PEs store which experts. How much time it saves depends on
+        the layout, so it is tried on `MAX_PLACED` layouts.
         """
-        best, setup = self.fastest_trial, self._setup
-        if best is not None and best.layout.experts is None:
-            for other_layout in with_other_expert_placements(setup, [best.layout]):
-                self._try_other(other_layout, best.prefill, self._fastest_cycles)
+        timed_trials = [trial for trial in self.trials if trial.prompts is not None and trial.layout.experts is None]
+        for trial in sorted(timed_trials, key=lambda trial: trial.request_cycles)[:MAX_PLACED]:
+            for other_layout in with_other_expert_placements(self._setup, [trial.layout]):
+                self._try_other(other_layout, trial.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with different numbers of groups in its all-reduces.

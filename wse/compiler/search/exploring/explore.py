@@ -37,11 +37,12 @@ def explore(setup: TrialSetup) -> list[Trial]:
        blocks.
     2. In each set, try the layout with the best forecast among those that are forecast to fit, and
        update the forecasts with the result. If none is forecast to fit and none has been timed yet,
-       try the layout with the lowest byte forecast. Repeat until no forecast, which is optimistic,
-       is below the fastest trial, or until ``PATIENCE`` trials in a row were not the fastest.
+       try the layout with the lowest byte forecast. Repeat until every forecast, which is
+       optimistic, exceeds the fastest trial by ``TRIAL_ERROR``, or until ``PATIENCE`` trials in a
+       row were not the fastest.
     3. Try the untried neighbours of the fastest layout until none is faster, or until the maximum
        number of trials is reached.
-    4. Try the fastest layout with the other expert placements that the strategy asks for, and then
+    4. Try the fastest layouts with the other expert placements that the strategy asks for, and then
        the fastest layout so far with the other numbers of groups. Skip the groups if they are
        fitted to each all-reduce later.
     5. If nothing fits so far, try the layouts with the lowest byte forecasts.

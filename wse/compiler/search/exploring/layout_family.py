@@ -94,7 +94,7 @@ class LayoutFamily:
         numbers = np.flatnonzero(candidates.open & fits).tolist()
         if not self._generated.trials:
             numbers = [number for number in numbers if candidates.layouts[number].mesh is None] or numbers
-        prompt_terms = _prompt_terms(candidates.terms)
+        prompt_terms = candidates.prompt_terms
         prompt_cycles, prompt_deviation = self._prompts.of(prompt_terms), self._prompts.deviation(prompt_terms)
         token_cycles, token_deviation = (
             self._generated.of(candidates.terms),
@@ -191,7 +191,7 @@ class LayoutFamily:
         if trial is not None and trial.generated_cycles is not None:
             self._generated.learn(terms, max(1.0, trial.generated_cycles * trial.passes))
         if trial is not None and trial.prompts is not None:
-            self._prompts.learn(_prompt_terms(terms), trial.prompts.cycles)
+            self._prompts.learn(self.candidates.prompt_terms[number], trial.prompts.cycles)
 
     def _bytes(self) -> F64:
         """Return the forecast of each layout's bytes per PE, float64 ``[candidates]``.
@@ -202,19 +202,6 @@ class LayoutFamily:
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
         further_bytes = {part: forecast.of(self.candidates.terms) for part, forecast in self._further_bytes.items()}
         return self.candidates.min_bytes + np.where(is_part, further_bytes[True], further_bytes[False])
-
-
-def _prompt_terms(terms: F64) -> F64:
-    """Return the inputs from which a linear model predicts the cycles of prompts.
-
-    They are those of generated tokens, but per stage, because stages work on different chunks of
-    a prompt at the same time. The number of stages, which have to be filled, is unchanged.
-
-    Args:
-        terms: float64 ``[..., 7]``: inputs for generated tokens, from `forecast_terms`.
-    """
-    stages = terms[..., -1:]
-    return np.concatenate([terms[..., :-1] / stages, stages], axis=-1)
 
 
 def _counts(layout: Layout) -> tuple[int, int, int]:

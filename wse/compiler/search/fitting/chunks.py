@@ -10,6 +10,7 @@ from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
+from wse_mappings.regions.layout import Layout
 from wse_mappings.rounding import ceil_div
 
 
@@ -25,18 +26,29 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
         trial: Result of trying the layout on a reduced model.
     """
     layout, prefill = trial.layout, trial.prefill
-    _, cols = layout.region(setup.demand)
     step, longest_prompt = setup.row_tokens(layout, prefill), max(setup.options.prompt_tokens)
     smallest_chunk = min(step, longest_prompt)
-    entries = halvings(ceil_div(setup.spec.vocab_size, cols), setup.smallest_head_chunk(layout))
     options = setup.options_on(layout)
-    heads = [setup.choice(layout, prefill, smallest_chunk, entry) for entry in entries]
+    heads = [setup.choice(layout, prefill, smallest_chunk, entries) for entries in head_chunks(setup, layout)]
     head = first_that_fits(setup, options, heads, 0).head_chunk
     sizes = chunk_sizes(longest_prompt, step)
     guess = len(sizes) // 2
     if trial.prompts is not None:
         sizes, guess = sizes[sizes.index(trial.prompts.chunk) :], 0
     return first_that_fits(setup, options, [setup.choice(layout, prefill, size, head) for size in sizes], guess)
+
+
+def head_chunks(setup: TrialSetup, layout: Layout) -> list[int]:
+    """Return sizes of head chunks to try, in vocabulary entries per column, in descending order.
+
+    The first size is the whole vocabulary, and the last one is the smallest that is worth trying.
+
+    Args:
+        setup: Inputs that all trials share, such as model, wafer and request.
+        layout: Division of the wafers into regions.
+    """
+    _, cols = layout.region(setup.demand)
+    return halvings(ceil_div(setup.spec.vocab_size, cols), setup.smallest_head_chunk(layout))
 
 
 def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:

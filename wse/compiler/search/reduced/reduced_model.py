@@ -58,6 +58,11 @@ class ReducedModel:
     stage_multiplicity: tuple[int, ...]
     classes: tuple[Hashable, ...]
 
+    @property
+    def place_key(self) -> Hashable:
+        """A key that is equal for layouts with equivalent regions, which need equal bytes and cycles."""
+        return self.classes, self.stage_multiplicity, self.layer_multiplicity, self.state.options.experts
+
     def compile_until(self, last: str) -> ReducedModel:
         """Return the reduced model after all compiler passes up to a given one.
 

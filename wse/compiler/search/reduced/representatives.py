@@ -18,7 +18,7 @@ from wse.compiler.state import StagePlan
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.graph import op_graph
 from wse.models.spec import Layer, ModelSpec
-from wse_mappings.cuts.layer_parts import Parts
+from wse_mappings.cuts.layer_parts import LAYER_PARTS, Parts
 
 
 def reduced_model(
@@ -161,6 +161,24 @@ def most_common_layers(reduced: ReducedModel) -> ReducedModel:
         classes=tuple(
             stage_class for stage_class, plan in zip(reduced.classes, plans, strict=True) if plan in kept_plans
         ),
+    )
+
+
+def head_alone(reduced: ReducedModel) -> ReducedModel:
+    """Return the reduced model with only the stage of the output head, and without layers.
+
+    The stage also has the embedding, because a model cannot be compiled without one. The result
+    shows how long the head takes, and is much faster to compile than the layers.
+    """
+    (plan,) = (plan for plan in reduced.state.plans if plan.has_head)
+    plan = replace(plan, wafer=0, has_embedding=True, first_layer=0, last_layer=0, first_part=0, last_part=LAYER_PARTS)
+    spec = replace(reduced.state.spec, layers=())
+    return ReducedModel(
+        state=replace(reduced.state, spec=spec, graph=op_graph(spec, reduced.state.options.scope), plans=(plan,)),
+        further_layers=(),
+        layer_multiplicity=(),
+        stage_multiplicity=(1,),
+        classes=(None,),
     )
 
 
