@@ -152,8 +152,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield "weights in float16). Each group of rows varies one of five parameters; the others keep these values:"
     yield from ("", base + ".", "")
     yield f"Each row shows the time per generated token: the median of {len(series[0].s)} repetitions, their"
-    yield "interquartile range, and the median relative to the first row of the group. In four of the groups, one"
-    yield "row is the run with the values above. The differences between these four rows show the measurement noise."
+    yield "interquartile range, and the median relative to the first row of the group. Four rows, each in another"
+    yield "group, are repetitions of the run with exactly the values above. The differences between their times are"
+    yield "measurement noise."
     yield ""
     yield "| parameter | value | ms per token | interquartile range | relative |"
     yield "|---|---:|---:|---:|---:|"

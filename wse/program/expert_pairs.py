@@ -12,8 +12,8 @@ from wse.program.program import Program
 def assumed_pairs(program: Program, stage: int, layer: int, tokens: int) -> I64:
     """Return how many tokens each expert of a layer is assumed to process in a pass.
 
-    The Program assumes either that all experts process the same number of tokens, or a
-    distribution.
+    The routing of the Program is either even (all experts process about the same number of tokens)
+    or follows a given distribution.
 
     Args:
         program: The compiled Program.
@@ -63,7 +63,12 @@ def experts_at_positions(program: Program, layer: int, count: int) -> I32:
 
 
 def _mixture(program: Program, stage: int) -> Mixture:
-    """Return which experts each column of PEs stores, for a stage (region of PEs) with experts."""
+    """Return the assignment of experts to columns of PEs in a stage.
+
+    Args:
+        program: The compiled Program.
+        stage: Index of a stage (region of PEs) that stores experts.
+    """
     mixture = program.mixtures[stage]
     assert mixture is not None
     return mixture

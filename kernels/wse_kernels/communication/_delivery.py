@@ -30,18 +30,16 @@ class Elements(NamedTuple):
 
 @helper_function
 def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int, rows: int, per_row: int) -> None:
-    """Deliver a message of ``n`` elements from one PE to another, in each of ``rows`` mesh rows.
-
-    The elements replace the target's elements, are added to them, or are compared with them.
-    Indices are converted to unsigned integers so that numba generates no code for negative indices.
+    """Send ``n`` elements from one PE to another, in each of ``rows`` mesh rows.
 
     Args:
         view: SRAM of the region, ``[block, address, PE of block]``.
-        source, target: Elements of the sending and the receiving PE in the first row.
-        n: Number of elements. It must be even for ARGMAX, which compares (value, index) pairs.
-        arrival: Arrival code, which specifies how the elements are combined with the target's
-            elements.
-        rows, per_row: Number of mesh rows, and number of blocks from one row to the next.
+        source, target: Positions of the sent and the received elements in the first row.
+        n: Number of elements. For ARGMAX, they are (value, index) pairs, so n is even.
+        arrival: What happens to the target's elements: they are replaced, or ADD, MAX or ARGMAX
+            combines them with the sent elements.
+        rows: Number of mesh rows.
+        per_row: Number of blocks (groups of neighbouring PEs) in a mesh row.
     """
     if arrival == ARGMAX:
         for e in range(0, n, 2):
@@ -53,6 +51,7 @@ def deliver(view: Any, source: Elements, target: Elements, n: int, arrival: int,
                     Elements(source.block + step, source.lane, source.address + e),
                 )
     else:
+        # Numba generates no code for negative indices if indices are unsigned.
         to, origin = np.uint64(target.lane), np.uint64(source.lane)
         for e in range(n):
             at, from_at = np.uint64(target.address + e), np.uint64(source.address + e)
@@ -112,18 +111,15 @@ def fill_lanes(
 
 @helper_function
 def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
-    """Deliver a message of ``n`` elements from every PE of a block to the PEs of another block.
-
-    Each PE sends to the PE with the same index in the other block. The elements replace the
-    receiver's elements, are added to them, or are compared with them.
+    """Send ``n`` elements from every PE of a block to the PE with the same index in another block.
 
     Args:
         view: SRAM of the region, ``[block, address, PE of block]``.
-        sender, source: Sending block, and address of its elements.
-        receiver, target: Receiving block, and address there.
-        n: Number of elements of each PE.
-        arrival: Arrival code, which specifies how the elements are combined with the receiver's
-            elements.
+        sender, source: Sending block, and address of the elements in each of its PEs.
+        receiver, target: Receiving block, and address of the elements in each of its PEs.
+        n: Number of elements of each PE. For ARGMAX, they are (value, index) pairs, so n is even.
+        arrival: What happens to the receiver's elements: they are replaced, or ADD, MAX or ARGMAX
+            combines them with the sent elements.
     """
     lanes = view.shape[2]
     if arrival == ARGMAX:

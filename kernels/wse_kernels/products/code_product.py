@@ -55,17 +55,19 @@ def _multiply_scaled_compiled(
 def _arguments(
     context: Any, builder: Any, views: Any, value: Any, block: Any, tile: Any
 ) -> tuple[SumsAndActivations, tuple[Any, Any], list[Any]]:
-    """Return the arguments for generating the code of a product with quantised weights.
+    """Convert the operands of a product with quantised weights to the values its generator needs.
 
     Args:
         context, builder: Numba target context and LLVM builder.
         views, value: Numba type and LLVM value of the tuple of SRAM views (acc, act, scales, raw).
-        block: Index of the block of PEs.
-        tile: LLVM value of a `CodeTile`, which locates weights and scales.
+        block: LLVM value of the index of the block of PEs.
+        tile: LLVM value of a `CodeTile` (addresses, sizes and strides of weights and scales).
 
     Returns:
-        The arrays of sums and activations; the sizes K and N; and the LLVM values that locate the
-        weights and scales.
+        1. The arrays of sums and activations.
+        2. The sizes K and N (inputs and outputs).
+        3. Pointers to the weights, groups, block widths and scales of the block, followed by the
+           other numbers of the tile: strides and counts.
     """
     *sums_and_activations, scales, raw = cgutils.unpack_tuple(builder, value)
     w, groups, widths, scale, K, N, *numbers = cgutils.unpack_tuple(builder, tile)

@@ -284,7 +284,10 @@ class WeightKind(NamedTuple):
 
     @property
     def terms_a_byte(self) -> int:
-        """Number of input rows whose weights share a byte; 1 for floating-point weights."""
+        """Number of input rows whose weights are packed into the same byte.
+
+        It is 2 for 4-bit weights, and 1 for 8-bit and floating-point weights.
+        """
         return 1 if self.coding < 0 else CODES_A_BYTE[self.coding]
 
     @property

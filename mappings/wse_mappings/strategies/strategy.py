@@ -74,14 +74,15 @@ class Strategy(Protocol):
         return [Layout(self.name, 1, 1)]
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """Return copies of a layout with smaller regions, which a search may also try.
+        """Return copies of a layout with smaller regions, for a search that tries them too.
 
-        By default, there are none.
+        By default, a strategy has no such layouts, and the result is empty.
 
         Args:
             demand: The model's layers and the wafers on which to place them.
             layout: Layout whose regions are made smaller.
-            steps: Number of sizes to try within each factor of 2 of a region's side.
+            steps: Number of side lengths to try per factor of two, such as 1 for 32, 16, 8 and so
+                on.
         """
         return ()
 

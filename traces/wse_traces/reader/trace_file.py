@@ -142,8 +142,9 @@ class TraceFile:
     def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
         """Return rows of a table as dictionaries of plain values.
 
-        Codes, and indices of ops and names, are replaced by names; an index without a name becomes
-        "". Texts are decoded as in ``texts``.
+        Some columns store a number that stands for a name, such as the index of an op. The
+        dictionaries contain the name instead, or "" if the number has no name. Texts are decoded
+        from UTF-8.
 
         Args:
             table: Name of the table.
@@ -158,7 +159,11 @@ class TraceFile:
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
     def _in_words(self, field: Field, values: Array) -> list[Any]:
-        """Return the values of a column as a list, with names in place of codes and indices."""
+        """Return the values of a column as a list.
+
+        If the column stores numbers that stand for names, such as indices of ops, the list contains
+        the names. Texts are decoded from UTF-8.
+        """
         if values.dtype.kind == "S":
             return [bytes(text).decode(errors="replace") for text in values]
         names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)
@@ -230,7 +235,7 @@ class TraceFile:
         return BY_PATH[path]
 
     def _read(self, field: Field, box: Box) -> Array:
-        """Read the elements of a column that lie in a range on each axis.
+        """Read a block of a column: the elements in a range of indices on each axis.
 
         The column is checked against the schema when it is first read.
 

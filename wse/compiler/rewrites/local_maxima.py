@@ -65,7 +65,10 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes softmax exponentials, with the same operands in each round."""
+    """Return whether a step computes softmax exponentials in a way that this rewrite supports.
+
+    Steps whose operands differ between the iterations of a loop are not supported.
+    """
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 

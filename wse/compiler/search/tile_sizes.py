@@ -93,16 +93,17 @@ compilation.
 
 
 def sizes_of(state: State) -> Sizes:
-    """Return the functions that compute the sizes of a model's weight tiles, from a cache.
+    """Return functions that compute how large the weight tiles of a model are.
 
-    Models that differ only in their layers share the functions and their cached results.
+    A weight tile is the part of one or more tensors that one PE stores. The functions, and the
+    sizes that they compute, are cached and reused for models that differ only in their layers.
     """
     weight_types, sizes = WeightTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
     return sizes(model_shape(state), weight_types, state.options.scope, tiling_of(state))
 
 
 def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Create the functions that compute, and cache, the sizes of a model's weight tiles.
+    """Create the functions that compute the sizes of a model's weight tiles and cache the results.
 
     Args:
         spec: Shape of the model, without its layers.

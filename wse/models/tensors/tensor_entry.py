@@ -70,15 +70,17 @@ class TensorEntry:
     Attributes:
         name: Name of the tensor.
         kind: Storage format: the file format's own name (F32, BF16, Q4_K and so on), or FP8 or
-            MXFP4 for codes that are combined with their scales.
+            MXFP4 for a packed tensor (codes that are multiplied by scales).
         shape: Shape of the decoded array.
         stored_bytes: Number of bytes that the tensor occupies in the file, including scales.
         file: File that contains the tensor.
         rows: Function that reads or decodes selected rows. Plain formats return views of the file
             in the file's element type; other formats return new float32 arrays.
-        codes, scales: Codes and scales of a packed tensor; None if the tensor is not packed. They
-            have the axes of the decoded array. Codes are uint8, one per byte. Scales are given per
-            output.
+        codes: Quantised values of a packed tensor, uint8 with the shape of the decoded array, one
+            value per byte. None if the tensor is not packed.
+        scales: Scales by which the codes are multiplied, as stored in the file. Neighbouring inputs
+            share a scale, so the axis of inputs is shorter than in ``codes``. None if the tensor is
+            not packed.
     """
 
     name: str

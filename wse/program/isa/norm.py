@@ -24,16 +24,18 @@ def _parts(M: int, n: int, parts: int) -> int:
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
-    """Return how many cycles ``rms_scale_share`` takes on the PE that scales the most features.
+    """Return how many cycles kernel ``rms_scale_share`` takes on its slowest PE.
 
-    The kernel multiplies vectors by the reciprocal of their root mean square. The PEs of a group
-    divide the features among themselves.
+    The kernel divides vectors by their root mean square. All PEs of a column store the same
+    vectors. The column is divided into groups, and each PE of a group scales a slice of every
+    vector. The slowest PE is one with the longest slice.
 
     Args:
         c: Costs of operations on the PE.
-        M, n: Number of tokens, and features per vector.
-        parts: Vectors per token.
-        length, groups: Number of PEs in a row or column, and number of groups that they form.
+        M: Number of tokens.
+        n, parts: Features per vector, and vectors per token.
+        length: Number of PEs in the column.
+        groups: Number of groups of PEs.
     """
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 

@@ -68,19 +68,20 @@ class DraftMachine:
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 
     def row(self, curve: Acceptance, draft_tokens: int) -> DraftSteps:
-        """Return the timings of a verification pass over tokens that are drafted one by one.
+        """Return the timings of drafting N tokens in N draft passes and verifying them in one pass.
 
         Args:
-            curve: Tokens per verification pass, for each number of draft tokens.
-            draft_tokens: Number of draft tokens, at least 1.
+            curve: Measurement of how many tokens a verification pass yields on average, as a
+                function of the number of draft tokens.
+            draft_tokens: Number N of draft tokens, at least 1.
         """
         return self._steps(draft_tokens, curve.at(draft_tokens), draft_tokens * self.draft_s(1))
 
     def tree(self, tree: DraftTree) -> DraftSteps:
-        """Return the timings of a verification pass over a tree of draft tokens.
+        """Return the timings of drafting a tree of tokens and verifying it in one pass.
 
         A tree proposes several alternative tokens at a position. All tokens at a position are
-        drafted in one pass.
+        drafted in one draft pass.
         """
         drafts_s = sum(self.draft_s(width) for width in tree.draft_widths)
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)

@@ -59,9 +59,13 @@ class Drafter(Protocol):
     passes: int
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Read the prompt and return the number of cycles this takes.
+        """Process the prompt, before the first draft, and return how many cycles this takes.
 
-        The verifying model reads the prompt concurrently.
+        The caller only counts cycles beyond those that the verifying model needs for the same
+        prompt, because both process it at the same time.
+
+        Args:
+            prompt: Token ids.
         """
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
@@ -90,7 +94,7 @@ class LookUp:
         self._times, self._context = times, context
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Return 0 cycles: a look-up only searches the text, so it need not read the prompt."""
+        """Return 0 cycles: a look-up does not process the prompt before the first draft."""
         return 0.0
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:

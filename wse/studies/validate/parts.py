@@ -166,10 +166,11 @@ class GpuErrors(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationSummary(UnfittedErrors):
-    """Errors over all measurements, and separately for each kind, method, source and GPU.
+    """Errors over all measurements, and for groups of measurements.
 
-    Measurements to which constants were fitted are included in the errors by method, source and
-    GPU. All other errors exclude them.
+    The errors over all measurements and in ``by_kind`` exclude two types of measurements: those to
+    which constants were fitted, and those that only repeat a formula or constant of the models. The
+    errors in the other fields include both types.
     """
 
     by_kind: Annotated[tuple[KindErrors, ...], Doc("Errors of each kind of measurement on each machine.")] = ()

@@ -37,8 +37,9 @@ TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 class _Messages(NamedTuple):
     """Arrays with the properties of a pattern's messages, one item per message.
 
-    A PE's words are divided into parts, and each message carries one part. Durations are float64
-    ``[4, messages]``: the total, and its cycles for hops, relays and launch.
+    The words of a PE are divided into parts, and each message sends one part. A duration is stored
+    as four float64 numbers, ``[4, messages]``: the total cycles, and how many of them are due to
+    hops, relays (forwarding PEs) and launches.
 
     Attributes:
         source, target, part: Sending PE, receiving PE, and the index of the part that is sent.
@@ -141,17 +142,25 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """State of a line of PEs while a pattern is timed: when each PE's last operations ended.
+    """Times at which the last operations of each PE on a line ended, updated round by round.
 
-    Each message of the pattern carries one part of a PE's words. Times are float64 ``[4, ...]``:
-    the total, and its cycles for hops, relays and launch.
+    A line is a row or column of PEs that exchange words. The words of a PE are divided into parts,
+    and each message sends one part. Every time is stored as four float64 numbers (first axis): the
+    total cycles, and how many of them are due to hops, relays (forwarding PEs) and launches.
+
+    Attributes:
+        gap: Launch gap between two sends, or two combining receives, of a PE.
+        sending, adding, storing: When each PE's last send, combining receive and storing receive
+            ended, ``[4, PEs]``.
+        used: When the last operation on each part of a PE's words ended, ``[4, PEs, parts]``.
+        end: When the last message of all rounds so far was received, ``[4]``.
     """
 
     def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
         self.gap = _interval(launch=costs.gap)
         self.sending, self.adding = np.full((4, length), -np.inf), np.full((4, length), -np.inf)
         self.storing = np.zeros((4, length))
-        self.used = np.zeros((4, length, parts))  # when the last operation on a part ended
+        self.used = np.zeros((4, length, parts))
         self.end = np.zeros(4)
 
     def round(self, messages: _Messages) -> None:

@@ -177,27 +177,30 @@ class TreeCosts:
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted_sizes: frozenset[TreeSize]) -> SymPhase:
-        """Return a copy of a phase in which all-reduces of some sizes use fitted trees.
+        """Return a copy of a phase in which all-reduces of some sizes use faster trees.
 
-        A fitted tree has the number of groups that is best for the size of the all-reduce.
+        An all-reduce adds up values within groups of PEs, and then among the groups. A fitted tree
+        has the fastest number of groups for its size (line and message length).
 
         Args:
-            phase: Phase of the reduced model, after lowering to steps.
-            fitted_sizes: Sizes of the all-reduces that use fitted trees.
+            phase: Phase, such as decode, after its ops have been translated to steps.
+            fitted_sizes: Sizes of the all-reduces to change.
         """
         blocks = {block: self._block_with_trees(block, fitted_sizes) for block in phase.steps.blocks}
         runs = tuple(replace(run, block=blocks[run.block]) for run in phase.steps.runs)
         return replace(phase, steps=SymSteps(runs=runs))
 
     def _block_with_trees(self, block: Block, fitted_sizes: frozenset[TreeSize]) -> Block:
-        """Return a block in which all-reduces of some sizes use fitted trees.
+        """Return a copy of a block in which all-reduces of some sizes use faster trees.
 
-        The block itself is returned if it has none of these sizes. Results are cached, so that the
-        routes of each block are looked up only once.
+        An all-reduce adds up values within groups of PEs, and then among the groups. A fitted tree
+        has the fastest number of groups for its size (line and message length). A block without
+        all-reduces of the given sizes is returned unchanged. Copies are cached, so that the routes
+        of each copy are computed only once.
 
         Args:
-            block: Block (list of steps) of the reduced model.
-            fitted_sizes: Sizes of the all-reduces that use fitted trees.
+            block: List of steps, such as those of one layer.
+            fitted_sizes: Sizes of the all-reduces to change.
         """
         sizes = fitted_sizes.intersection(step.tree for step in block.steps if step.tree is not None)
         if not sizes:

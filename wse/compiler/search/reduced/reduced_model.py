@@ -162,9 +162,10 @@ class ReducedModel:
 
     @property
     def stage_count(self) -> int:
-        """Number of stages of the whole model that a token passes through sequentially.
+        """Number of pipeline stages of the whole model.
 
-        An expert stage on the PEs of the other stages is not counted.
+        A stage is the layers on one rectangle of PEs. If the experts of all layers form a separate
+        stage on the same PEs as the other stages, it is not counted.
         """
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)

@@ -180,10 +180,16 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """Return all columns of a table of bounds except the first: cycles, bounds and their ratio.
+    """Return the table columns that compare cycles with their lower bounds.
 
-    On wide terminals, the columns also show bars, and the fraction of the cycles that depends only
-    on measured constants.
+    The caller adds a first column with the names of the rows. The columns are the cycles, each
+    lower bound, the ratio of the cycles to the largest bound, and the name of this bound. Wide
+    terminals also show a bar for the cycles, and the percentage of the cycles that is computed from
+    measured constants.
+
+    Args:
+        bounds: Bounds to show.
+        width: Width of the terminal in characters.
     """
     token_cycles, is_wide = bounds.token.cycles, width >= NARROW
     share = Column(key="share", cell=lambda row: bar(row.cycles / token_cycles, 8, "hops"), priority=9)

@@ -97,14 +97,18 @@ def multicast_of(m: Measurement) -> MulticastMessage | None:
 
 
 def collective_of(m: Measurement) -> LineCollective | None:
-    """Return the measured all-reduce along a line of PEs, or None if something else was measured.
+    """Return the all-reduce along a row or column of PEs whose time was measured.
 
-    The metric may state the line and the number of words on each PE. If it does not state the
-    number, an all-reduce along a column is assumed to have the words of the attention output, and
-    along a row those of the output projection.
+    The metric and the sizes of the measurement determine the PEs and the words on each PE:
 
-    Two kinds have their own sizes: inside a softmax, there is one word per head, after one vector
-    operation per head. A barrier is timed as an all-reduce of one unused word that a task loads.
+    - Softmax: one word per head, after one vector operation per head.
+    - Norm in prefill: one word per token.
+    - Barrier (synchronisation of PEs): one word, which is loaded by a task.
+    - Other all-reduces: the stated number of words. By default, all elements of the hidden vector
+      on a PE are reduced along a row, or all elements of the query vector along a column.
+
+    Returns:
+        The all-reduce; None if something else was measured, or if a size is unknown.
     """
     metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
     if "extra" in metric:
@@ -153,7 +157,7 @@ def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols:
 def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
     """Return the all-reduce of a norm in prefill, or None if its sizes are not stated.
 
-    It runs along a column of PEs. Each PE has one word for each of its tokens.
+    The all-reduce runs along a column of PEs. Each PE has one word for each of its tokens.
     """
     rows, cols, chunk = m.sizes.get("block_rows"), m.sizes.get("block_cols"), chunk_tokens(m)
     if rows is None or cols is None or chunk is None:
@@ -186,7 +190,8 @@ def stored_words(m: Measurement) -> StoredWords | None:
 def ring_bytes(m: Measurement) -> float | None:
     """Return the bytes of a message that the host sends through a wafer and receives again.
 
-    If the metric states a range of sizes, the result is the upper end. It is None without a size.
+    The result is the size that the metric states, or the upper end of a stated range. It is None if
+    the metric states no size or describes something else.
     """
     sizes = _SIZE.findall(m.text("metric"))
     if not sizes or "ring" not in m.text("metric"):

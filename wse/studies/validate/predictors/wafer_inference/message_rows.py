@@ -79,7 +79,7 @@ def _predict_words(m: Measurement, steps: StepTime, *, is_cast: bool, stated_wor
         m: The measurement.
         steps: Timing model.
         is_cast: True if the operation casts elements, False if it receives words.
-        stated_words: Number of words or elements, as a string from the metric.
+        stated_words: Number of words or elements as written in the measurement, such as "1,024".
     """
     words = stated_number(stated_words)
     if is_cast:
@@ -88,9 +88,9 @@ def _predict_words(m: Measurement, steps: StepTime, *, is_cast: bool, stated_wor
 
 
 def _stored_cycles(message: StoredWords, steps: StepTime) -> float:
-    """Return how long the PEs of a column take to store words at other PEs and to reload them.
+    """Return the cycles in which the PEs of a column store words at other PEs and reload them.
 
-    The result is in cycles. The PEs store and reload their words one after the other.
+    One PE after another stores and reloads its words.
     """
     costs = steps.costs
     word_cycles = costs.vector_stored_word_cycles if message.by_vector_operation else costs.stored_word_cycles
