@@ -40,10 +40,12 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True for the first chunk of the first prompt, which waits for token ids from the host.
+        """Whether the phase is the first chunk of the first prompt, which waits for the host.
 
-        The token ids of later chunks arrive while earlier chunks are processed. The value is also
-        True for decode, and for the verification pass of the first user.
+        This chunk waits until its token ids have arrived from the host. Later chunks do not wait,
+        because their ids arrive while earlier chunks are processed.
+
+        Decode, and the verification pass of user 0, also have the value True.
         """
         return self.cached == 0 and self.user <= 0
 
@@ -58,10 +60,10 @@ class Phase:
         return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, iteration: int) -> int:
-        """Return the loop iteration from which the operands of a step are computed.
+        """Return the value of the variable ``round`` in the formulas of a step's operands.
 
-        In the operand formulas, this number is called ``round``. For a step outside loops, it is
-        the user of the phase, or 0 for decode.
+        In a loop, ``round`` is the iteration. Outside loops, it is the user of the phase, or 0 for
+        decode.
 
         Args:
             step: Index of the step.

@@ -157,14 +157,15 @@ def vector_function(
 
 
 def _multiply_by_lanes(views: Any, choice: Any, block: int, out: int, x: int, tile: Tile, add: int) -> None:
-    """Multiply one token by a weight tile on the selected PEs, in plain Python.
+    """Multiply the activations of one token by a weight tile on the selected PEs, in plain Python.
 
-    `multiply_vector` is the compiled version.
+    `multiply_vector` refers to this function only if Numba's compilation is disabled.
 
     Args:
-        views: SRAM as accumulators, activations and weights, each [block, address, lane].
+        views: Three arrays ``[block, address, lane]``: the SRAM with the element type of the sums,
+            of the activations, and of the weights.
         choice: Selection of lanes (PEs of the block), or None for all lanes.
-        block: Index of the block of PEs.
+        block: Index of the block (group of neighbouring PEs).
         out, x: Addresses of the first sum and the first activation.
         tile: Address, sizes and strides of the weights.
         add: 0 to overwrite the sums; any other value to add the products to them.
@@ -179,15 +180,15 @@ def _multiply_by_lanes(views: Any, choice: Any, block: int, out: int, x: int, ti
 
 
 multiply_vector: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_compiled
-"""Multiply one token by a tile of elements, in the chosen lanes.
+"""Multiply the activations of one token by a tile of floating-point weights, on selected PEs.
 
 The call is ``multiply_vector((acc, act, wgt), choice, block, out, x, tile, add)``, where ``tile``
 is a `Tile`. For n < N, acc[out + n] becomes the sum of act[x + k] * wgt[w + k k_stride +
 n n_stride] over k < K, in ascending order.
 
 - ``add``: 0 to overwrite the sums; any other value to begin with the stored sums.
-- ``choice``: None if all lanes take part, else the chosen lanes
-  (`wse_kernels.codegen.lanes.lane_choice`).
-- Indices are rows ``[block, row, :]`` of the views. They are not checked.
+- ``choice``: Selected lanes (PEs of the block), from `wse_kernels.codegen.lanes.lane_choice`. None
+  selects all lanes.
+- acc[i], act[i] and wgt[i] are the rows ``[block, i, :]`` of the views. Indices are not checked.
 - Each product is rounded to float32, each sum to float32 and then to the type of ``acc``.
 """

@@ -55,9 +55,9 @@ class Term(NamedTuple):
 
 
 class ElementWeights:
-    """Weights stored as floating-point elements, for code generation.
+    """Generator of the code that loads floating-point weights.
 
-    Three arguments of the generated function locate them: a pointer to the weights, and the strides
+    Three arguments of the generated function locate the weights: a pointer to them, and the strides
     of inputs and outputs in elements.
     """
 
@@ -91,7 +91,7 @@ class ElementWeights:
 
 
 class CodeWeights:
-    """Quantised weights, optionally multiplied by scales, for code generation.
+    """Generator of the code that loads quantised weights and applies their scales, if any.
 
     Scales, and weights multiplied by their scales, are rounded to the activation type. In formats
     without groups, all rows belong to the first group. The generated function takes these arguments
@@ -115,19 +115,20 @@ class CodeWeights:
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MAX_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Generate code that finds out which scales must be read before a term is computed.
+        """Generate code that determines which scales must be read before a term is computed.
 
-        Neighbouring rows of weights form groups that share scales, so scales are read only when the
-        group changes:
+        A group of neighbouring rows of weights shares scales. A PE therefore reads scales only in
+        two cases:
 
-        - A lane (PE) needs a new scale if the row of the term starts a group.
-        - All lanes need scales at the first of the terms that are computed together.
+        - The term is the first of several terms that are computed together.
+        - The row of the term is in another group than the previous row.
 
-        The code stores the range of groups that any lane needs.
+        The generated code stores a range of groups, which includes the group of each PE that must
+        read scales. The code from `load` then reads the scales.
 
         Args:
-            term: Term of the sums, which specifies the row.
-            lanes: Vector of lanes.
+            term: Product of an activation and a weight, which specifies the row of the weight.
+            lanes: Vector of lanes (neighbouring PEs).
         """
         if not self.scaled:
             return
@@ -185,9 +186,9 @@ class CodeWeights:
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
-        """Generate code that reads the scales of a row group for the lanes in that group.
+        """Generate code that reads the scales of one group of rows, for the PEs that need them.
 
-        The scale becomes the factor by which the weights of the lane (PE) are multiplied.
+        The scale becomes the factor by which the weights of a lane (PE) are multiplied.
 
         Args:
             group: Index of the group.

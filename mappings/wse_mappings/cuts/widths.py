@@ -58,9 +58,9 @@ def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence
     Args:
         bands: Number of bytes in each band.
         bound: Maximum number of bytes per row.
-        negative_fractions: Element n - 1 belongs to n rows. It is -f, where f is the smallest
-            fraction of a band's bytes on the fullest row with at most n rows. The sign makes the
-            list ascending, as bisection requires.
+        negative_fractions: For 1 row, 2 rows, and so on: -f, where f is the fraction of a band's
+            bytes on its fullest row. If fewer rows have a smaller f, this f is used instead. The
+            sign makes the list ascending, as bisection requires.
     """
     limit = bound * (1 + 1e-12)
     return [1 + (bisect_left(negative_fractions, -limit / size) if size else 0) for size in bands]
@@ -100,17 +100,17 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
 
     # Step 1.
     def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
-        """Return the minimum number of columns such that no column exceeds a number of bytes.
+        """Return how many columns a region needs if the bytes on each column are limited.
 
-        The result exceeds the number of available columns if no number of columns suffices.
+        The result is ``cols + 1`` if the region does not fit on any possible number of columns.
 
-        The number is found by bisection, which assumes that more columns mean fewer bytes per
-        column. If experts are placed in whole groups, this is not always true. Widths above
-        ``equal_width``, the width if all regions are equally wide, are therefore tried only if
-        ``equal_width`` itself is too small.
+        Bisection finds the minimum. It assumes that more columns mean fewer bytes per column, which
+        is not always true if experts are placed in whole groups. Therefore, the function first
+        checks ``equal_width``, the width if all regions are equally wide. Wider regions are tried
+        only if ``equal_width`` is too small.
 
         Args:
-            bytes_of: Function that maps a number of columns to the bytes on the fullest of them.
+            bytes_of: Function that maps a number of columns to the bytes on the fullest column.
             bound: Maximum number of bytes per column.
         """
         low, high = 1, equal_width

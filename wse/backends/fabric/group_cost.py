@@ -33,18 +33,18 @@ Each needs about 2 kB, plus its patterns.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _GroupClass:
-    """Class of overlap groups that cost the same, of which only one is timed.
+    """Set of overlap groups that cost the same number of cycles. Only one group is timed.
 
     An overlap group consists of steps of a phase that run concurrently.
 
     Attributes:
-        group: Steps of the group that is timed.
-        depends_on_experts: True if the work depends on which experts the tokens are routed to.
-        growing_stages: For each step whose cost grows with the number of cached tokens, its stage
-            (group of layers).
-        content: Key with everything else that the cost depends on. Groups with equal keys cost the
-            same, even in different Programs. None if the cost depends on the positions of PEs and
-            wafers.
+        group: Indices of the steps of the group that is timed.
+        depends_on_experts: True if the cost depends on which experts the tokens are routed to.
+        growing_stages: For each step of ``group`` whose cost grows with the number of cached
+            tokens, the index of its stage (a group of layers).
+        content: Hashable description of the steps. Groups with equal descriptions, and equal
+            numbers of cached tokens, cost the same, even in different Programs. None if the cost
+            also depends on the positions of PEs and wafers.
     """
 
     group: range
@@ -56,14 +56,14 @@ class _GroupClass:
 class _GroupClasses(NamedTuple):
     """Overlap groups of a phase, divided into classes with the same cost.
 
-    The steps of an overlap group run concurrently. One group of each class is timed, and each of
-    its steps gets one row in a cost table, class by class.
+    The steps of an overlap group run concurrently. One group of each class is timed. A cost table
+    has one row for each step of the timed groups, in the order of the classes.
 
     Attributes:
         classes: The classes, each with the group that is timed.
-        growing_rows: (class, rows in the cost table) of the classes whose cost grows with the
-            number of cached tokens. Classes whose work depends on the selected experts are left
-            out.
+        growing_rows: Pairs (class, its rows in the cost table) of the classes whose cost grows with
+            the number of cached tokens. Classes whose cost depends on the selected experts are
+            omitted.
         rows: int64 ``[steps]``: for each step of the phase, the row of the cost table that applies
             to it.
     """

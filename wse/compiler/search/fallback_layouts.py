@@ -12,10 +12,15 @@ from wse_mappings.regions.layout import Layout
 
 
 def fallback_layouts(setup: TrialSetup, layouts: Sequence[Layout]) -> list[list[Layout]]:
-    """Return further layouts to try if the given layouts do not fit, as lists in order of trial.
+    """Return additional layouts for a search to try, for example if the given layouts do not fit.
 
-    The layouts of the first list place experts differently. In the layouts of the second list,
-    feed-forward blocks may also be split between stages. Empty lists are omitted.
+    The result has up to two lists. The search tries the first list before the second:
+
+    1. Copies of the given layouts with other assignments of experts to columns of PEs.
+    2. Variants of the first list in which feed-forward blocks may also be split between stages
+       (rectangles of PEs). If there is no first list, they are variants of the given layouts.
+
+    An empty list is omitted.
     """
     with_placements = with_other_expert_placements(setup, layouts)
     return [

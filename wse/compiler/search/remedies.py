@@ -31,7 +31,8 @@ NARROWER = ("float16", "int8", "int4")
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
     """Return the smallest number of wafers on which the model fits.
 
-    If it does not fit on any number that is tried, the largest number to try is returned.
+    Numbers up to one wafer per layer are tried, but at most `MAX_WAFERS`. If the model does not fit
+    on any of them, the result is the largest number.
 
     Args:
         spec: Model.
@@ -49,8 +50,8 @@ def fewest_wafers_for_whole_layers(
 ) -> int | None:
     """Return the smallest number of wafers on which the model fits without splitting layers.
 
-    Only numbers above the requested one are tried. Return None if the model does not fit on any of
-    them.
+    Only numbers above the requested number are tried. The result is None if the model does not fit
+    on any of them.
 
     Args:
         spec: Model.
@@ -70,15 +71,16 @@ def _fewest_from(
     *,
     whole_layers: bool,
 ) -> int | None:
-    """Return the smallest number of wafers, from a given one, on which the model fits.
+    """Return the smallest number of wafers on which the model fits, counting from ``first_count``.
 
     Args:
-        first_count: Smallest number to try.
+        first_count: First number of wafers to try.
         spec, wafer, software, options: Inputs of the compilation.
-        whole_layers: Whether layers must not be split between stages.
+        whole_layers: True if each layer must be stored on one rectangle of PEs.
 
     Returns:
-        The number; None if the model fits on none of the numbers tried.
+        Number of wafers. None if the model does not fit on any number up to one wafer per layer (at
+        most `MAX_WAFERS`).
     """
     misfits = Misfits()
 
@@ -225,8 +227,9 @@ def _search_mapping(options: Options, wafer_limit: int, fits_with: Callable[...,
 def _narrower(spec: ModelSpec, options: Options, fits_with: Callable[..., bool]) -> str | None:
     """Return a phrase that suggests a weight type with fewer bits, with which the model fits.
 
-    Of these types, the widest is suggested. If the request uses a type other than float32 for sums,
-    the phrase also suggests float32 sums. The result is None if the model fits with no such type.
+    If the model fits with several types, the type with the most bits is suggested. If the request
+    uses a type other than float32 for sums, the phrase also suggests float32 sums. The result is
+    None if the model does not fit with any of the types.
 
     Args:
         spec: Model.

@@ -35,12 +35,13 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGrou
 
 
 def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, share, division: ColumnGroups):
-    """Add biases of the selected experts to sums: the biases that this PE stores.
+    """Add those biases of the selected experts that one PE stores to the outputs.
 
-    A pair is a token and one of its selected experts. For each pair, the bias of its expert is
-    added to the pair's sums x[pair, N] or, if ``by_token``, to the token's sums x[token, N]. This
-    is done for each part of the outputs (gate and up, for example). This NumPy reference for one PE
-    is used to test the compiled kernel of the same name.
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+
+    A pair is a token and one of its selected experts. For each pair in the list of the PE, the
+    biases of the expert are added to a row of sums: the row of the token if ``by_token`` is 1, else
+    the row of the pair. A row has N sums for each part of the outputs, such as gate and up.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -49,7 +50,7 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
             in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by the pair's routing weight, else 0.
-        share: Number of biases of a part on one PE.
+        share: Number of biases of each part that one PE stores.
         division: Groups of columns that store different experts.
     """
     x, bias, pairs = at

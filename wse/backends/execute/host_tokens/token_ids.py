@@ -66,9 +66,11 @@ class InputIds:
 
 
 class VerifiedIds:
-    """Token ids that the model predicted after each token of every user's last verification pass.
+    """Token ids that the model predicted in the last verification pass of each user.
 
-    The ids of a pass are stored until the number of its accepted tokens is known (`keep`).
+    A verification pass processes several tokens of one user, such as draft tokens. For each of
+    them, the model predicts the id of the next token. The ids are stored until the caller has
+    decided how many tokens of the pass to accept, and calls `keep`.
     """
 
     def __init__(self, program: Program, caches: Caches) -> None:
@@ -97,14 +99,14 @@ class VerifiedIds:
     def add(self, ids: Sequence[int], user: int) -> None:
         """Store the ids that the model predicted in a user's new verification pass.
 
-        They replace the ids of the user's last pass, if these are still stored.
+        Ids of the user's previous pass are overwritten.
         """
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:
-        """Return the id that the model predicted after the last accepted token of a pass.
+        """Return the id predicted after the last accepted token of a user's last verification pass.
 
-        The pass is the user's last verification pass. Its ids are then removed.
+        All ids of this pass are then removed.
 
         Args:
             tokens: Number of accepted tokens, counted from the first token of the pass.

@@ -18,11 +18,15 @@ _MXFP4: Final = CODINGS["mxfp4"].number
 
 
 def expert_pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, segments: int) -> float:
-    """Return the cycles needed to list the (token, expert) pairs that a column of PEs processes.
+    """Return the cycles that a PE needs to list the (token, expert) pairs of its column of PEs.
 
-    A column processes the pairs of the experts that it stores. It reads all M * A pairs and selects
-    these. If it stores a part of every expert, it needs all pairs, and lists them with vector
-    operations instead of a loop over pairs.
+    A pair is a token and one of its A selected experts. A column processes the pairs whose expert
+    it stores:
+
+    - If a column stores only some experts, its PEs read all M * A pairs in a loop, and write the
+      pairs with these experts to the list.
+    - If a column stores a part of every expert, the list has all pairs. Vector operations write it,
+      without a loop over pairs.
 
     Args:
         c: Costs of operations on the PE.

@@ -76,13 +76,14 @@ class WaferDrafter:
         return self.times
 
     def deployment(self, choose: Choose) -> WaferDeployment:
-        """Return the deployment of the model on its wafers with speculative decoding.
+        """Return the deployment of the model with the token times of speculative decoding.
 
-        The number of wafers includes those that only the draft model uses.
+        Its number of wafers includes the wafers that only the draft model uses.
 
         Args:
-            choose: Function from `in_a_row` or `as_tree`. It selects a number or a tree of draft
-                tokens, and computes the time of a pass with these drafts from the machine's times.
+            choose: Function that returns the timings of a verification pass and the preceding draft
+                passes on a given machine. `in_a_row` creates it for a number of draft tokens,
+                `as_tree` for a tree of alternative draft tokens.
         """
         steps = choose(self.times)
         return replace(

@@ -33,9 +33,9 @@ class CompiledLayout:
             compiles the layout on the first call, because only the chosen layout is needed.
         region_rows: Rows of the first rectangle of PEs.
         deployment: The model as deployed on this layout, from which speed and cost are computed.
-        search_result: Result of the search that found the layout.
-        finalist: Index, among the search's fully compiled layouts, of this layout or of the layout
-            from which it was derived.
+        search_result: Result of the search that found this layout or its original.
+        finalist: Index of the layout in ``search_result.compiled_trials``. For a variant of a
+            layout that the search found, the index of the original layout.
     """
 
     prepared: PreparedEstimate
@@ -73,17 +73,17 @@ def compiled_layout(
     search_result: Compilation,
     finalist: int,
 ) -> CompiledLayout | None:
-    """Return a layout with the numbers that determine how fast it serves users.
+    """Combine a layout with the numbers that determine how fast it serves users.
 
     The result is None if the layout does not fit.
 
     Args:
         prepared_estimate: The request.
         options, choice: Options and choices of the compiler for the layout.
-        compile_layout: Function that returns the compiled layout.
-        search_result: Result of the search that found the layout.
-        finalist: Index, among the search's fully compiled layouts, of this layout or of the layout
-            from which it was derived.
+        compile_layout: Function that returns the compiled layout, or None if it does not fit.
+        search_result: Result of the search that found this layout or its original.
+        finalist: Index of the layout in ``search_result.compiled_trials``. For a variant of a
+            layout that the search found, the index of the original layout.
     """
 
     def compile_program() -> Program | None:

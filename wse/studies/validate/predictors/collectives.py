@@ -83,10 +83,13 @@ def predict(m: Measurement) -> Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """Conditions of a measured collective: its rectangle of PEs, its vectors and its algorithm.
+    """Measured collective operation, such as a reduce, and the costs of its messages.
 
-    The root of a reduce, which receives the sum, is a corner of the rectangle or an end of the
-    line.
+    Attributes:
+        rows, cols: Size of the rectangle of PEs. A line has one row or one column.
+        words: Number of words on each PE.
+        collective: Operation and algorithm that the measurement names.
+        costs: Cycle counts of messages along a line of PEs.
     """
 
     rows: int
@@ -147,10 +150,10 @@ class _Run:
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:
-        """Build the pattern of a multicast from a corner of the rectangle to all PEs.
+        """Build the messages of a multicast from a corner of the rectangle to all PEs.
 
-        It is timed as a multicast along a line of PEs, with as many hops as to the farthest PE of
-        the rectangle.
+        The multicast is timed on a line of PEs. The number of hops along this line is the number of
+        hops from the corner to the opposite corner of the rectangle.
         """
         return multicast(self.rows + self.cols - 1, 1, 0)
 

@@ -224,7 +224,10 @@ def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a group for each cause and phase, with the op that spends most cycles on the cause.
+    """Yield a `Group` with the total cycles of each cause, such as hops, in each phase.
+
+    It also names the op that spends the most cycles on the cause. Causes without cycles are
+    omitted.
 
     Args:
         sums: Steps of a trace.

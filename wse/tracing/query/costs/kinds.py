@@ -41,9 +41,9 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Total cycles that equal ops of several layers spend on one kernel or communication pattern.
+    """Cycles that an op spends on one kernel or communication pattern, summed over equal layers.
 
-    Each step of an op runs either a kernel on the PEs or a communication pattern between them.
+    Each step of an op either runs a kernel on the PEs or transfers words in a certain pattern.
     """
 
     name: Annotated[str, Doc("kernel or pattern")]
@@ -52,10 +52,10 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Ops of several layers that are reported in one row, because their names and cycles are equal.
+    """Op of one or more layers, reported in one row because it needs the same cycles in each layer.
 
-    For example, ``layers.0.qkv`` and ``layers.1.qkv`` are reported together if their cycles are
-    equal, also for each cause. The cycles in the row are the sum over all of these ops.
+    For example, ``layers.0.qkv`` and ``layers.1.qkv`` share a row if both spend the same number of
+    cycles on each cause. All numbers of cycles, words and hops are sums over these ops.
     """
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
@@ -151,7 +151,9 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpK
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Break down the cycle count of each set of equivalent ops by kernel or communication pattern.
+    """Break down the cycles of each set of equal ops by kernel or communication pattern.
+
+    A set consists of the same op of several layers with equal cycles.
 
     Args:
         sums: Steps of a trace.
