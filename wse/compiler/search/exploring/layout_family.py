@@ -65,7 +65,9 @@ class LayoutFamily:
         hops = spec.layer_count * wafer.hop_cycles
         macs = parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
         token_weights = np.array((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
-        self.candidates = Candidates(demand=setup.demand_with(experts), max_bytes=max_bytes)
+        self.candidates = Candidates(
+            demand=setup.demand_with(experts), max_bytes=max_bytes, many_users=setup.many_users
+        )
         self._generated = Forecast(setup.timing.new_tokens * token_weights if setup.timing else token_weights)
         self._prompts = Forecast(sum(setup.options.prompt_tokens) * token_weights)
         # bytes in addition to ``Candidates.min_bytes``, on a part of the mesh and on the whole mesh
