@@ -131,10 +131,12 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return when a stream sends the first word that its competitor may delay, in cycles.
+    """Return when a stream sends the first word that a competitor may delay, in cycles.
 
-    The competition starts when both streams have reached the first place that they share. The
-    result is this cycle minus the travel time of a word from the stream's source to the place.
+    A word can be delayed if it reaches the first place that both streams pass after the competitor
+    has reached this place. The result is therefore the cycle in which the competitor reaches the
+    place, minus the travel time of the stream's words to the place. It is at least the cycle in
+    which the stream sends its first word.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
