@@ -83,9 +83,9 @@ def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep |
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
     """Return whether the step before an activation only normalises the input of the activation.
 
-    If so, each PE needs to normalise only the features that it activates. The step must run once
-    (not in a loop), scale exactly the values that the activation reads, and be an RMS normalisation.
-    No step after the activation may use the normalised values.
+    If so, each PE needs to normalise only the features that it activates. The step must be an RMS
+    normalisation of exactly the values that the activation reads, and must not be in a loop. No
+    step after the activation may use the normalised values.
 
     Args:
         steps: Steps of a block.
