@@ -133,10 +133,9 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
     """Return when a stream sends the first word that a competitor may delay, in cycles.
 
-    A word can be delayed if it reaches the first place that both streams pass after the competitor
-    has reached this place. The result is therefore the cycle in which the competitor reaches the
-    place, minus the travel time of the stream's words to the place. It is at least the cycle in
-    which the stream sends its first word.
+    The competitor can delay words as soon as it has reached the first place that both streams pass.
+    The result is this cycle, minus the travel time of a word from the stream's source to the place.
+    If the competitor is there before the stream, it is the cycle of the stream's first word.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
