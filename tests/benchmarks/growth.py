@@ -152,9 +152,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield "weights in float16). Each group of rows varies one of five parameters; the others keep these values:"
     yield from ("", base + ".", "")
     yield f"Each row shows the time per generated token: the median of {len(series[0].s)} repetitions, their"
-    yield "interquartile range, and the median relative to the first row of the group. Four rows, each in another"
-    yield "group, are repetitions of the run with exactly the values above. The differences between their times are"
-    yield "measurement noise."
+    yield "interquartile range, and the median relative to the first row of the group. Each group except *tokens"
+    yield "in the cache* has a row with exactly the values above. These rows measure the same run, so the differences"
+    yield "between their times are measurement noise."
     yield ""
     yield "| parameter | value | ms per token | interquartile range | relative |"
     yield "|---|---:|---:|---:|---:|"

@@ -134,7 +134,7 @@ class SourcedNumber:
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """The value with its range: minimum, value, maximum; all equal without a range."""
+        """Minimum, value and maximum; three times the value if the number has no range."""
         return self.low, self.value, self.high
 
 

@@ -98,7 +98,7 @@ class EnginePart:
         Args:
             index: Index of the phase.
             number: Index of the segment in the phase.
-            ids: Token ids that the pass reads, as for `Engine.begin`.
+            ids: Token ids that the phase reads, as for `Engine.begin`.
             drawn_ids: Token ids that the host has sampled, one per user, if the first step of the
                 segment receives them.
             tiles: Words that the segment receives, for each transfer from another wafer.
@@ -162,9 +162,9 @@ class EnginePart:
         return times.by_phase, times.passes_s
 
     def read_bytes_per_s(self) -> float:
-        """Measure the bytes per second at which the cores of this process read its largest arena.
+        """Measure how fast all cores of this computer together read memory, in bytes per second.
 
-        An arena is the emulated SRAM of a region of PEs.
+        They read the largest arena (emulated SRAM of a region of PEs) of this process.
         """
         assert self.engine.step_times is not None
         return self.engine.step_times.read_bytes_per_s()

@@ -94,9 +94,9 @@ class StepTimes:
             times.bytes += size
 
     def _read_bytes_per_s(self) -> float:
-        """Measure the rate, in bytes per second, at which all cores read the largest arena.
+        """Measure how fast all cores together read memory, in bytes per second.
 
-        An arena is the emulated SRAM of a region of PEs.
+        They read the largest arena (emulated SRAM of a region of PEs) of this process.
         """
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
@@ -121,9 +121,9 @@ class StepTimes:
         times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
-        """Return the total times so far of the steps of a phase.
+        """Return the record to which measured times of a phase's steps are added.
 
-        If the phase has not run yet, the times are zero.
+        Phases with the same steps share a record. A new record contains zeros.
         """
         if phase.steps not in self._by_steps:
             count = len(phase.steps)

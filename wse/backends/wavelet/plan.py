@@ -125,16 +125,19 @@ class Plan:
 def plan_line(
     messages: I32, colours: I32 | None = None, part: I32 | None = None, *, store_and_forward: bool = False
 ) -> Plan:
-    """Plan the streams, switch positions and operations for the messages of one line.
+    """Plan how the PEs and routers of a line exchange the given messages.
+
+    The plan lists streams of words, router settings (switch positions), and operations of PEs.
 
     Args:
         messages: int32 ``[m, 3]``: index of the sending PE, index of the receiving PE, and
             `Arrival` (how the words are combined or stored) of each message.
-        colours: int32 ``[m]``, fixed colours of the messages; None to choose colours.
+        colours: int32 ``[m]``, colour (virtual channel) of each message. None to choose colours.
         part: int32 ``[m]``, index of the part of the words that each message carries; None if words
             are not divided.
-        store_and_forward: Whether a PE stores a message before it sends its own message, so that no
-            receive is fused with a send.
+        store_and_forward: Whether a PE receives all words of a message before it sends. If False
+            and ``part`` is None, a PE can combine arriving words with its own and send the results
+            on in one operation.
     """
     flows = _flows(messages, colours, part)
     if colours is None:
@@ -143,9 +146,9 @@ def plan_line(
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
-    """Plan the streams, switch positions and operations of a pattern on a rectangle of PEs.
+    """Plan how the PEs and routers of a rectangle execute a communication pattern.
 
-    A switch position is a setting of a router for one colour.
+    The plan lists streams of words, router settings (switch positions), and operations of PEs.
     """
     pairs = zip(schedule.streams, schedule.stream_colours, strict=True)
     return _plan([_tree(stream, schedule.cols, colour) for stream, colour in pairs], fuse=True)
@@ -234,7 +237,8 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
     Args:
         messages: int32 ``[m, 3]``: index of the sending PE, index of the receiving PE, and
             `Arrival` (how the words are combined or stored) of each message.
-        colours: int32 ``[m]``, fixed colours of the messages; None if they are not fixed.
+        colours: int32 ``[m]``, colour (virtual channel) of each message. None if the colours are
+            chosen later.
         part: int32 ``[m]``, index of the part of the words that each message carries; None if words
             are not divided.
     """

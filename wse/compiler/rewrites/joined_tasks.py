@@ -33,9 +33,12 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 def _runs_in_same_task(previous_step: SymStep, step: SymStep) -> bool:
     """Return whether a step can run in the same task as the previous step.
 
-    The previous step must run a kernel on the same rows of PEs, and both steps must be in the same
-    loop. If they are in a group of concurrent steps, both must be in the chain of the group (its
-    steps that wait for each other).
+    All of these conditions must hold:
+
+    - The previous step runs a kernel. The step runs a kernel, or a pattern along rows or columns.
+    - Both use the same rows of PEs, and both are in the same loop or in no loop.
+    - Neither step runs concurrently with other steps, or both are in the same group of concurrent
+      steps and the step is a pattern that waits for the kernels of the group.
     """
     follows = (
         step.loop == previous_step.loop

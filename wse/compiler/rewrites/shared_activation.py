@@ -81,9 +81,11 @@ def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep |
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales the activation's input, and no more.
+    """Return whether the step before an activation only normalises the input of the activation.
 
-    The result is False if other steps also read the scaled values.
+    If so, each PE needs to normalise only the features that it activates. The step must be an RMS
+    normalisation of exactly the values that the activation reads, and must not be in a loop. No
+    step after the activation may use the normalised values.
 
     Args:
         steps: Steps of a block.

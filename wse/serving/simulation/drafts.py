@@ -91,8 +91,8 @@ class AnswerPasses:
     Attributes:
         tokens_per_pass: Mean number of tokens per pass; 1 without speculative decoding.
         passes: For each request, the number of passes after its first token.
-        contexts: For each request, its prompt tokens divided by ``tokens_per_pass``, rounded. This
-            is the initial context in units of passes.
+        contexts: For each request, its context (prompt tokens) before the first pass, counted in
+            passes: divided by ``tokens_per_pass`` and rounded.
     """
 
     tokens_per_pass: float
@@ -100,7 +100,12 @@ class AnswerPasses:
     contexts: list[int]
 
     def extend(self, answers: AnswerPasses) -> None:
-        """Append the answers to additional requests."""
+        """Append the pass counts and contexts of new requests to those of the earlier requests.
+
+        Args:
+            answers: Pass counts and contexts of the new requests. Its ``tokens_per_pass`` is
+                ignored.
+        """
         self.passes.extend(answers.passes)
         self.contexts.extend(answers.contexts)
 

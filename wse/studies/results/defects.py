@@ -23,7 +23,10 @@ AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
 
 @dataclass(frozen=True, kw_only=True)
 class DefectsResult(Result):
-    """Dead PEs (processing elements) and links on all wafers, and the resulting slowdown."""
+    """PEs lost because of dead PEs and links, longer routes, and the resulting slowdown.
+
+    Counts of PEs and links are totals of all wafers. A PE is a processing element.
+    """
 
     given: Annotated[str, Doc("the file or the rate of `--defects`")]
     seed: Annotated[int | None, Doc("random seed of the dead PEs, if a rate was given")] = None

@@ -87,17 +87,16 @@ class StreamPath:
 
 
 class PieceArrival(NamedTuple):
-    """Arrival of a message's words at the start of a piece, which is a part of their path.
+    """Times at which the words of a message enter one piece (part) of their path.
 
     Attributes:
         path: The whole path. It also records the last operation of a PE that received the words.
         age: Cycles that a word needs from the start of the path to this point if it never waits.
         room: Number of words that fit on the path up to this point, in queues and on wires.
         operations: Number of receive operations on the path before this point.
-        first, last: Cycles at which the first and last word leave the router at this point. Once
-            the words have been received further along the path, these values are outdated and
-            `span` must be used. They are infinite if only a later receive operation determines
-            them.
+        first, last: Cycles at which the first and last word leave the router at this point, before
+            later receive operations are timed. Infinite if the piece ends at a PE that receives the
+            words in an operation. Use `span`, which takes later operations into account.
         contention_cycles: Cycles by which words of other streams delay the last word.
     """
 
@@ -113,7 +112,8 @@ class PieceArrival(NamedTuple):
         """Return when the first and the last word leave the router at the start of this piece.
 
         Returns:
-            Two times in cycles; infinite if they are not known yet.
+            Two times in cycles; infinite if the operation that receives the words has not been
+            timed yet.
         """
         path = self.path
         if path.operations == self.operations:

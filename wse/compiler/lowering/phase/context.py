@@ -249,17 +249,17 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Return into how many groups each level of a K-tree all-reduce divides a line of PEs.
+        """Return the number of groups for a K-tree all-reduce along a line of PEs.
 
-        A K-tree adds up values within groups of PEs, then among the groups, level by level. The
-        last level has a single group and is left out.
+        A K-tree adds up values within groups of neighbouring PEs, then among the groups.
 
         Args:
             length: Number of PEs on the line.
 
         Returns:
-            Groups per level; an empty tuple for a tree without groups. None if the pattern is to
-            choose the groups, with as few relays as possible.
+            A tuple with the number of groups; an empty tuple if all PEs form one group. None if
+            `wse_mappings.patterns.k_tree.k_tree` should use the number with the fewest relays (PEs
+            that add their value to a received one and send the sum on).
         """
         if self.own_weights:
             return ()

@@ -67,12 +67,13 @@ class VerifyPasses:
     """
 
     def __init__(self, prepared_placement: PreparedPlacement, compilation: Compilation, *, has_head: bool) -> None:
-        """Prepare to time the verification passes of a compiled model.
+        """Store a compiled model; its verification passes are timed when they are requested.
 
         Args:
-            prepared_placement: Request for the model.
+            prepared_placement: The loaded model, its wafer and the options of the compiler.
             compilation: The compiled model.
-            has_head: Whether the last layer is a draft head.
+            has_head: Whether the last layer is a draft head, which proposes tokens. Its time is
+                then reported separately.
         """
         self._prepared, self._compilation, self._has_head = prepared_placement, compilation, has_head
         self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
@@ -139,7 +140,7 @@ def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilatio
     timed on the model compiled with its head.
 
     Args:
-        prepared_placement: The request.
+        prepared_placement: The loaded model without a head, its wafer and the options.
         compilation: The model compiled without a head.
         draft: The draft head or draft model, compiled for the PEs or the host on which it runs.
     """

@@ -48,7 +48,11 @@ class UncertainConstant:
 
     @property
     def is_in_seconds(self) -> bool:
-        """Whether the constant is a time in seconds, whose effect does not depend on the clock."""
+        """Whether the constant is in seconds or per second, such as a link's latency or bandwidth.
+
+        The time that is due to such a constant does not change with the clock frequency. The time
+        that is due to a constant in cycles does.
+        """
         return self.name.endswith("_s")
 
     def position(self, value: Any) -> Any:

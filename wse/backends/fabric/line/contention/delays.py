@@ -131,10 +131,11 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return when a stream sends the first word that its competitor may delay, in cycles.
+    """Return when a stream sends the first word that a competitor may delay, in cycles.
 
-    The competition starts when both streams have reached the first place that they share. The
-    result is this cycle minus the travel time of a word from the stream's source to the place.
+    The competitor can delay words as soon as it has reached the first place that both streams pass.
+    The result is this cycle, minus the travel time of a word from the stream's source to the place.
+    If the competitor is there before the stream, it is the cycle of the stream's first word.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
