@@ -173,10 +173,7 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="date", title="date", formatter=date_text),
     )
-    drafts = "without drafts"
-    if len({speed.estimated_tokens_per_s_per_user for speed in speeds}) > len(set(map(_estimated_machine, speeds))):
-        drafts = "with drafts, except for a speed without them"
-    estimate = f"users and machine of the estimate, {drafts}"
+    estimate = "users and machine of the estimate; with drafts if requested, except for a speed without drafts"
     if any(speed.estimated_users < layout_users for speed in speeds):
         estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
     footer = [

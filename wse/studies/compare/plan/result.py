@@ -205,10 +205,9 @@ class PlanResult(Result):
 
     def _footer(self) -> list[tuple[str, str]]:
         """Return the (label, text) lines below the table: definitions, prices, and omitted rows."""
-        hidden = self.tried - len(self.rows)
+        hidden, titles = self.tried - len(self.rows), {column.title for column in self._columns()}
         return [
-            KEEPS_WITH_LIMITS if self.targets else KEEPS_WITHOUT_LIMITS,
-            *DEFINITIONS,
+            *[line for line in (KEEPS_WITH_LIMITS, KEEPS_WITHOUT_LIMITS, *DEFINITIONS) if line[0] in titles],
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]} (--objective)"),
             ("◆", "no other row is faster for a user and no more expensive"),
             *price_footer(self.economics),

@@ -79,8 +79,8 @@ def _with_replicas(goal: Goal, chips: int, max_chips: int) -> Iterator[Goal]:
     """Yield a goal and, without latency limits, the same goal for 2, 4, 8 ... replicas.
 
     Replicas are identical machines that share the users. With latency limits, the fewest replicas
-    that meet them are the best choice. Without limits, one replica always suffices, but several
-    replicas may be better than one larger machine.
+    that meet them are the best choice. Without limits, the fewest are those with room for all
+    users, but more replicas may be better than one larger machine.
 
     Args:
         goal: Users, latency limits and objective.
@@ -127,7 +127,8 @@ def _planned_wafers(
         ranking.find_room(math.ceil(goal.users / goal.replicas))
     goals = [*_with_replicas(goal, linked.options.wafers, max_wafers)]
     pairs = [(ranking.layouts_for(replicas_goal)[0], replicas_goal) for replicas_goal in goals]
-    if compares_hours(goal):  # for latency, the fewest replicas come first
+    # For latency, layouts with the fewest replicas come first.
+    if compares_hours(goal) and goal.has_limits and goal.replicas is None:
         pairs.append((ranking.layouts_for(replace(goal, objective=LATENCY))[0], goal))
     samples: RowSamples = {}
     for layout, replicas_goal in pairs:
@@ -146,7 +147,10 @@ def _planned_wafers(
             users_per_pass=layout.deployment.slots,
             link=link,
         )
-        if all(row.replicas != other.replicas for other in samples):
+        other_replicas = [other.replicas for other in samples]
+        if goal.has_limits and row.replicas >= min(other_replicas, default=math.inf):
+            continue  # no lower price per hour
+        if row.replicas not in other_replicas:
             uncertainty = uncertainty_of(linked, layout.candidate.program)
             figures = sampled_figures(uncertainty, layout.deployment, row.users, row.replicas)
             samples[_with_samples(row, figures, goal)] = figures
@@ -158,7 +162,7 @@ def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, Assumpt
 
     Returns:
         1. For each row, its figures for random samples of the uncertain constants. There is a row
-           for each GPU type and GPU count that can serve a user.
+           for each GPU type and GPU count that can serve a user, and for other numbers of replicas.
         2. The assumed prices and powers of these GPUs.
         3. For all other GPU types and counts, the reason why they cannot serve a user, keyed by
            description.
