@@ -56,9 +56,10 @@ class Goal:
     users_may_wait: bool = True
 
     @property
-    def has_limits(self) -> bool:
-        """Whether a latency is limited."""
-        return self.ttft_s is not None or self.tpot_s is not None
+    def limits_s(self) -> dict[str, float]:
+        """Requested limits in seconds, keyed by ``ttft_s`` and ``tpot_s``; empty if there are none."""
+        limits = {"ttft_s": self.ttft_s, "tpot_s": self.tpot_s}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def replicas_for(self, users_of_one: int) -> int:
         """Return the requested number of replicas, or the minimum number that can serve all users.

@@ -21,7 +21,7 @@ from wse_mappings.rounding import ceil_div
 
 
 class _Columns(NamedTuple):
-    """Which columns of PEs send hidden vectors to another region, and which columns receive them.
+    """Columns of PEs that send hidden vectors to another region, and columns that receive them.
 
     Attributes:
         leave: First sending column, counted from the first column of the source region.

@@ -204,10 +204,12 @@ def _cheapest_first(
     if len(finalists) > 1:
         costs = [cost(finalist.program) for finalist in finalists]
         ranked_finalists = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
-    best = finalist_search.with_own_rewrites(ranked_finalists[0][0], cost)
+    cheapest = ranked_finalists[0][0]
+    best = finalist_search.with_own_rewrites(cheapest, cost)
     if best.attention_cols and best.saved_by_attention < MARGIN:
         best = with_cheaper_attention(best, fitted_later, cost)
-    ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
+    if best is not cheapest:
+        ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
     return ranked_finalists
 
 

@@ -229,20 +229,6 @@ class TrialSetup:
         """
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
-    def min_bytes(self, layout: Layout, prefill: str) -> int:
-        """Return a lower bound on the bytes that a layout needs on its fullest PE.
-
-        This is much faster than trying the layout.
-
-        Args:
-            layout: Division of the wafers into regions.
-            prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
-
-        Raises:
-            BadMesh: The regions do not fit on the mesh.
-        """
-        return self.reduced_model(layout, prefill, 1).min_bytes()
-
     def shortest_line(self, layout: Layout, prefill: str) -> int:
         """Return the number of PEs on the shortest row or column of any region of a layout.
 

@@ -20,7 +20,7 @@ MIN_SIMILARITY: Final = 0.6
 
 
 class _Candidate(NamedTuple):
-    """How well a supported model family matches the config of an unsupported model.
+    """Match between a supported model family and the config of an unsupported model.
 
     Attributes:
         refusal: Reason why the supported family rejects the config; "" if it accepts the config.

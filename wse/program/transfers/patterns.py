@@ -166,7 +166,7 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """Which wafer of a pair (sender, receiver) must store selected experts: 0 or 1.
+        """Wafer that must store selected experts: 0 for the sender of a pair, 1 for the receiver.
 
         The sender (0) must store them if experts send their results. The receiver (1) must store
         them if tokens are sent to experts. Other transfers ignore this value.

@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixUse:
-    """How often a simulated machine reused stored prefixes of prompts, summed over all requests.
+    """Reuse of stored prefixes of prompts by a simulated machine, summed over all requests.
 
     A machine does not process the tokens of a prompt's start again if it still stores their keys
     and values, in its KV cache or in a tier (a memory outside the KV cache).

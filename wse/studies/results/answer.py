@@ -211,9 +211,7 @@ def serving_rows(
     if joules is not None:
         joules_interval = interval("joules_per_token", three_figures)
         note = "" if joules_interval else _range(low, high)
-        note += power_text(
-            joules, joules if low is None else low, joules if high is None else high, serving.tokens_per_s
-        )
+        note += power_text(joules, low or joules, high or joules, serving.tokens_per_s)
         energy = f"{three_figures(joules)} J/token"
         yield AnswerRow("energy", energy, note.strip(), "energy.joules_per_token", joules_interval)
 

@@ -97,7 +97,7 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """How the model's dimensions are partitioned across the PEs of the current stage.
+        """Partition of the model's dimensions across the PEs of the current stage.
 
         If a layer is split between stages, this applies to the part that is being lowered.
         """

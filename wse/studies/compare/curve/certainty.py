@@ -30,7 +30,7 @@ only where GPUs are too slow. All other cases are ``other``.
 
 @dataclass(frozen=True, kw_only=True)
 class CurveCertainty(Result):
-    """How certain a verdict on wafers and GPUs is, from random samples of the uncertain constants.
+    """Certainty of a verdict on wafers and GPUs, from random samples of the uncertain constants.
 
     Each fraction is the number of samples in which a statement of the verdict is true, divided by
     the number of all samples. The same machines are compared in all samples.

@@ -69,10 +69,7 @@ def share_within_limits(figures: Mapping[str, F64], goal: Goal) -> float | None:
     Returns:
         Fraction from 0 to 1; None if there are no limits.
     """
-    if not goal.has_limits:
+    if not goal.limits_s:
         return None
-    limits = {"ttft_s": goal.ttft_s, "tpot_s": goal.tpot_s}
-    is_within_by_limit = [
-        figures[name] <= limit for name, limit in limits.items() if limit is not None and name in figures
-    ]
+    is_within_by_limit = [figures[name] <= limit for name, limit in goal.limits_s.items() if name in figures]
     return float(np.mean(np.all(is_within_by_limit, axis=0))) if is_within_by_limit else 1.0

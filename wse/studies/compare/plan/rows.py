@@ -88,7 +88,7 @@ def _with_replicas(goal: Goal, chips: int, max_chips: int) -> Iterator[Goal]:
         max_chips: Maximum number of wafers or GPUs of all replicas.
     """
     yield goal
-    if goal.users is None or goal.replicas is not None or goal.has_limits:
+    if goal.users is None or goal.replicas is not None or goal.limits_s:
         return
     replicas = 2
     while replicas <= min(goal.users, max_chips // chips):
@@ -122,13 +122,11 @@ def _planned_wafers(
     """
     linked = with_link(prepared_estimate, link)
     ranking = LayoutRanking(linked, searches_for(linked, compile_fastest, goal))
-    if goal.users is not None and goal.replicas is not None:
-        ranking.layouts_for(goal)
-        ranking.find_room(math.ceil(goal.users / goal.replicas))
+    ranking.find_room(goal)
     goals = [*_with_replicas(goal, linked.options.wafers, max_wafers)]
     pairs = [(ranking.layouts_for(replicas_goal)[0], replicas_goal) for replicas_goal in goals]
     # For latency, layouts with the fewest replicas come first.
-    if compares_hours(goal) and goal.has_limits and goal.replicas is None:
+    if compares_hours(goal) and goal.limits_s and goal.replicas is None:
         pairs.append((ranking.layouts_for(replace(goal, objective=LATENCY))[0], goal))
     samples: RowSamples = {}
     for layout, replicas_goal in pairs:
@@ -148,7 +146,7 @@ def _planned_wafers(
             link=link,
         )
         other_replicas = [other.replicas for other in samples]
-        if goal.has_limits and row.replicas >= min(other_replicas, default=math.inf):
+        if goal.limits_s and row.replicas >= min(other_replicas, default=math.inf):
             continue  # no lower price per hour
         if row.replicas not in other_replicas:
             uncertainty = uncertainty_of(linked, layout.candidate.program)

@@ -56,15 +56,16 @@ class LayoutRanking:
         """Maximum number of users per replica whose KV caches fit on one of the compiled layouts."""
         return max((layout.deployment.max_concurrency for layout in self._layouts.values() if layout), default=0)
 
-    def find_room(self, users: int) -> None:
+    def find_room(self, goal: Goal) -> None:
         """Search for layouts with room for the KV caches of as many users as possible.
 
-        The layouts are ranked from the next call of `layouts_for` on. This takes several searches.
-
-        Args:
-            users: Number of users of one replica. Layouts with room for all of them have been
-                searched for before.
+        The search is made only if the goal states users and replicas, and no known layout has room
+        for all users of a replica. It takes a while. Later calls of `layouts_for` rank the layouts.
         """
+        if goal.users is None or goal.replicas is None:
+            return
+        self.layouts_for(goal)  # includes a search for layouts with room for all users
+        users = math.ceil(goal.users / goal.replicas)
         if self.max_users < users:
             max_users = max_users_with_room(self._prepared, self.max_users, users)
             self._searches += search_for_room(self._prepared, max_users) if max_users > self.max_users else []

@@ -27,7 +27,7 @@ CHOSEN: Final = "as chosen"
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """How many users' KV caches fit on a variant of a layout, and how many cycles a token needs.
+    """Number of users whose KV caches fit on a variant of a layout, and cycles per token.
 
     The variants are the layout as chosen, and slower versions of it that need less SRAM.
     """

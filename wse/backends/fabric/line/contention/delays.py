@@ -89,7 +89,7 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """How much a new stream of words and its competitors on the same links delay each other.
+    """Delays between a new stream of words and its competitors on the same links.
 
     Attributes:
         shared_spans: Parts of the line that the new stream shares with a competitor, and the delay
