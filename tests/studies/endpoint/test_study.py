@@ -28,6 +28,19 @@ def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
     return str(error.value)
 
 
+def test_address_accepts_connections_as_soon_as_it_is_known() -> None:
+    class Connected(Exception):
+        """Ends the endpoint before its server starts."""
+
+    def on_ready(_: PreparedEndpoint, address: str) -> None:
+        host, port = address.removeprefix("http://").removesuffix("/v1").rsplit(":", 1)
+        socket.create_connection((host, int(port)), timeout=5).close()
+        raise Connected
+
+    with pytest.raises(Connected):
+        serve_endpoint(make_request(EndpointRequest, **GPU, port=0, speed=0.5), on_ready)
+
+
 def test_options_of_requests_that_clients_send_are_not_offered() -> None:
     offered = {name for name, field in options_of(EndpointRequest).items() if field.option.panel == "Serving"}
     prefill = {"prefill", "prefill_wafer", "prefill_gpu", "prefill_stack", "prefill_wafers", "prefill_gpus"}

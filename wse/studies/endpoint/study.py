@@ -142,7 +142,7 @@ def _check_pace(speed: float, round_s: float) -> None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address.
+    """Return a socket that listens at an address.
 
     Raises:
         BadInput: The address is in use or does not exist.
@@ -152,6 +152,7 @@ def _listener(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen()  # connections that arrive before the server is ready wait
     except OSError as error:
         message = f"--host {host} --port {port}: {error.strerror}; give another address or port"
         raise BadInput(message) from error
