@@ -62,8 +62,8 @@ class UnknownName(BadInput):
     ) -> None:
         """Build the message from the unknown name and the known names.
 
-        The message suggests ``suggested_name`` if specified. Otherwise it suggests the known name
-        with the most similar spelling, or else the shortest known name that contains ``name``.
+        The message suggests ``suggested_name`` if specified, or else the known name that
+        `_nearest_name` finds.
 
         Args:
             kind: Kind of thing that is named, such as "pattern".
@@ -87,14 +87,15 @@ class UnknownName(BadInput):
 def _nearest_name(name: str, names: list[str]) -> str:
     """Return the known name that is most similar to an unknown one, or "" if no name is similar.
 
-    This is the name with the most similar spelling, or else the shortest name that contains the
-    unknown one. Case is ignored. A prefix such as ``wafer.`` is not compared if all known names
-    have one.
+    This is the longest name with which the unknown one begins, or else the name with the most
+    similar spelling, or else the shortest name that contains the unknown one. Case is ignored. A
+    prefix such as ``wafer.`` is not compared if all known names have one.
     """
     prefix_length = len(_group(name)) if all(map(_group, names)) else 0
     by_letters = {known_name[prefix_length:].casefold(): known_name for known_name in reversed(names)}
     letters = name[prefix_length:].casefold()
-    close_matches = difflib.get_close_matches(letters, by_letters, n=1)
+    beginnings = sorted((candidate for candidate in by_letters if letters.startswith(f"{candidate}-")), key=len)
+    close_matches = beginnings[-1:] or difflib.get_close_matches(letters, by_letters, n=1)
     if not close_matches and len(letters) >= _SHORTEST_PART:
         close_matches = sorted((candidate for candidate in by_letters if letters in candidate), key=len)[:1]
     return by_letters[close_matches[0]] if close_matches else ""

@@ -31,8 +31,9 @@ def speeds_of(spec: ModelSpec, estimated: EstimatedSpeed) -> list[tuple[float, s
 def test_the_fastest_of_each_kind_of_drafts_is_shown(spec: ModelSpec) -> None:
     published = {"no": 450.0, "yes": 2148.0, "unknown": 2314.0}
     assert speeds_of(spec, ON_WAFERS) == [(s, word, pytest.approx(900 / s)) for word, s in published.items()]
-    drafted = replace(ON_WAFERS, drafted_tokens_per_s_per_user=1074.0)
+    drafted = replace(ON_WAFERS, drafted_tokens_per_s_per_user=1074.0, draft_chips=1)
     assert [ratio for _, _, ratio in speeds_of(spec, drafted)] == pytest.approx([2.0, 0.5, 1074 / 2314])
+    assert [speed.estimated_chips for speed in published_speeds(spec, drafted) or ()] == [4, 5, 5]
 
 
 def test_a_published_speed_outside_the_interval_is_named(spec: ModelSpec) -> None:

@@ -12,8 +12,8 @@ from wse.arrays import F64
 from wse.reports.result import Doc, Result
 
 CONFIDENCE: Final = 0.9
-SAMPLED_ON_GPUS: Final = "prediction error, power and price"
-SAMPLED_ON_WAFERS: Final = "prediction error, timing constants, power and price"
+SAMPLED_ON_GPUS: Final = "prediction error, power, and prices that were not given"
+SAMPLED_ON_WAFERS: Final = "prediction error, timing constants, power, and prices that were not given"
 """Inputs that have another value in each sample."""
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.errors import DoesNotFit
 from wse.models.load import load_model
+from wse.reports.intervals import SAMPLED_ON_WAFERS
 from wse.studies.compare.curve.certainty import certainty_of, crossover_of
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
 from wse.studies.compare.curve.points import curve_rows
@@ -143,7 +144,7 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
         "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3, bands.",
         "At equal speed per user, wafers have the cheaper token only where GPUs are too slow. Above 50 tokens/s per "
         "user only wafers are fast enough.",
-        "Of 4 samples of the uncertain inputs (prediction error, timing constants, power and price), one user is "
+        f"Of 4 samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is "
         "faster on 1 wse3, bands than on 1 h200, vllm in 100 %, and a token is cheaper on 1 h200, vllm than on 1 wse3, "
         "bands in 100 %; wafers have the cheaper token only where GPUs are too slow in 100 %.",
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wse
+from wse.reports.intervals import SAMPLED_ON_WAFERS
 from wse.studies.compare.grid.ranges import order_sentence, orders_of, with_ranges
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -29,8 +30,7 @@ def test_the_best_two_numbers_of_wafers_are_compared_in_equal_samples() -> None:
     assert (cost.first, cost.second, cost.share) == (2, 0, 0.75)
     sentence = order_sentence(rows, (speed, cost))
     assert sentence == (
-        "In 50 % of 4 samples of the uncertain inputs (prediction error, timing constants, power and price; the same "
-        "for all rows), "
+        f"In 50 % of 4 samples of the uncertain inputs ({SAMPLED_ON_WAFERS}; the same for all rows), "
         "1 wafer (region) is faster for one user than the next best, 2 wafers (bands); in 75 %, 2 wafers (bands) are "
         "cheaper per token than the next best, 1 wafer (bands). Intervals marked 90 % contain 90 % of the samples."
     )

@@ -89,6 +89,7 @@ class EstimatedSpeed:
         tokens_per_s_per_user: Tokens/s generated per user without speculative decoding.
         drafted_tokens_per_s_per_user: Tokens/s generated per user with speculative decoding; None
             if the request does not use it.
+        draft_chips: Number of additional wafers that only the draft model uses.
     """
 
     machine: str
@@ -98,6 +99,7 @@ class EstimatedSpeed:
     dtype: str
     tokens_per_s_per_user: float
     drafted_tokens_per_s_per_user: float | None = None
+    draft_chips: int = 0
 
     def compares_with(self, point: PublicPoint) -> bool:
         """Return whether a published speed can be compared with the estimate.
@@ -119,11 +121,12 @@ class EstimatedSpeed:
         """
         drafted_speed = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
         speed = drafted_speed or self.tokens_per_s_per_user
+        draft_chips = self.draft_chips if drafted_speed else 0
         ratio = speed / point.tokens_per_s_per_user
         return point.convert(
             PublishedSpeed,
             estimated_tokens_per_s_per_user=speed,
-            estimated_chips=self.chips,
+            estimated_chips=self.chips + draft_chips,
             estimated_users=self.users,
             ratio=ratio,
         )

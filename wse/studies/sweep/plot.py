@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wse.errors import BadInput, UnknownName
@@ -96,8 +96,9 @@ def figure_of(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> Figure:
         for at, (name, points) in enumerate(lines.items()):
             _line(axes, at, name, [(x if numeric else values.index(x), value_in(grid, e, key)) for x, e in points])
         _scale(axes, title, axis, values, numeric=numeric)
-        if key == "ttft":
-            axes.yaxis.set_major_formatter(lambda value, _: seconds(value) if value else "0")
+        _label_ticks(axes.yaxis, seconds if key == "ttft" else _number_text)
+        if numeric:
+            _label_ticks(axes.xaxis, _number_text)
     handles, names = axes.get_legend_handles_labels()
     if len(lines) > 1:
         printed_names = names[:MAX_NAMED]
@@ -147,7 +148,25 @@ def _scale(axes: Any, title: str, axis: str, values: Sequence[Any], *, numeric: 
     else:
         axes.margins(y=0.1)
         axes.set_ylim(bottom=0)
-    for ticks in (axes.yaxis, *([axes.xaxis] if numeric else [])):
-        ticks.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axes.tick_params(labelsize=8)
     axes.grid(visible=True, linewidth=0.3)
+
+
+def _label_ticks(axis: Any, text: Callable[[float], str]) -> None:
+    """Label the ticks of a matplotlib axis; a logarithmic axis has them at 1, 2 and 5 times powers of ten.
+
+    Args:
+        axis: The axis.
+        text: Function that formats a positive value.
+    """
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    if axis.get_scale() == "log":
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: text(value) if value else "0")
+
+
+def _number_text(value: float) -> str:
+    """Return a number with commas between thousands."""
+    return f"{value:,.10g}"
