@@ -164,7 +164,11 @@ def machine_table(result: ServeResult) -> Table:
     if "objective" in result.inputs:
         user_count = None if requests.think_s is not None else result.inputs.get("users")
         objective = result.inputs["objective"]
-        users = "" if user_count is None else f" of {plural(user_count, 'user')} (--users)"
+        users = ""
+        if user_count is not None:
+            users = f" of {plural(user_count, 'user')} (--users)"
+        elif objective == LATENCY:
+            users = f" of {plural(result.inputs.get('batch') or 1, 'user')} at a time"
         mapping = f"mapping {described_mapping(result.machine.mapping)}, " if result.machine.gpus is None else ""
         rows.append(("layout", f"{mapping}chosen for {PURPOSES[objective]}{users} (--objective {objective})"))
     if result.inputs["batching"] == STATIC:
