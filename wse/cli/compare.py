@@ -62,7 +62,11 @@ def compare(
     engine: EngineName = LOCAL,
     ray_address: RayAddress = None,
     detail: Annotated[  # noqa: FBT002
-        bool, Option(doc="Also list all candidates, with traffic, even impossible ones.", panel="Output")
+        bool,
+        Option(
+            doc="List all candidates with their traffic, even impossible ones; without --mapping, of all mappings.",
+            panel="Output",
+        ),
     ] = False,
     markdown: Annotated[  # noqa: FBT002
         bool, Option(doc="Print tables as Markdown, to be pasted.", panel="Output")

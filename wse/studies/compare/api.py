@@ -87,7 +87,7 @@ def compare(
         wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest, and
             with users or targets also numbers between them, near the best. None is auto.
         mapping: Mappings to compare: names of `wse mappings`, TOML files that list regions, or your
-            own strategies as FILE.py:NAME. Default: auto; with detail, all.
+            own strategies as FILE.py:NAME. Default: auto.
         link_bandwidth (GB/s,...): Bandwidths of links between wafers. Default: the wafer's own
             bandwidth, 8 GB/s and 150 GB/s. A number is in GB/s; a string has a unit.
         link_latency: Latencies of links between wafers, such as 5us. Default: the wafer's own

@@ -93,7 +93,7 @@ class CompareRequest:
         tuple[str, ...] | None,
         Option(
             doc="Mappings to compare: names of `wse mappings`, TOML files that list regions, or your own strategies as "
-            "FILE.py:NAME. Default: auto; with --detail, all.",
+            "FILE.py:NAME. Default: auto.",
             panel="Wafer and mapping",
             metavar="NAME|FILE,...",
             flag="--mapping",

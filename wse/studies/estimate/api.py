@@ -107,7 +107,8 @@ def estimate(
         accumulate (float32|float16): Element type of sums: float32 (default), or float16 with dtype
             float16.
         context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt
-            + new tokens. The maximum number of users is always that for prompt + new tokens.
+            + new tokens. The number of users that fit is still computed for KV caches of prompt +
+            new tokens.
         link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host
             streams of the SDK), or a TOML file with its bandwidth and latency.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
@@ -129,9 +130,10 @@ def estimate(
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
             have room for them in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the
-            tokens/s of all users, or the cost of a token. Of layouts whose latency differs by at
-            most 0.4 %, the one with the most room for users is chosen. Default: latency; for
-            serve-sim, throughput; for compare with users or targets, cost.
+            tokens/s of all users, or the cost of a token. For the latency of one user, a layout on
+            which a request takes up to 0.4 % longer is preferred if the KV caches of more users fit
+            in it. Default: latency; for serve-sim, throughput; for compare with users or targets,
+            cost.
         routing (even|zipf:S|FILE): How tokens select experts: over all experts as evenly as
             possible (even), or at random with a popularity that falls as rank to the power of -S
             (zipf:S), or as recorded in a trace of `wse run` or a CSV file with the columns
@@ -144,19 +146,22 @@ def estimate(
         draft_place (same|wafer|host): Run the draft model on free PEs of the model's wafers (same,
             the default), on additional wafers (wafer), or on the host.
         gpu: Time the model on GPUs instead of wafers: a name of `wse gpus`, or a TOML file.
-        gpus (N|auto): Number of GPUs; auto: the smallest power of two on which the model fits. None
-            is auto.
+        gpus (N|auto): Number of GPUs; auto: the smallest power of two whose memory can store the
+            weights. For compare, auto also tries its multiples by 2, 4, ..., up to the GPUs that
+            NVLink connects. None is auto.
         stack: Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.
         parallelism (tensor|experts|data): Split all matrices over the GPUs (tensor, the default);
             or store each expert on one GPU (experts); or in addition compute each user's attention
             on one GPU (data).
         capacity (refuse|report): Refuse a model that does not fit, or time it and report what is
             missing.
-        economics: Power and prices as a TOML file, instead of wse/data/economics.toml.
+        economics: TOML file with powers and prices, in the format of wse/data/economics.toml. They
+            replace the bundled ones; those that the file does not state are kept.
         price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
             price is exact: it has no range. It overrides economics.
-        network: Network and service between user and machine as a TOML file, instead of
-            wse/data/network.toml.
+        network: TOML file with times of network and service between user and machine, in the format
+            of wse/data/network.toml. They replace the bundled ones; those that the file does not
+            state are kept.
         sensitivity: Also report the effect of a slower hop, more SRAM, a faster link, and the code
             of research kernels.
         uncertainty: Also report how much each uncertain constant contributes to the ranges of TPOT

@@ -78,7 +78,8 @@ class EstimateRequest(PlacementRequest):
     network: Annotated[
         str | Path | None,
         Option(
-            doc="Network and service between user and machine as a TOML file, instead of wse/data/network.toml.",
+            doc="TOML file with times of network and service between user and machine, in the format of "
+            "wse/data/network.toml. They replace the bundled ones; those that the file does not state are kept.",
             panel="Output",
             metavar="FILE",
         ),

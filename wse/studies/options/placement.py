@@ -249,7 +249,7 @@ class PlacementRequest:
         int | None,
         Option(
             doc="Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt + new tokens. The "
-            "maximum number of users is always that for prompt + new tokens.",
+            "number of users that fit is still computed for KV caches of prompt + new tokens.",
             panel="Model",
             metavar="TOKENS",
             unit=TOKEN,

@@ -21,9 +21,9 @@ LENGTH: Final = 1024
 Objective = Annotated[
     str | None,
     Option(
-        doc="Choose the layout by the latency of a request, the tokens/s of all users, or the cost of a token. Of "
-        "layouts whose latency differs by at most 0.4 %, the one with the most room for users is chosen. Default: "
-        "latency; for serve-sim, throughput; for compare with users or targets, cost.",
+        doc="Choose the layout by the latency of a request, the tokens/s of all users, or the cost of a token. For the "
+        "latency of one user, a layout on which a request takes up to 0.4 % longer is preferred if the KV caches of "
+        "more users fit in it. Default: latency; for serve-sim, throughput; for compare with users or targets, cost.",
         panel="Serving",
         metavar="latency|throughput|cost",
         known_values=OBJECTIVES,
@@ -158,7 +158,8 @@ class GpuOptions:
     gpus: Annotated[
         int | None,
         Option(
-            doc="Number of GPUs; auto: the smallest power of two on which the model fits.",
+            doc="Number of GPUs; auto: the smallest power of two whose memory can store the weights. For compare, auto "
+            "also tries its multiples by 2, 4, ..., up to the GPUs that NVLink connects.",
             panel="GPUs",
             metavar="N|auto",
             none="auto",
@@ -191,7 +192,8 @@ class CostOptions:
     economics: Annotated[
         str | Path | Mapping[str, Any] | None,
         Option(
-            doc="Power and prices as a TOML file, instead of wse/data/economics.toml.",
+            doc="TOML file with powers and prices, in the format of wse/data/economics.toml. They replace the bundled "
+            "ones; those that the file does not state are kept.",
             panel="Output",
             metavar="FILE",
         ),
