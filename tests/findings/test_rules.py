@@ -63,7 +63,7 @@ def test_most_layers_are_found_wherever_the_search_begins(
             250.0,
             6,
             ("conditional", "true"),
-            "26 % of the speed at 2,048 (250 of 950 tokens/s) on 6 wafers instead of 4. This is 1.7 times",
+            "(250 of 950 tokens/s), and the KV cache needs 6 wafers instead of 4. This is 1.7 times",
         ),
         (100.0, 6, ("true", "true"), "0.7 times the speed of a single user on 8 H200"),
         (900.0, 6, ("conditional", "conditional"), "95 %"),
@@ -98,18 +98,13 @@ def test_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fast(
 @pytest.mark.parametrize(
     ("rate", "ends", "verdicts", "said"),
     [
-        (25.0, (42.0, 42.0), ("conditional",) * 3, "tokens/s: few for their price, but not few in absolute terms."),
-        (900.0, (42.0, 42.0), ("false",) * 3, "900 tokens/s."),
-        (900.0, (42.0, 600.0), ("false", "false", "conditional"), "900 tokens/s."),
-        (5.0, (42.0, 42.0), ("true",) * 3, "5 tokens/s."),
-        (15.0, (42.0, 42.0), ("true",) * 3, "15 tokens/s: few for their price, but not few in absolute terms."),
-        (
-            15.0,
-            (20.0, 42.0),
-            ("true", "conditional", "true"),
-            "15 tokens/s: few for their price, but not few in absolute terms.",
-        ),
-        (15.0, (8.0, 42.0), ("true", "false", "true"), "15 tokens/s."),
+        (25.0, (42.0, 42.0), ("conditional",) * 3, "25 tokens/s, a user of the GPUs 100.0 and 100.0. The wafers"),
+        (900.0, (42.0, 42.0), ("false",) * 3, "900 tokens/s, a user of the GPUs 100.0 and 100.0. Which"),
+        (900.0, (42.0, 600.0), ("false", "false", "conditional"), "100.0. Which"),
+        (5.0, (42.0, 42.0), ("true",) * 3, "100.0. Which"),
+        (15.0, (42.0, 42.0), ("true",) * 3, "100.0. The wafers generate more tokens/s in total, but few"),
+        (15.0, (20.0, 42.0), ("true", "conditional", "true"), "100.0. The wafers generate more"),
+        (15.0, (8.0, 42.0), ("true", "false", "true"), "100.0. Which"),
     ],
 )
 def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
@@ -145,7 +140,7 @@ def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
 
     finding = aggregate(OfAllUsers())
     assert finding.verdicts == verdicts
-    assert finding.answer.endswith(said)
+    assert said in finding.answer
     low, central, high = (finding.numbers[f"dearer_2048{end}"].value for end in ("_low", "", "_high"))
     assert central == pytest.approx(42 / 6 * 10 / rate)
     assert (low, high) == pytest.approx((central * ends[0] / 42, central * ends[1] / 42))

@@ -252,6 +252,15 @@ def with_type(model: str, dtype: str | None = None) -> str:
     return f"{model} as {dtype or bundled_spec(model).weight_type}"
 
 
+def context_text(context: int, new: int) -> str:
+    """Return a phrase with the tokens of a user's context: those of the prompt and of the output.
+
+    >>> context_text(2_048, 1_024)
+    '2,048 tokens of context (1,024 prompt + 1,024 output tokens)'
+    """
+    return f"{context:,} tokens of context ({context - new:,} prompt + {new:,} output tokens)"
+
+
 def own_link() -> WaferLink:
     """Return the inter-wafer link of the default wafer type."""
     wafer = load_wafer(DEFAULT_WAFER)

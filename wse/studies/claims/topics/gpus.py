@@ -14,7 +14,7 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, with_type
+from wse.studies.claims.laboratory import Laboratory, context_text, with_type
 from wse.studies.claims.result import Curves, Finding, figure
 from wse.studies.claims.serving import DTYPE, GPUS, Serving, gpu_deployment, gpu_server, serving_of
 
@@ -208,7 +208,7 @@ def aggregate(lab: Laboratory) -> Finding:
         for name, run in (("wafers", wafers), ("gpus", gpu)):
             machines = f"{run.machines} {'wafers' if name == 'wafers' else 'H200'}"
             subject = with_type(DENSE, None if name == "wafers" else DTYPE)
-            meaning = f"for {run.users} users of {subject} with {context:,} tokens of context on {machines}"
+            meaning = f"for {run.users} users of {subject} with {context_text(context, new)} on {machines}"
             cost = run.usd_per_million_tokens
             numbers[f"tokens_per_s_{name}_{context}"] = figure(run.tokens_per_s, "tokens/s", meaning)
             numbers[f"usd_per_million_{name}_{context}"] = figure(cost, "USD/million tokens", meaning)
@@ -230,16 +230,19 @@ def aggregate(lab: Laboratory) -> Finding:
         [saturated[f"wafers_{c}"].usd_cases / saturated[f"gpus_{c}"].usd_cases for c in (2_048, 8_192)]
     )
     rate_ratios = [saturated[f"wafers_{c}"].tokens_per_s / saturated[f"gpus_{c}"].tokens_per_s for c in (2_048, 8_192)]
-    meaning = "cost per token on wafers, relative to GPUs, with 2,048 tokens of context"
-    numbers["dearer_2048"] = figure(central_ratios[0], "", meaning)
-    numbers["dearer_8192"] = figure(central_ratios[1], "", "the same with 8,192 tokens")
-    for end, gpu_end, ratios in (("low", "high", min_ratios), ("high", "low", max_ratios)):
-        meaning = f"the same at the {end} end of the wafer price and the {gpu_end} end of the GPU price"
+    for suffix, prices, ratios in (
+        ("", "at central prices", central_ratios),
+        ("_low", "at the low end of the wafer price and the high end of the GPU price", min_ratios),
+        ("_high", "at the high end of the wafer price and the low end of the GPU price", max_ratios),
+    ):
         for context, value in zip((2_048, 8_192), ratios, strict=True):
-            numbers[f"dearer_{context}_{end}"] = figure(value, "", meaning)
+            meaning = f"cost per token on wafers, relative to GPUs, {prices}: {context:,} tokens of context"
+            numbers[f"dearer_{context}{suffix}"] = figure(value, "", meaning)
+    is_dear = min(rate_ratios) > 1 < min(min_ratios)
     return Finding(
         verdicts=by_rule(holds=(cost_ratios > FEW).all(axis=0), never=(cost_ratios <= 1).all(axis=0)),
-        answer=f"With the maximum number of KV caches that fit, {saturated['wafers_2048'].machines} wafers generate "
+        answer="If each machine serves the number of users with which its throughput is highest, whatever the speed "
+        f"per user, {saturated['wafers_2048'].machines} wafers generate "
         f"{saturated['wafers_2048'].tokens_per_s:,.0f} output tokens/s of {with_type(DENSE)} at 2,048 tokens of "
         "context, not counting prompts, and "
         f"{saturated['wafers_8192'].machines} wafers {saturated['wafers_8192'].tokens_per_s:,.0f} at 8,192. {GPUS} "
@@ -248,8 +251,10 @@ def aggregate(lab: Laboratory) -> Finding:
         f"{central_ratios[1]:.1f} times as much on wafers at central prices. This ratio is {min_ratios[0]:.1f} and "
         f"{min_ratios[1]:.1f} with cheap wafers and expensive GPUs, and {max_ratios[0]:.1f} and {max_ratios[1]:.1f} "
         f"in the opposite case. A user of the wafers gets {saturated['wafers_2048'].rate_of_user:,.0f} and "
-        f"{saturated['wafers_8192'].rate_of_user:,.0f} tokens/s"
-        f"{': few for their price, but not few in absolute terms' if min(rate_ratios) > 1 < min(min_ratios) else ''}.",
+        f"{saturated['wafers_8192'].rate_of_user:,.0f} tokens/s, a user of the GPUs "
+        f"{saturated['gpus_2048'].rate_of_user:,.1f} and {saturated['gpus_8192'].rate_of_user:,.1f}. "
+        f"{'The wafers generate more tokens/s in total, but few for their price. ' if is_dear else ''}"
+        "Which machine is cheaper at a required speed per user is another question (wse compare --tpot).",
         numbers=numbers,
         reason="a wafer's price is a cost of ownership and a GPU's a rental price, and no vendor has published the "
         "throughput of a wafer",

@@ -25,7 +25,7 @@ from wse.reports.terminal import plural
 from wse.serving.economics import load_economics
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, with_type
+from wse.studies.claims.laboratory import Laboratory, context_text, with_type
 from wse.studies.claims.result import Curves, Finding, figure
 from wse.studies.claims.sampled_sram import parameters_that_fit
 from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
@@ -156,9 +156,8 @@ def short_context(lab: Laboratory) -> Finding:
     One user's speed and the number of wafers are computed for several context lengths. The speed is
     compared with a single user's speed on GPUs.
     """
-    wafers, rates, on_gpus = [], [], []
+    wafers, rates, on_gpus, new = [], [], [], 1_024
     for context in CONTEXTS:
-        new = 1_024
         result = lab.estimate(SERVED, context=context, prompt_len=context - new, new_tokens=new)
         wafers.append(result.system.wafers)
         rates.append(lab.speeds(SERVED, context=context, prompt_len=context - new, new_tokens=new))
@@ -167,16 +166,16 @@ def short_context(lab: Laboratory) -> Finding:
     numbers = {}
     for context, count, rate in zip(CONTEXTS, wafers, rates, strict=True):
         numbers[f"tokens_per_s_{context}"] = figure(
-            rate, "tokens/s", f"for a user of {with_type(SERVED)} with {context:,} tokens of context"
+            rate, "tokens/s", f"for a user of {with_type(SERVED)} with {context_text(context, new)}"
         )
         numbers[f"wafers_{context}"] = figure(
-            count, "wafers", f"that store {with_type(SERVED)} and a KV cache of {context:,} tokens"
+            count, "wafers", f"the fewest that store {with_type(SERVED)} and a KV cache of {context:,} tokens"
         )
     meaning = f"speed at {CONTEXTS[-1]:,} tokens of context, relative to {CONTEXTS[0]:,}"
     numbers["speed_kept"] = figure(speed_ratio, "", meaning)
     machine = f"{GPUS} {GPU.upper()}s"
     numbers["tokens_per_s_gpus"] = figure(
-        on_gpus[-1], "tokens/s", f"for a single user with {DTYPE} on {machine} and the longest context"
+        on_gpus[-1], "tokens/s", f"for a single user with {DTYPE} on {machine}, {CONTEXTS[-1]:,} tokens of context"
     )
     gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(gpu_server(SERVED, GPU))
     return Finding(
@@ -185,9 +184,9 @@ def short_context(lab: Laboratory) -> Finding:
         ),
         answer=f"At {CONTEXTS[-1]:,} tokens of context, a user of {with_type(SERVED)} keeps "
         f"{100 * speed_ratio[0]:.0f} % of the speed at {CONTEXTS[0]:,} ({rates[-1][0]:,.0f} of {rates[0][0]:,.0f} "
-        f"tokens/s) on {wafers[-1]} wafers instead of {wafers[0]}. This is {gpu_ratio[0]:.1f} times the speed of a "
-        f"single user on {machine}. A long context costs speed, as well as SRAM for each user's KV cache, which "
-        "limits the number of users.",
+        f"tokens/s), and the KV cache needs {wafers[-1]} wafers instead of {wafers[0]}. This is {gpu_ratio[0]:.1f} "
+        f"times the speed of a single user on {machine} with the same context. A long context costs speed, as well as "
+        "SRAM for each user's KV cache, which limits the number of users.",
         numbers=numbers,
         reason="KV cache sizes are exact; times depend on assumed software costs",
         curves=Curves(
