@@ -30,7 +30,7 @@ def scale_note(price: PriceEnds, machine: str) -> str:
     ends = (
         ""
         if low == value == high
-        else f" (costs x {low / value:.2f} at {_PRICE(low)}, x {high / value:.2f} at {_PRICE(high)})"
+        else f" (range {_PRICE(low)} to {_PRICE(high)}: costs x {low / value:.2f} to x {high / value:.2f})"
     )
     return f"at {_PRICE(value)} USD/h per {machine}{ends}"
 

@@ -19,7 +19,8 @@ Every command of `wse` with its options; `wse COMMAND --help` shows the same. Al
 `--json`. `python -m wse.cli.reference .` in a checkout lists all keys in `docs/reference/json.md`.
 Logs and progress go to stderr. A command exits with 0 on success, with 2 if the user can correct
 the call (one line on stderr), and with 1 if wse has a bug. `wse --install-completion` has the shell
-complete commands, options and the names of models, wafers and mappings.
+complete commands, options and the names of models, wafers and mappings. A *trace* is an HDF5 file
+that `wse run` or `wse estimate --trace` writes ([its content](../../traces/FORMAT.md)).
 """
 
 

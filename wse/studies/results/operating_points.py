@@ -23,7 +23,7 @@ DEFINITIONS: Final = (
     ("tok/s/user", "1 / TPOT"),
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, including prefill"),
-    ("price range", "USD/Mtok at the lowest and highest machine price, with this tok/s"),
+    ("price range", "USD/Mtok at the low and high end of the machine's price range, with this tok/s"),
     ("J/token", "power of all machines divided by tok/s: of wafers at their peak, of GPUs as measured or inferred"),
 )
 """Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""

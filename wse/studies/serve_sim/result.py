@@ -233,8 +233,8 @@ class ServeResult(Result):
             users = plural(self.requests.in_flight, "user")
             sends = "sends" if self.requests.in_flight == 1 else "send"
             think_s = self.requests.think_s
-            pause = "when an answer ends" if think_s is None else f"{seconds(think_s)} after an answer"
-            come = f"{users} {sends} {count(rate)} requests/s, each the next one {pause}."
+            pause = "when" if think_s is None else f"{seconds(think_s)} after"
+            come = f"{users} {sends} {count(rate)} requests/s, each {pause} the previous answer ends."
         elif not load.stable:
             come = (
                 f"Overloaded: {count(rate)} requests/s arrive and {capacity} can be served (load {load.offered:.2f}), "

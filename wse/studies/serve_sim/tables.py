@@ -219,8 +219,8 @@ def _tier_text(tier: KvTierResult) -> str:
 def _arrivals_text(requests: RequestsResult) -> str:
     """Describe how requests arrive: by which random process, or from how many users."""
     if requests.in_flight is not None:
-        pause = "when an answer ends" if requests.think_s is None else f"{seconds(requests.think_s)} after an answer"
-        return f"of {plural(requests.in_flight, 'user')}, each sending the next one {pause}"
+        pause = "when" if requests.think_s is None else f"{seconds(requests.think_s)} after"
+        return f"of {plural(requests.in_flight, 'user')}, each sending a request {pause} the previous answer ends"
     if requests.rate_of_users is not None:
         return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
     trace_format = "" if requests.trace_format is None else f" ({requests.trace_format})"

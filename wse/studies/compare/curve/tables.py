@@ -53,7 +53,7 @@ DOLLARS: Final = _column("usd_per_million_tokens", "USD/Mtok", formatter=price, 
 RANGE: Final = _column(
     "usd_per_million_tokens_low",
     "price range",
-    doc="the same at the lowest and highest machine price",
+    doc="the same at the low and high end of the machine's price range",
     cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
     numeric=True,
     priority=3,

@@ -110,7 +110,7 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
     """
     system = m.text("system")
     if _OTHER_SYSTEMS.match(system):
-        return decline(f"measures another system, {system.split()[0]}, which is not modelled")
+        return decline(f"no constants were fitted for {system.split()[0]} as measured in a publication about wafers")
     if "simulated hardware" in m.platform.lower():
         return decline("measures another simulated machine, which is not modelled")
     if m.evidence == "third-party-model":
