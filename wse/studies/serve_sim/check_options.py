@@ -131,7 +131,7 @@ def _check_prefill(request: ServeRequest) -> None:
     Raises:
         BadInput: Two options contradict each other.
     """
-    prefilling, wafers_only = request.prefilling, "is of wafers that decode; leave it out, or leave out --gpu"
+    prefilling, wafers_only = request.prefilling, "applies to wafers that decode; leave it out, or leave out --gpu"
     on_gpus, on_part = request.base.gpu is not None, prefilling.prefill_mesh is not None
     has_wafers, by_gpus = prefilling.prefill_wafers is not None, prefilling.prefill_gpu is not None
     for option, is_refused, reason in (

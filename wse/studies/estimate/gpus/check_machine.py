@@ -47,8 +47,8 @@ def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = (
     wrong_options = sorted(name for name in given_names if not {name, *group_path(EstimateRequest, name)} & SHARED)
     if wrong_options:
         flags = ", ".join(map(_flag, wrong_options))
-        msg = f"--gpu {request.gpu}: {flags} is of wafers; leave it out, or leave out --gpu"
-        raise BadInput(msg.replace(" is of", " are of") if len(wrong_options) > 1 else msg)
+        msg = f"--gpu {request.gpu}: {flags} applies to wafers only; leave it out, or leave out --gpu"
+        raise BadInput(msg.replace(" applies", " apply") if len(wrong_options) > 1 else msg)
 
 
 def _flag(field: str) -> str:
