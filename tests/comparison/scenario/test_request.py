@@ -27,7 +27,11 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"prompt_len": [64, "many"]}, BadInput, "scenario: prompt_len = 'many': give a whole number"),
     ({"machines": [WAFER | {"wafers": "all"}]}, BadInput, "scenario: machines[0]: wafers = 'all': give a whole number"),
     ({"machines": [WAFER | {"name": 3}]}, BadInput, "scenario: machines[0].name = 3: give a text"),
-    ({"machines": [GPU | {"mesh": "24x24"}]}, BadInput, "scenario: --gpu h100: --mesh applies to wafers only; leave it out"),
+    (
+        {"machines": [GPU | {"mesh": "24x24"}]},
+        BadInput,
+        "scenario: --gpu h100: --mesh applies to wafers only; leave it out",
+    ),
     ({"machines": [WAFER, WAFER]}, BadInput, "scenario: machines: 2 tables have the name 'small'; give each its own"),
     ({"drafts": [{"draft": "0.8,1.2"}]}, BadInput, "scenario: --draft 0.8,1.2"),
     ({"replicas": 2}, BadInput, "scenario: replicas: a scenario is of one machine; leave it out"),

@@ -130,7 +130,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     columns = (TIER, MACHINE, DTYPE, USERS, SPEED, DOLLARS, *ratios, JOULES)
     note = f"plain: the most users of {plain_speed:g} tokens/s each, up to those that saturate the machine; "
     note += f"fast: of {FAST_TIMES * plain_speed:g} tokens/s"
-    note += "; / plain: over the same machine in the plain tier" if ratios else ""
+    note += "; speed / plain, cost / plain: relative to the plain tier of the same machine" if ratios else ""
     return Table(columns=columns, rows=[row for row in rows if row.tiers], title="Tiers", note=note)
 
 
