@@ -79,7 +79,7 @@ def estimate(
         mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for
             `run`, the smallest square on which the model fits, or the mesh of the listed regions.
         wafers (N|auto): Number of wafers; auto: the fewest on which the model and the KV caches of
-            all users fit. None is auto.
+            all users fit in some layout. None is auto.
         mapping (NAME|FILE|FILE.py:NAME): A name of `wse mappings`; a TOML file that lists regions;
             or your own strategy as FILE.py:NAME. FILE.py is executed as a program, so use only
             files that you trust.

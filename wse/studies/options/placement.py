@@ -217,7 +217,7 @@ MappingName = Annotated[
 WaferCount = Annotated[
     int | None,
     Option(
-        doc="Number of wafers; auto: the fewest on which the model and the KV caches of all users fit.",
+        doc="Number of wafers; auto: the fewest on which the model and the KV caches of all users fit in some layout.",
         panel="Wafer and mapping",
         metavar="N|auto",
         none="auto",
