@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from session import SOFTWARE
-from tiers import slow_but
 from user_cases import CASES, user_engine
 
 from wse.backends.execute.engine import Engine
@@ -25,9 +24,9 @@ from wse.program.transfers.transfer_types import is_of_type
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24
 STEPS = 10
-NAMES = [name for name in CASES if name not in ("baseline", "more rows", "one row", "own weights")]
-SECOND_LOOKS = {"1x1", "untied", "positions", "norms", "biased experts", "over wafers"}
+IN_OTHERS = {"baseline", "more rows", "one row", "own weights", "1x1", "untied", "positions", "norms", "biased experts"}
 """Cases of which each part is in another as well."""
+NAMES = [name for name in CASES if name not in IN_OTHERS]
 
 
 def compiled(prompts: Sequence[Sequence[int]], name: str, context: int = CONTEXT) -> tuple[Engine, Program, WaferSpec]:
@@ -73,7 +72,7 @@ def users_of(name: str) -> tuple[int, int]:
     return first, (first + 1) % 4
 
 
-@pytest.mark.parametrize("name", slow_but(NAMES, *set(NAMES) - SECOND_LOOKS - {"own experts"}))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
     together = batch_run(name)
     for user in users_of(name):
@@ -87,7 +86,7 @@ def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
                 engine.decode()
 
 
-@pytest.mark.parametrize("name", slow_but(NAMES, *set(NAMES) - SECOND_LOOKS))
+@pytest.mark.parametrize("name", NAMES)
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
     found = batch_run(name)
     assert np.array_equal(sum(cost.links for cost in found.costs), found.links)

@@ -73,15 +73,10 @@ def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None
     check(spec, cut, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)} if rewritten else None)
 
 
-@pytest.mark.parametrize(
-    "cut",
-    [pytest.param(cut, marks=() if name == "in a block" else pytest.mark.slow) for name, cut in CUTS.items()],
-    ids=CUTS,
-)
 @pytest.mark.parametrize("prefill", [MESH_GEMM, MESH_GEMM_OWN])
-def test_squares_that_share_a_layer_read_a_prompt_by_mesh_gemm(cut: Cut, prefill: str) -> None:
+def test_squares_that_share_a_layer_read_a_prompt_by_mesh_gemm(prefill: str) -> None:
     choice = {"prefill": prefill, "prefill_chunk": 3}
-    check(tiny_spec(tied=False), cut, rects=SQUARES, choice=choice)
+    check(tiny_spec(tied=False), CUTS["in a block"], rects=SQUARES, choice=choice)
 
 
 @pytest.mark.parametrize("prefill", [MESH_GEMM, MESH_GEMM_OWN])

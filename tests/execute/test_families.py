@@ -22,12 +22,9 @@ NAMES = sorted(path.stem for path in GOLDENS.glob("*.json"))
 MIXTURES = [name for name in NAMES if "expert" in (GOLDENS / f"{name}.json").read_text(encoding="utf-8")]
 MACHINES: dict[str, dict[str, Any]] = {
     "5x5": {"mesh": (5, 5)},
-    "two wafers of 3x4": {"mesh": (3, 4), "wafers": 2},
-    "4x6, baseline": {"mesh": (4, 6), "schedule": BASELINE},
     "two wafers of 3x3, baseline": {"mesh": (3, 3), "wafers": 2, "mapping": "pipeline", "schedule": BASELINE},
 }
-QUICK, QUICK_TYPES = ("5x5",), ("F16", "Q4_0", "Q8_0")
-
+QUICK_TYPES = ("F16", "Q4_0", "Q8_0")
 
 PLACED_ALIKE = (
     *("ernie4_5", "ernie4_5_moe", "exaone4", "falcon_7b", "gemma", "glm", "glm4", "gpt_neox"),
@@ -47,10 +44,9 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize(
     ("family", "machine", "index"),
     [
-        pytest.param(name, machine, (i + 1) % 2, marks=() if machine in QUICK else pytest.mark.slow)
+        pytest.param(name, machine, 1 - i, marks=pytest.mark.slow if i else ())
         for name in NAMES
         for i, machine in enumerate(MACHINES)
-        if machine in QUICK or name not in PLACED_ALIKE
     ],
     indirect=["family"],
 )
@@ -59,12 +55,8 @@ def test_logits_are_those_of_transformers(family: tuple[dict[str, Any], Path], m
     check(golden["cases"][index], folder, **MACHINES[machine])
 
 
-def placed(name: str, machine: dict[str, Any]) -> Any:
-    """A case of a model on a machine, which is a second look if other models are placed alike."""
-    return pytest.param(name, machine, marks=pytest.mark.slow if name in PLACED_ALIKE else ())
-
-
-SPLIT = [placed(name, {"mesh": (3, 4), "wafers": 2 + i % 2, "mapping": "tensor"}) for i, name in enumerate(NAMES)]
+PLACED = [name for name in NAMES if name not in PLACED_ALIKE]
+SPLIT = [(name, {"mesh": (3, 4), "wafers": 2 + i % 2, "mapping": "tensor"}) for i, name in enumerate(PLACED)]
 SPREAD = {"mesh": (3, 4), "wafers": 2, "mapping": "expert"}
 OWN = {"mesh": (3, 3), "experts": DEDICATED}
 
@@ -73,9 +65,8 @@ OWN = {"mesh": (3, 3), "experts": DEDICATED}
     ("name", "machine"),
     [
         *SPLIT,
-        *(placed(name, SPREAD) for name in MIXTURES if not name.endswith("_dense")),
-        *(placed(name, OWN) for name in MIXTURES),
-        *(pytest.param(name, OWN | {"mesh": (4, 7)}, marks=pytest.mark.slow) for name in MIXTURES),
+        *((name, SPREAD) for name in MIXTURES if name in PLACED and not name.endswith("_dense")),
+        *((name, OWN) for name in MIXTURES if name in PLACED),
     ],
     ids=str,
 )

@@ -144,7 +144,7 @@ def compiled(case: Case, spec: ModelSpec) -> Program:
 
 ERROR = 2e-5
 """The largest error of a logit, relative to the largest logit."""
-QUICK, SECOND_LOOKS = 8, 40
+QUICK, SECOND_LOOKS = 8, 16
 
 
 @pytest.mark.parametrize(

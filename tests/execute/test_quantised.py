@@ -216,9 +216,7 @@ def test_rows_that_hold_whole_groups_and_leave_places_free_between_them_change_n
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("coding", "activations"), [*((coding, "float16") for coding in CODINGS), ("int8", "bfloat16")]
-)
+@pytest.mark.parametrize(("coding", "activations"), [("int8", "float16"), ("int4", "float16"), ("int8", "bfloat16")])
 def test_narrow_activations_move_logits_by_their_rounding(coding: str, activations: str) -> None:
     """Some tens of roundings on a token's way, each half a unit of the last bit."""
     run = coded(SPEC, (3, 4), coding, activations=activations, schedule=BASELINE)
@@ -275,19 +273,13 @@ def float32_logits(folder: Path, count: int) -> Logits:
     return plain_logits(loaded.spec, loaded.checkpoint.tensor, ids).astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    ("name", "mesh", "count"),
-    [("stories260k", (16, 16), 150), pytest.param("stories15m", (24, 24), 40, marks=pytest.mark.slow)],
-)
 @pytest.mark.parametrize("coding", CODINGS)
-def test_trained_models_keep_their_tokens_and_likelihood(
-    request: pytest.FixtureRequest, coding: str, name: str, mesh: tuple[int, int], count: int
-) -> None:
-    folder = request.getfixturevalue("shared" if name == "stories260k" else "beside") / "models" / name
+def test_a_trained_model_keeps_its_tokens_and_likelihood(shared: Path, coding: str) -> None:
+    folder, count = shared / "models" / "stories260k", 150
     first, *rest = golden(folder)[0]["token_ids"][: count + 1]
     run = session(
         folder,
-        mesh,
+        (16, 16),
         prompt=[first],
         new_tokens=count,
         dtype=coding,

@@ -35,7 +35,6 @@ REFUSED = ("linear", "linear over wafers", "qwen3_next", "qwen3_5", "qwen3_5_moe
 """Models whose state cannot take tokens back."""
 NAMES = [name for name in CASES if name not in (*OF_USERS, *REFUSED)]
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
-FAMILY_NAMES = sorted({path.stem for path in FAMILIES.glob("*.json")} - {*REFUSED})
 QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits", "latent attention in the middle")
 
 
@@ -83,7 +82,7 @@ def test_a_pass_gives_what_single_tokens_give_and_what_it_gives_up_leaves_no_tra
         np.testing.assert_allclose(engine.logits[0], logits[at], rtol=0, atol=allowed)
 
 
-@pytest.mark.parametrize("name", slow_but(NAMES, "4x5", "untied", "own experts", "attention in the middle"))
+@pytest.mark.parametrize("name", ["4x5", "untied", "own experts", "attention in the middle"])
 def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
     engine, program, machine = compiled(PROMPTS[:1], name)
     fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
@@ -171,9 +170,9 @@ def test_what_a_pass_cannot_be_over_is_refused() -> None:
         engine.verify(range(TOKENS))
 
 
-@pytest.mark.parametrize("name", slow_but(FAMILY_NAMES, "gpt_oss", "gemma2"))
+@pytest.mark.parametrize("name", slow_but(["gpt_oss", "gemma2", "deepseek_v3", "llama4"], "gpt_oss", "gemma2"))
 def test_a_pass_over_all_that_follows_has_the_logits_of_transformers(name: str, tmp_path: Path) -> None:
-    """Of every family, on two wafers or on one, with both schedules."""
+    """On two wafers or on one, with both schedules."""
     made = json.loads((FAMILIES / f"{name}.json").read_text(encoding="utf-8"))
     case, index = made["cases"][0], len(name)
     ids = case["ids"]
