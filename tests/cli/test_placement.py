@@ -43,7 +43,6 @@ ASKED: list[tuple[str, ...]] = [
     ("story", "--mesh", "9x9", "--batch", "2", "--verify-tokens", "3", "--prompt-len", "20", "--new-tokens", "20"),
     ("story", "--mesh", "6x6", "--wafers", "1", "--capacity", "report"),
     ("story", "--mesh", "16x16", *SHORT, "--users", "8", "--objective", "cost"),
-    ("llama-3.1-70b",),
 ]
 
 

@@ -63,8 +63,14 @@ def test_refusal_is_one_line_that_names_the_value_and_the_remedy(wse: Wse, comma
     assert [part for part in says if part not in line] == [], line
 
 
-@pytest.mark.parametrize("option", ["--wafers", "--prompt-len", "--new-tokens", "--batch", "--context"])
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "1.5", "", "9" * 40, "1e3", "-" + "9" * 40])
+COUNTS = ("--wafers", "--prompt-len", "--new-tokens", "--batch", "--context")
+NO_COUNTS = ("0", "-1", "nan", "inf", "1.5", "", "9" * 40, "1e3", "-" + "9" * 40)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [*((option, "0") for option in COUNTS), *((COUNTS[i % 5], value) for i, value in enumerate(NO_COUNTS[1:]))],
+)
 @pytest.mark.usefixtures("unchanged")
 def test_refusal_of_a_count_names_its_option_and_value(wse: Wse, option: str, value: str) -> None:
     line = wse("estimate", "four.json", "--mesh", "8x8", option, value).refusal()

@@ -25,15 +25,18 @@ PAGES = sorted(
 BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 CUT = re.compile(r"^\.\.\.$\n?", re.MULTILINE)
 """A line of a block instead of output that is left out."""
-LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft", "run mixture")
+LONG = ("estimate llama", "serve-sim", "sweep", "scenario")
 """What commands begin with that take a second and more."""
 LONGEST = (
+    "estimate llama-3-8b",
     "estimate llama-3.1-70b --what-if",
     "estimate llama-3.1-70b --trace",
     "estimate qwen3-next",
     "compare llama",
     "compare Qwen3-8B",
     "validate",
+    "run --draft",
+    "run mixture",
     "estimate llama-3.1-70b --wafers 8",
     "serve-sim llama-3-8b --length-cv",
     "serve-sim llama-3-8b --workload",

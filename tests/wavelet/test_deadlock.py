@@ -198,7 +198,7 @@ def random_schedule(rng: np.random.Generator) -> LineSchedule:
     return uniform_schedule("random", length, 1, messages, 4, message_colours=colours)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_what_stalls_is_what_deadlocks(seed: int) -> None:
     rng = np.random.default_rng(seed)
     stalled = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, Any, Final
 
 import typer
@@ -157,11 +158,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build and return a command by its name, or return None if there is none."""
-        if cmd_name not in COMMANDS:
-            return None
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(cmd_name, cls=PanelCommand)(with_options(COMMANDS[cmd_name], searches=cmd_name in SEARCHING))
-        return get_command(app)
+        return _subcommand(cmd_name) if cmd_name in COMMANDS else None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the summary line of each command, then the options of the group."""
@@ -169,6 +166,14 @@ class Commands(TyperGroup):
             formatter.write_dl([(name, str(f.__doc__).partition("\n")[0]) for name, f in COMMANDS.items()])
         with formatter.section("Options"):
             formatter.write_dl(option_rows(self, ctx)["Options"])
+
+
+@cache
+def _subcommand(name: str) -> Any:
+    """Build the parser of a command. A process that calls several commands builds each parser once."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, cls=PanelCommand)(with_options(COMMANDS[name], searches=name in SEARCHING))
+    return get_command(app)
 
 
 def _group(

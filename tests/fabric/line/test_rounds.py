@@ -38,7 +38,7 @@ def replay(length: int, line: int, words: int, add: float) -> list[float]:
     return ends
 
 
-@pytest.mark.parametrize("length", [2, 9, 24, 61, 128, pytest.param(240, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [2, 9, 24, 61, 128])
 @pytest.mark.parametrize("words", [1, 41])
 def test_what_a_further_round_adds_where_sums_are_stored(length: int, words: int) -> None:
     """What the slowest line takes for all of them; of long lines some rounds are left out, where the root turns."""

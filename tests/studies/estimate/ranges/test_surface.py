@@ -26,8 +26,6 @@ from wse.studies.options.placement import MachineOptions
 MODELS = {
     "story": {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64},
     "story on two wafers": {"mesh": "20x20", "wafers": 2, "mapping": "pipeline", "batch": 2, "software": "tuned"},
-    "smollm2-135m": {"wafer": "wse2", "software": "academic", "mesh": "200x200", "prompt_len": 256},
-    "gpt-oss-20b": {"mapping": "bands"},
 }
 SAMPLES = 20
 
