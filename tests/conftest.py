@@ -16,8 +16,14 @@ from hypothesis import settings
 from wse.cache.store import FOLDER_VARIABLE
 from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
+from wse.program.digest import digest_of
+from wse.program.program import Program
+from wse.studies.compare.grid import combination
+from wse.studies.compare.plan import rows
 from wse.studies.compile import choose
-from wse.studies.serve_sim.machines import wafer_drafts
+from wse.studies.estimate import study as estimate_study
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.serve_sim.machines import wafer_drafts, wafers
 from wse_kernels import library, precompile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks a hub but one of its own
@@ -70,7 +76,10 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_search() -> Iterator[None]:
-    """Search for a Program once where tests ask for the same, and for its passes: by command, from Python, as JSON."""
+    """Search for a Program once where tests ask for the same, and for its passes: by command, from Python, as JSON.
+
+    The same Program is timed with other constants once.
+    """
 
     def asked(prepared: Placeable, *rest: object) -> Hashable:
         p = prepared
@@ -78,9 +87,16 @@ def one_search() -> Iterator[None]:
         request = p.spec, p.wafer, p.software, p.options, tuple(p.middle_context), before_pass, p.new_tokens
         return *request, *((one.options, one.choice) if isinstance(one, Compilation) else one for one in rest)
 
+    def timed(prepared: PreparedEstimate, program: Program) -> Hashable:
+        p = prepared
+        return p.request.machine, p.wafer, p.software, tuple(p.middle_context), digest_of(program)
+
+    uncertainty = once(estimate_study.uncertainty_of, timed)
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((choose, "compile_fastest"), (wafer_drafts, "wafer_costs")):
             patch.setattr(module, name, once(getattr(module, name), asked))
+        for module in (estimate_study, rows, combination, wafers):
+            patch.setattr(module, "uncertainty_of", uncertainty)
         yield
 
 

@@ -74,9 +74,6 @@ def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
     )
 
 
-SLOW = pytest.mark.slow
-
-
 def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, MachineRun]:
     """Memory before, and the run; words go from address 0 to address ``words``."""
     machine = WaveletMachine(wafer, schedule.rows, schedule.cols, 2 * words)
@@ -109,7 +106,7 @@ def test_a_multicast_from_the_corner_reaches_every_pe(rows: int, cols: int, word
 
 @pytest.mark.parametrize(
     ("rows", "cols"),
-    [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16), *(pytest.param(*sides, marks=SLOW) for sides in ((48, 32), (64, 64)))],
+    [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16)],
 )
 @pytest.mark.parametrize("words", [1, 7, 256])
 def test_it_takes_the_words_and_the_way_and_one_stage(rows: int, cols: int, words: int) -> None:
@@ -137,7 +134,7 @@ def test_neighbours_exchange_their_words_all_at_once(rows: int, cols: int, words
     np.testing.assert_array_equal(result.link_words, words * link_loads(schedule))
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20), pytest.param(50, 50, marks=SLOW)])
+@pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20)])
 @pytest.mark.parametrize("words", [1, 2, 9])
 def test_an_exchange_takes_what_comes_in_over_one_ramp(rows: int, cols: int, words: int) -> None:
     """A message of the four neighbours' words from next door, 4 B + 1 + k, on any mesh with an inner PE.

@@ -3,15 +3,12 @@
 from pathlib import Path
 
 import pytest
-from tiers import slow_but
 
 from tests.inspect.runs import GOLDEN
 from tests.traces.conftest import write
 
-TRACES = slow_but(["story.h5", "story-two-wafers.h5", "written"], "story-two-wafers.h5", "written")
 
-
-@pytest.fixture(scope="module", params=TRACES)
+@pytest.fixture(scope="module", params=["story-two-wafers.h5", "written"])
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == "written":
         return write(tmp_path_factory.mktemp("written") / "t.h5")

@@ -85,7 +85,6 @@ def test_an_overloaded_service_names_only_options_that_it_accepts(options: dict[
     [
         ({"users": 2}, "constant", 2, 2),
         ({"users": 2, "arrivals": "poisson"}, "poisson", None, 2),
-        ({"load": 0.5}, "poisson", None, None),
         ({"rate": 1.0}, "poisson", None, None),
         ({}, "poisson", None, None),
     ],
