@@ -225,7 +225,7 @@ def test_wafer_has_its_own_price_or_that_of_wafer() -> None:
 
 def test_prices_of_other_machines_are_named_in_a_note() -> None:
     assert unused_prices_note("wafer=60,h200=2.5,h100=2", ("wafer", "wse3")) == (
-        "--price of h200 and h100 has no effect on this estimate"
+        "--price of h200 and h100 has no effect"
     )
     assert unused_prices_note("wafer=60", ("wafer", "wse3")) is None
     assert unused_prices_note(None, ("h200",)) is None

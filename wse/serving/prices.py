@@ -90,7 +90,7 @@ def unused_prices_note(price: Price | None, used_names: Collection[str]) -> str 
         used_names: Names under which the machine of an estimate can have a price.
     """
     unused_names = [name for name in read_prices(price) if name not in used_names]
-    return f"--price of {' and '.join(unused_names)} has no effect on this estimate" if unused_names else None
+    return f"--price of {' and '.join(unused_names)} has no effect" if unused_names else None
 
 
 def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | None:

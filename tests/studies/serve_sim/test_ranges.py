@@ -61,7 +61,7 @@ def test_queues_of_overloaded_samples_grow_with_the_time_for_which_requests_arri
     rate = 0.9 * wse.serve_sim("llama-3-8b", requests=50, **options).load.capacity_requests_per_s
     short, long = (wse.serve_sim("llama-3-8b", rate=rate, requests=count, **options) for count in (1_000, 4_000))
     assert short.load.overloaded_share == long.load.overloaded_share > 0.05
-    assert f"s) with {short.load.overloaded_share:.0%} of".replace("%", " %") in short.verdict  # after the interval
+    assert f"overloaded in {short.load.overloaded_share:.0%} of".replace("%", " %") in short.verdict
     few, many = (result.ranges["served.all.ttft.p50"] for result in (short, long))
     assert 2.5 < many.high / few.high < long.served.makespan_s / short.served.makespan_s
     assert few.low / few.value == pytest.approx(many.low / many.value)  # samples that are not overloaded

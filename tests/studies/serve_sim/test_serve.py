@@ -60,7 +60,7 @@ def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_an_overloaded_service_names_its_objective_first_if_that_is_not_the_default(objective: str) -> None:
     verdict = wse.serve_sim(**STORY | {"requests": 50}, load=1.5, objective=objective).verdict
-    assert ("Leave out `--objective latency`" in verdict) == (objective == "latency")
+    assert ("leave out `--objective latency`" in verdict) == (objective == "latency")
 
 
 @pytest.mark.parametrize(

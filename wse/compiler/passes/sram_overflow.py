@@ -43,12 +43,11 @@ class SramOverflow(DoesNotFit):
         self.needed, self.available = needed_bytes, available
         self.largest_use = max(bytes_of, key=lambda use: bytes_of[use])
         wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
-        are = "is" if self.largest_use in ("code", "KV cache", "state") else "are"
         user_state = f"state {bytes_of['state']:,}, " if bytes_of["state"] else ""
         message = (
-            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: its {self.largest_use} {are} too "
-            f"large; every PE of stage {stage} ({_contents(state.stages[stage])}; first: row {rect.row}, "
-            f"col {rect.col}) needs {needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
+            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
+            f"({_contents(state.stages[stage])}; first: row {rect.row}, col {rect.col}) needs "
+            f"{needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
             f"code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
             f"{user_state}the rest {bytes_of[_OTHERS]:,}"
         )

@@ -102,8 +102,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows
     room = capacity_text(result.sram, result.batch)
-    replica = "" if serving is None or serving.replicas == 1 else " per replica"
-    note = f"of the fullest PE; {room}{replica}"
+    replica = "" if serving is None or serving.replicas == 1 else " of each replica"
+    note = f"of the fullest PE{replica}; {room}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     pes = result.system.wafers * result.wafer.rows * result.wafer.cols
     weights = f"{count(result.model.parameters)} parameters; {count(result.model.bytes / pes)} B per PE on average, "

@@ -282,7 +282,8 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
             given_options = [f"--workload {request.workload.workload_name}:", *given_options]
         limit_origin = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
         message = (
-            f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; give at most {limit} together"
+            f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; "
+            f"give at most {limit} prompt and new tokens in total"
         )
         raise BadInput(message)
     return prompt_len, new_tokens

@@ -178,7 +178,7 @@ def serving_rows(
         """Format the 90 % interval of a figure, or return "" if it is unknown."""
         return interval_text(ranges.get(f"serving.{figure}"), text)
 
-    at = f"at concurrency {serving.users:,}"
+    at = f"output tokens, prefill included, at concurrency {serving.users:,}"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, "
     if serving.users > serving.replicas:
         prompt += "including the wait for other users"

@@ -163,9 +163,9 @@ def capacity_text(sram: SramResult, batch: int) -> str:
         sram: SRAM use, with the capacity per user.
         batch: Number of users decoded in one pass.
     """
-    tokens = f"at most {count(batch * sram.kv_capacity_tokens)} tokens"
+    tokens = f"{count(batch * sram.kv_capacity_tokens)} tokens"
     room = f"a KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in total"
-    return f"room for {room}, free SRAM included"
+    return f"room for {room} as compiled, free SRAM included (a larger --context may still fit)"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

@@ -200,7 +200,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     if prompt + answer > limit:  # GPUs have no compiled context
         message = (
             f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer} tokens are more than --context {limit}; "
-            f"give at most {limit} together"
+            f"give at most {limit} prompt and new tokens in total"
         )
         raise BadInput(message)
     named_workload = base.workload.named_workload

@@ -190,6 +190,7 @@ class ServeResult(Result):
     """Result of ``wse serve-sim``: the machine, the load, and statistics of served requests."""
 
     inputs: Annotated[Mapping[str, Any], Doc("the options, with defaults set")]
+    note: Annotated[str | None, Doc("note about values that the user may not expect")] = None
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     replicas: Annotated[int, Doc("number of identical machines that share the requests")]
     machine: Annotated[MachineResult, Doc("the machine that decodes, one replica")]
@@ -243,7 +244,11 @@ class ServeResult(Result):
         else:
             option = f" (--load, by default {LOAD:g})" if "load" in self.inputs else ""
             share = f"{percent(load.offered)}{option}"
-            come = f"Stable: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}."
+            state = "Stable"
+            if load.overloaded_share:
+                samples = f"{percent_text(load.overloaded_share)} of the samples"
+                state = f"Stable with the stated constants, overloaded in {samples}"
+            come = f"{state}: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}."
         if self.served is None:
             return come
         come += self._limit()
@@ -254,8 +259,6 @@ class ServeResult(Result):
             speed = with_interval(count(1 / waits.tpot.p50), " tokens/s", speed_interval, count)
             pace = f", the median speed per user {speed}"
         ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
-        if load.overloaded_share:
-            ttft += f" with {percent_text(load.overloaded_share)} of the samples overloaded"
         medians = f"{come} The median TTFT is {ttft}{pace}."
         if not self.ranges:
             return medians
@@ -306,7 +309,8 @@ class ServeResult(Result):
         other_option = f" instead of {given_options[0]}" if given_options else ""
         start = "Give"
         if self.inputs.get("objective") == LATENCY:
-            start = f"Leave out `--objective {LATENCY}` to use the layout for {THROUGHPUT}; or give"
+            start = f"First leave out `--objective {LATENCY}`, because the layout for {THROUGHPUT} serves more "
+            start += "requests. With this layout, give"
         return f"{start} {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
@@ -316,7 +320,8 @@ class ServeResult(Result):
             detail: Has no effect on this result.
             width: Has no effect on this result.
         """
-        tables = [pair_table([("", self.verdict)], self.title)]
+        note = [("", f"Note: {printable(self.note)}.")] if self.note else []
+        tables = [pair_table([*note, ("", self.verdict)], self.title)]
         if self.served is not None:
             tables += [waits_table(self.served, self.inputs.get("objective")), served_table(self, self.served)]
         return (*tables, machine_table(self))

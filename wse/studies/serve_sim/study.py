@@ -100,6 +100,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     result = ServeResult(
         inputs=inputs(prepared_serve, decode, max_users, replicas),
         replicas=replicas,
+        note=prepared_serve.decode.note,
         model=decode.model,
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,

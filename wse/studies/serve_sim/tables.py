@@ -90,7 +90,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     ]
     for name, key, unit in (
         ("energy", "joules_per_token", "J per token"),
-        ("cost", "usd_per_million_tokens", "USD per million tokens"),
+        ("cost", "usd_per_million_tokens", "USD per million output tokens, prefill included"),
     ):
         amount, interval = getattr(served_result, key), ranges.get(f"served.{key}")
         if amount is None:
@@ -107,7 +107,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         rows.append(
             (
                 "price",
-                f"{_price_text(served_result.usd_per_hour)} USD/h in total: "
+                f"{_price_text(served_result.usd_per_hour)} USD/h in total; source of the price of each machine: "
                 f"{printable(served_result.usd_per_hour.source)}",
             )
         )
@@ -235,7 +235,7 @@ def _left_out_text(requests: RequestsResult) -> str:
 
 def _drafts_text(drafts: DraftsResult, place: str) -> str:
     source = f"{draft_text(drafts)} {place}"
-    basis = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
+    basis = f"with the acceptance rates of {printable(drafts.acceptance)} (grade {drafts.grade})"
     if not drafts.draft_tokens:
         return f"none, because {source}, {basis}, would not increase the speed"
     times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"

@@ -19,7 +19,7 @@ PANELS: Final = (
     ("user", "tokens/s of a user"),
     ("throughput", "tokens/s of all users"),
     ("ttft", "time to the first token"),
-    ("cost", "USD for a million tokens"),
+    ("cost", "USD per million output tokens"),
 )
 MAX_POINTS: Final = 20_000
 MAX_NAMED: Final = 14

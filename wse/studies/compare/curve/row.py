@@ -50,7 +50,7 @@ class CurveRow(Result):
         Doc("`plain`: the most users at the plain service speed; `fast`: the most at 2.5 times that; or both"),
     ] = None
     best: Annotated[
-        bool, Doc("whether no row of the same kind (all wafers, or the same GPUs) is at least as fast and cheaper")
+        bool, Doc("whether no row of the same kind (all wafers, or all GPUs of a type) is at least as fast and cheaper")
     ] = False
     ranges: Annotated[
         Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
@@ -70,7 +70,7 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
     """Mark the rows that are on the frontier of speed and cost by setting ``best``.
 
     A row is on the frontier if no other row of its group is at least as fast and at most as
-    expensive. All wafers form one group, and each GPU machine forms its own group.
+    expensive. All wafers form one group, and so do all machines with GPUs of the same type.
     """
     groups: dict[str, list[CurveRow]] = {}
     for row in rows:
@@ -82,10 +82,10 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
 def group_of(row: CurveRow) -> str:
     """Return the name of the row's group. The best rows are marked within each group.
 
-    All wafers form one group, because they are alternatives to each other. Each GPU machine forms
-    its own group.
+    All wafers form one group, because they are alternatives to each other. So do all machines with
+    GPUs of the same type.
     """
-    return row.kind if row.kind == WAFER else row.machine
+    return row.kind if row.kind == WAFER else row.name
 
 
 def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:

@@ -39,7 +39,7 @@ def curve(
 ) -> CurveResult:
     """Compare the speed and cost of wafers and GPUs for various user counts.
 
-    1. For each GPU type, determine the smallest number of GPUs that can serve a user.
+    1. For each GPU type, determine the numbers of GPUs that can serve a user.
     2. Compile the model on all combinations of wafers, mappings and inter-wafer links. By default,
        only the wafers' own link is used.
     3. Compute the speed and cost of all machines for various user counts, with their intervals, and
@@ -62,12 +62,8 @@ def curve(
     all_prepared, impossible_gpus = prepared_gpus(request)
     if not all_prepared:
         raise _does_not_fit(impossible_gpus)
-    fewest_by_gpu: dict[str, PreparedGpuEstimate] = {}
-    for estimate in all_prepared:
-        fewest_by_gpu.setdefault(estimate.gpu, estimate)
-    prepared_estimate = tuple(fewest_by_gpu.values())
     plain_speed = request.plain_speed_tokens_per_s or PLAIN_SPEED_TOKENS_PER_S
-    gpus = [gpu_machine(estimate) for estimate in prepared_estimate]
+    gpus = [gpu_machine(estimate) for estimate in all_prepared]
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
     # 2. Wafers.
     wafer_request = replace(request, own_link=True, base=replace_options(request.base, price=price))
@@ -86,8 +82,8 @@ def curve(
     best_texts = {row.machine for row in rows if row.best}
     certainty = certainty_of(samples, [machine for machine in samples if machine.text in best_texts])
     return CurveResult(
-        inputs={**_inputs(wafer_request, grid, prepared_estimate), "plain_speed": plain_speed},
-        note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared_estimate[0])))) or None,
+        inputs={**_inputs(wafer_request, grid, all_prepared), "plain_speed": plain_speed},
+        note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, all_prepared[0])))) or None,
         model=grid.model,
         wafer=wafer_size(grid.first),
         economics=economics,
@@ -113,15 +109,15 @@ def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
 
 
 def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds of the model on the wafer and on each GPU, for comparison.
+    """Return published speeds of the model on the wafer and on the GPUs, for comparison.
 
-    Each published speed is compared with the fastest row of its wafer or GPU. The fastest row has
-    the fewest users, because adding users never makes any user faster. Returns None if there are no
-    published speeds.
+    Each published speed is compared with the fastest row on its wafer, or on its number of GPUs.
+    The fastest row has the fewest users, because adding users never makes any user faster. Returns
+    None if there are no published speeds.
     """
-    fastest_rows: dict[str, CurveRow] = {}
+    fastest_rows: dict[tuple[str, int | None], CurveRow] = {}
     for row in sorted(rows, key=lambda row: (row.users, -row.tokens_per_s_per_user)):
-        fastest_rows.setdefault(row.name, row)
+        fastest_rows.setdefault((row.name, row.chips if row.kind == GPU else None), row)
     estimated = (
         EstimatedSpeed(
             machine=row.name,
@@ -174,8 +170,8 @@ def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstim
     """Return the comparison's options with defaults filled in, keyed by option name."""
     return {
         **grid_inputs(request, grid),
-        "gpu": [prepared_estimate.gpu for prepared_estimate in gpus],
-        "gpus": [prepared_estimate.server.parallelism.gpus for prepared_estimate in gpus],
+        "gpu": [*dict.fromkeys(prepared_estimate.gpu for prepared_estimate in gpus)],
+        "gpus": sorted({prepared_estimate.server.parallelism.gpus for prepared_estimate in gpus}),
         "stack": gpus[0].stack,
         "parallelism": gpus[0].parallelism,
     }

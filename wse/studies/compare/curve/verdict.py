@@ -104,7 +104,7 @@ def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
     fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
     wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed
     wafers_only_text = (
-        f" Above {rate(fastest_gpu_speed)} per user only wafers are fast enough." if wafers_are_faster else ""
+        f" The GPUs compared reach at most {rate(fastest_gpu_speed)} per user." if wafers_are_faster else ""
     )
     speeds = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
     text = with_interval(speeds, "", certainty.tokens_per_s, count)

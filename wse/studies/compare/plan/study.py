@@ -80,6 +80,7 @@ def plan_machines(
     tried_wafers: set[int] = set()
     reasons_by_machine: dict[str, str] = {}
     economics: dict[str, AssumptionResult] = {}
+    notes: list[str | None] = []
     # 1. Rows for each pair of lengths.
     with engine_pool(engine, jobs) as pool:
         for position, (prompt_len, new_tokens) in enumerate(lengths):
@@ -94,6 +95,7 @@ def plan_machines(
             economics |= assumptions_of(first.economics) | prices
             tried_lengths.append((first.prompt_len, first.new_tokens))
             prefix = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
+            notes.append(first.note)
             reasons_by_machine |= {prefix + name: reason for name, reason in (wafer_reasons | gpu_reasons).items()}
     if not rows:
         name, reason = next(iter(reasons_by_machine.items()))
@@ -113,7 +115,10 @@ def plan_machines(
         rows=tuple(shown_rows[: targets.top]),
         impossible=reasons_by_machine or None,
         cheaper=cheaper or None,
-        verdict=plan_verdict(rows, request.goal, tried_lengths, cheaper),
+        verdict=(
+            *plan_verdict(rows, request.goal, tried_lengths, cheaper),
+            *(f"Note: {note}." for note in dict.fromkeys(filter(None, notes))),
+        ),
     )
 
 

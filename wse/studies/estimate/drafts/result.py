@@ -204,7 +204,7 @@ def _cost_text(plan: DraftPlanResult) -> str:
     cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
     draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft model included" if plan.wafers else ""
     users = f"{plural(plan.users, 'user')}, TTFT {seconds(plan.ttft_s)}"
-    return f"{cost} USD per million tokens with drafts, for {users}{draft_wafers}"
+    return f"{cost} USD per million output tokens with drafts, prefill included, for {users}{draft_wafers}"
 
 
 def draft_text(place: DraftPlaceResult) -> str:
