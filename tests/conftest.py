@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Hashable, Iterator
 from math import inf
@@ -27,6 +28,10 @@ from wse.studies.serve_sim.machines import wafer_drafts, wafers
 from wse_kernels import library, precompile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks a hub but one of its own
+
+# Workers and processes of tests keep compiled modules, as Python does by default: each would compile them again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder: all tests of a run share one new cache
     os.environ[FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="wse-cache-")

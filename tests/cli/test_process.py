@@ -66,7 +66,11 @@ READ = {*LISTED, "h5py"}
             PLACED,
         ),
         pytest.param(["view {trace} -o view.html"], {*READ, "jinja2", "matplotlib"}, marks=pytest.mark.slow),
-        pytest.param(["estimate story --mesh 16x16 --mapping region --json"], PLACED, marks=pytest.mark.slow),
+        pytest.param(
+            ["estimate smollm2-135m --mesh 160x160 --mapping region --prompt-len 8 --new-tokens 8 --json"],
+            PLACED,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda value: value[0].partition(" ")[0] if isinstance(value, list) else "",
 )

@@ -25,7 +25,7 @@ PAGES = sorted(
 BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 CUT = re.compile(r"^\.\.\.$\n?", re.MULTILINE)
 """A line of a block instead of output that is left out."""
-LONG = ("estimate llama", "serve-sim", "sweep", "scenario")
+LONG = ("estimate llama", "serve-sim", "sweep")
 """What commands begin with that take a second and more."""
 LONGEST = (
     "estimate llama-3-8b",
@@ -34,6 +34,7 @@ LONGEST = (
     "estimate qwen3-next",
     "compare llama",
     "compare Qwen3-8B",
+    "scenario",
     "validate",
     "run --draft",
     "run mixture",

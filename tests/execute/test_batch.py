@@ -66,24 +66,18 @@ def batch_run(name: str) -> Batch:
     return Batch(tokens, np.stack(logits), costs, engine.link_words(), sum(engine.streams.crossed.values()))
 
 
-def users_of(name: str) -> tuple[int, int]:
-    """Two of the four users of a case, who are others in the next."""
-    first = NAMES.index(name) % 4
-    return first, (first + 1) % 4
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
-    together = batch_run(name)
-    for user in users_of(name):
-        prompt = PROMPTS[user]
-        engine = compiled([prompt], name, len(prompt) + STEPS)[0]
-        list(engine.prefill(prompt))
-        for step in range(STEPS + 1):
-            assert engine.tokens == [together.tokens[step][user]], (user, step)
-            np.testing.assert_array_equal(together.logits[step, user], engine.logits[0])
-            if step < STEPS:
-                engine.decode()
+    """One of the four users of a case, who is another in the next."""
+    together, user = batch_run(name), NAMES.index(name) % 4
+    prompt = PROMPTS[user]
+    engine = compiled([prompt], name, len(prompt) + STEPS)[0]
+    list(engine.prefill(prompt))
+    for step in range(STEPS + 1):
+        assert engine.tokens == [together.tokens[step][user]], (user, step)
+        np.testing.assert_array_equal(together.logits[step, user], engine.logits[0])
+        if step < STEPS:
+            engine.decode()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,7 +8,6 @@ import pytest
 from compiled import compile_model
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, wafer
-from tiers import slow_but
 from timed_search import timing_of
 from tiny_model import tiny_spec
 
@@ -132,9 +131,8 @@ def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
     assert all((s.rect.rows, s.rect.cols) == (9, 8) for s in program.stages)
 
 
-@pytest.mark.parametrize("wafers", slow_but([1, 2], 2))
-def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) -> None:
-    machine, options = wafer(24, 17), replace(OPTIONS, wafers=wafers, schedule=OPTIMIZED)
+def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried() -> None:
+    machine, options = wafer(24, 17), replace(OPTIONS, wafers=2, schedule=OPTIMIZED)
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, machine, SOFTWARE)
@@ -147,7 +145,7 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried(wafers: int) 
     fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, timing).program for name in names]
     assert cycles(best.program) <= min(map(cycles, fixed)) * 1.001  # layouts are ranked before trees are fitted to them
     assert cycles(best.program) == best.compiled_trials[0][1] == min(cost for _, cost in best.compiled_trials)
-    assert {trial.layout.mapping for trial in best.trials} == {"bands", *(["tensor"] if wafers > 1 else [])}
+    assert {trial.layout.mapping for trial in best.trials} == {"bands", "tensor"}
     assert any(trial.layout.mesh is not None for trial in best.trials)
     assert not any(trial.layout.groups for trial in best.trials)  # each all-reduce has groups of its own
     baseline = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto", schedule=BASELINE), cycles, timing)

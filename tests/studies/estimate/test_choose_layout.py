@@ -29,14 +29,13 @@ from wse_mappings.strategies.catalogue import bundled_strategies
 
 LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
 MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}
-EVERY_MAPPING = "auto,bands,pipeline,region"
 
 
 @pytest.mark.slow
 def test_no_row_of_a_comparison_has_much_more_throughput() -> None:
     """A search for one mapping compiles layouts that one for all leaves out: reduced models are not exact."""
     options: dict[str, Any] = {"mesh": "12x12", **LENGTHS}
-    rows = wse.compare("story", wafers=[1], mapping=EVERY_MAPPING, jobs=1, **options).rows
+    rows = wse.compare("story", wafers=[1], mapping="bands,pipeline,region", jobs=1, **options).rows
     most = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
     assert wse.estimate("story", wafers=1, objective="throughput", **options).serving.tokens_per_s >= 0.85 * most
 
