@@ -47,8 +47,8 @@ class SramOverflow(DoesNotFit):
         message = (
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
             f"({_contents(state.stages[stage])}; first: row {rect.row}, col {rect.col}) needs "
-            f"{needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
-            f"code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
+            f"{needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many "
+            f"(largest use: {self.largest_use}): code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
             f"{user_state}the rest {bytes_of[_OTHERS]:,}"
         )
         if self.largest_use != "code":
