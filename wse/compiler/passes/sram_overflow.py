@@ -47,12 +47,13 @@ class SramOverflow(DoesNotFit):
         message = (
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
             f"({_contents(state.stages[stage])}; first: row {rect.row}, col {rect.col}) needs "
-            f"{needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many "
-            f"(largest use: {self.largest_use}): code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
+            f"{needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
+            f"code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
             f"{user_state}the rest {bytes_of[_OTHERS]:,}"
         )
+        message += f"; the largest use is {self.largest_use}"
         if self.largest_use != "code":
-            message += f"; {_largest_buffer_text(buffers, self.largest_use, available - bytes_of['code'])}"
+            message += f", {_largest_buffer_text(buffers, self.largest_use, available - bytes_of['code'])}"
         super().__init__(message)
 
 
@@ -83,4 +84,4 @@ def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
     name = max(sizes, key=lambda name: sum(sizes[name]))
     layers = f" of {len(sizes[name])} layers" if len(sizes[name]) > 1 else ""
     alone_text = ", too large for a PE even alone" if max(sizes[name]) > room else ""
-    return f"the largest is {name}{layers} ({use}) with {sum(sizes[name]):,} bytes{alone_text}"
+    return f"above all {name}{layers} with {sum(sizes[name]):,} bytes{alone_text}"
