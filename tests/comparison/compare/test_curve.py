@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wse
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.errors import DoesNotFit
 from wse.models.load import load_model
@@ -200,6 +201,23 @@ def test_number_of_gpus_without_room_for_a_user_is_passed_over() -> None:
     assert impossible.keys() == {"2 h100, vllm"}
     with pytest.raises(DoesNotFit, match=r"^2 h100, vllm: the KV cache of one sequence of 101,000 tokens does not fit"):
         curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
+
+
+def test_gpus_are_compared_in_all_numbers_of_a_node_and_the_best_rows_are_those_of_all_numbers() -> None:
+    """The heads of the model can be divided over 1, 2 and 4 GPUs, of which more are faster for one user."""
+    placement = {"mesh": "16x16", "mapping": "region", "schedule": "baseline", "wafers": [1]}
+    result = wse.compare("story", **placement, prompt_len=8, new_tokens=8, gpu=["h100"], jobs=1)
+    gpus = [row for row in result.rows if row.kind == GPU]
+    assert (result.inputs["gpu"], result.inputs["gpus"]) == (["h100"], sorted({row.chips for row in gpus}))
+    assert len(result.inputs["gpus"]) > 1
+    for row in gpus:
+        is_beaten = any(
+            r is not row
+            and r.tokens_per_s_per_user >= row.tokens_per_s_per_user
+            and r.usd_per_million_tokens <= row.usd_per_million_tokens
+            for r in gpus
+        )
+        assert row.best != is_beaten
 
 
 def test_published_speeds_are_those_of_models_of_the_same_layers() -> None:
