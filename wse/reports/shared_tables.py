@@ -116,7 +116,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         columns=columns,
         rows=rows,
         title="Decode cycles by cause",
-        note="mean decode pass (one token per user)",
+        note="mean decode pass (one token per user), which takes the sum of these cycles",
     )
 
 

@@ -23,7 +23,7 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 KEY: Final = {
     "mapping": "auto tries all; for throughput: layout with the highest throughput, not the lowest latency",
     "1 user": "decode with one request in flight",
-    "users": "the fewest with the highest throughput, or the smaller number that fits (fit)",
+    "users": "the fewest with the highest throughput; fit: fewer, because no more KV caches fit",
     "all users": "output tokens/s, prefill time included",
     "USD/Mtok": "with all these users",
     "TTFT": "with one request in flight",
@@ -66,7 +66,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
 def print_more_rows(console: Console, rows: int, title: str) -> None:
     """Print how many rows of the table with this title are shown only with ``--detail``."""
-    text = f'"{title}" leaves out {plural(rows, "row")} that are not the best; --detail shows all.'
+    text = f'"{title}" leaves out {plural(rows, "row")} that other rows surpass; --detail shows all.'
     print_text(console, text, style="bright_black")
 
 

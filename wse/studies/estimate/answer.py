@@ -90,7 +90,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         cycles = (
             ""
             if decode is None
-            else f"mean over the output tokens; {count(decode.cycles_per_token)} cycles with {in_flight} in flight"
+            else f"mean after the first token; {count(decode.cycles_per_token)} cycles with {in_flight} in flight"
         )
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
@@ -107,13 +107,13 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     pes = result.system.wafers * result.wafer.rows * result.wafer.cols
     weights = f"{count(result.model.parameters)} parameters; {count(result.model.bytes / pes)} B per PE on average, "
-    weights += f"without the padding ({percent(result.system.padding_fraction)} of the weights in SRAM)"
+    weights += f"plus padding ({percent(result.system.padding_fraction)} of the weights in SRAM)"
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts
         back_bytes = [cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer]
         pairs = f"{plural(len(cuts), 'pair')} of wafers"
-        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between {pairs}"
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token in total, between {pairs}"
         if back_bytes:
             traffic += f"; {in_bytes(sum(back_bytes))} of them return to an earlier wafer, such as a new token's id"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")

@@ -127,8 +127,7 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     rates = sorted(speed.tokens_per_s_per_user for speed in speeds)
     rates_text = range_text(rates[0], rates[-1], count) or count(rates[0])
     unit = "tokens/s" if users == 1 else "tokens/s each"
-    drafts = " without and with drafts" if {"no", "yes"} <= {speed.drafts for speed in speeds} else ""
-    return f"Published speeds for {plural(users, 'user')}{drafts}: {rates_text} {unit} (see the table below)."
+    return f"Published speeds for {plural(users, 'user')}: {rates_text} {unit} (the table below states the drafts)."
 
 
 def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:

@@ -165,7 +165,7 @@ def capacity_text(sram: SramResult, batch: int) -> str:
     """
     tokens = f"{count(batch * sram.kv_capacity_tokens)} tokens"
     room = f"a KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in total"
-    return f"room for {room} as compiled, free SRAM included (a larger --context may still fit)"
+    return f"room for {room} in this placement, free SRAM included; with a larger --context, another may hold more"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

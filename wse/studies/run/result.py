@@ -207,7 +207,7 @@ def _traffic_table(result: RunResult) -> Table:
     """
     fabric, crossing = result.fabric, result.crossing
     stage = "" if len(result.system.stages) == 1 else " in the stage that uses the most"
-    channels = f"{fabric.colours_used} routing channels{stage}, of {result.wafer.colours} that programs can use"
+    channels = f"{fabric.colours_used} of the {result.wafer.colours} routing channels that a program may use{stage}"
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
         ("word hops", f"{count(hops)} moves of a 32-bit word to the next PE"),
@@ -229,7 +229,7 @@ def _emulation_table(result: RunResult) -> Table:
     speed = f"{count(rate)} tokens/s while decoding" if rate else "nothing was left to do"
     rows = [
         ("speed", speed),
-        ("whole run", f"{seconds(emulation.wall_s)}, including compilation and prefill"),
+        ("whole run", f"{seconds(emulation.wall_s)} for compilation, prefill and decode"),
         ("tokens", f"{tokens_of_run}; {_end_text(result.users)}"),
     ]
     if emulation.passes_again is not None:

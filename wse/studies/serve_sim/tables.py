@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from wse.studies.serve_sim.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 WAITS: Final = (
-    ("queue", "from arrival until the request may start and its KV cache has room"),
-    ("TTFT", "includes the queue, prefill, waiting for prefill of earlier requests, and the host"),
+    ("queue", "from arrival until the request is admitted, because its KV cache has room"),
+    ("TTFT", "queue, waiting for prefill of requests admitted earlier, prefill, and transfer to the host"),
     ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
 )
 """Explanations of the rows of the table of latencies."""
@@ -156,7 +156,11 @@ def machine_table(result: ServeResult) -> Table:
                 rows.append(("pass times", f"{machine.stack}; computed from the numbers that `wse gpus` lists"))
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
-            users = "1 user" if machine.grid_users == (1,) else f"{sizes} users (fewer take as long)"
+            users = (
+                "1 user"
+                if machine.grid_users == (1,)
+                else f"{sizes} users (fewer take as long; users are spread over the passes in flight)"
+            )
             contexts = f"{len(machine.grid_contexts)} context lengths up to {machine.grid_contexts[-1]:,} tokens"
             chunks = f"prompts are read in chunks of {plural(machine.chunk_tokens, 'token')}"
             passes = f"computed for decode passes of {users} at {contexts}, and interpolated"
@@ -244,4 +248,4 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
 
 
 def _price_text(price: AmountResult) -> str:
-    return ranged(price.value, *price.range, three_figures)
+    return ranged(price.value, *price.range, "{:,.2f}".format)

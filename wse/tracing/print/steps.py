@@ -69,7 +69,7 @@ def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
     if not steps:
         return []
     if any(step.name.endswith("_share") for step in steps):
-        text += "; _share: neighbouring PEs divide the work among themselves"
+        text += "; _share: each PE computes a part, and a later all-reduce combines the parts of neighbours"
     words = [("words sent", "32-bit words that PEs send"), ("word hops", "links that all these words cross")]
     return [("kernel/pattern", text), *words]
 

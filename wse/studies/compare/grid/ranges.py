@@ -132,9 +132,15 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
     samples = f"{orders[0].samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}; the same for all rows)"
     shares = [f"In {in_first} of {samples}", *(f"in {share}" for share in in_others)]
     texts = [
-        f"{share}, {place(rows[order.first])} {is_or_are(rows[order.first])} {_ORDERS[order.figure][0]} than the next "
-        f"best, {place(rows[order.second])}"
+        f"{share}, {place(rows[order.first])} {is_or_are(rows[order.first])} {_ORDERS[order.figure][0]} than "
+        f"{_second_text(rows[order.first], rows[order.second])}"
         for share, order in zip(shares, orders, strict=True)
     ]
     confidence = percent_text(CONFIDENCE)
     return f"{'; '.join(texts)}. Intervals marked {confidence} contain {confidence} of the samples."
+
+
+def _second_text(first: ComparisonRow, second: ComparisonRow) -> str:
+    """Describe the row with which the best one is compared."""
+    which = "the next best" if first.wafers == second.wafers else "the best with another number of wafers"
+    return f"{which}, {place(second)}"

@@ -101,7 +101,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     serves = f"{total}{by_wafer}, {cost_text}"
     if cheapest is user:
         return f"{first}. Tokens are also cheapest there, whatever a wafer costs: {serves}."
-    return f"{first}. Whatever a wafer costs, tokens are cheapest on {place(cheapest)}: {serves}."
+    return f"{first}. At any price of a wafer, tokens are cheapest on {place(cheapest)}: {serves}."
 
 
 def _counts_text(counts: Sequence[int]) -> str:
