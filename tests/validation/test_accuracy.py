@@ -11,16 +11,30 @@ import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.text_numbers import configuration_of
-from wse.studies.validate.study import BUNDLED, compare
-from wse.studies.validate.summary import ComparedRow
+from wse.studies.validate.predictors.services import ServiceRequest, service_request
+from wse.studies.validate.study import compare, default_files
+from wse.studies.validate.summary import ComparedRow, summarise
 
 Rows = list[ComparedRow]
 Pick = Callable[[Measurement], bool]
 
 
+ONE_WORKER = pytest.mark.xdist_group("accuracy")
+"""Mark of the tests that share the predictions of all rows."""
+
+
 @pytest.fixture(scope="module")
-def kernels() -> Rows:
-    return compare(read(BUNDLED / "waferllm_measured.csv"), lambda *_: None)
+def every_row() -> Rows:
+    """All rows except services, each of which is an estimate of seconds: `test_services` has some."""
+    rows = [m for path in default_files() for m in read(path)]
+    services = [m for m in rows if isinstance(service_request(m), ServiceRequest)]
+    assert (len(rows), len(services)) == (3701, 20)
+    return compare([m for m in rows if not isinstance(service_request(m), ServiceRequest)], lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def kernels(every_row: Rows) -> Rows:
+    return [row for row in every_row if Path(row.measurement.file).name == "waferllm_measured.csv"]
 
 
 def errors(rows: Rows, pick: Pick) -> list[float]:
@@ -32,6 +46,19 @@ def table(phase: str) -> Pick:
 
 
 @pytest.mark.slow
+@ONE_WORKER
+def test_every_row_has_one_answer(every_row: Rows) -> None:
+    for r in every_row:
+        assert (r.prediction.value is None) == bool(r.prediction.reason)
+        assert bool(r.prediction.method) == (r.prediction.value is not None)
+        assert r.prediction.reason.isprintable()
+    summary = summarise(every_row)
+    assert sum(reason.rows for reason in summary.reasons) == summary.rows - summary.predicted
+    assert sum(group.rows for group in summary.by_source_and_kernel) == summary.rows
+
+
+@pytest.mark.slow
+@ONE_WORKER
 def test_no_row_of_the_kernels_that_are_modelled_goes_unpredicted(kernels: Rows) -> None:
     """Others are of other systems, of whole applications, or of variants that are not modelled."""
     assert sum(row.prediction.value is not None for row in kernels) == 542
@@ -43,6 +70,7 @@ def log(kernel: str) -> Pick:
 
 
 @pytest.mark.slow
+@ONE_WORKER
 @pytest.mark.parametrize(("phase", "rows", "most"), [("decode", 9, 3.0), ("prefill", 7, 4.0)])
 def test_layers_of_8b_and_72b_on_three_grids_each(kernels: Rows, phase: str, rows: int, most: float) -> None:
     found = errors(kernels, table(phase))
@@ -51,6 +79,7 @@ def test_layers_of_8b_and_72b_on_three_grids_each(kernels: Rows, phase: str, row
 
 
 @pytest.mark.slow
+@ONE_WORKER
 @pytest.mark.parametrize(
     ("kernel", "rows", "middle", "worst"),
     [("MeshGEMV", 119, 3.0, 10.0), ("MeshGEMM", 131, 3.0, 10.0), ("Shift", 108, 5.0, 25.0)],

@@ -10,9 +10,8 @@ from tests.validation.test_measurements import GOOD, file_of
 from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.predictors.predict import PREDICTORS, predict
 from wse.studies.validate.predictors.prediction import decline
-from wse.studies.validate.predictors.services import ServiceRequest, service_request
 from wse.studies.validate.study import BUNDLED, compare, default_files
-from wse.studies.validate.summary import ComparedRow, summarise
+from wse.studies.validate.summary import ComparedRow
 
 Rows = list[ComparedRow]
 
@@ -79,23 +78,6 @@ def test_one_pe(bundled: Rows, kernel: str, median: float, worst: float) -> None
     found = errors(bundled, lambda m: m.kernel == kernel and m.text("metric") != "setup cycles")
     assert found[len(found) // 2] <= median
     assert found[-1] <= worst
-
-
-@pytest.mark.slow
-def test_every_row_has_one_answer() -> None:
-    """But the services, each of which is an estimate of seconds: `test_validation_services` has some."""
-    rows = [m for path in default_files() for m in read(path)]
-    services = [m for m in rows if isinstance(service_request(m), ServiceRequest)]
-    assert (len(rows), len(services)) == (3701, 20)
-    every = compare([m for m in rows if not isinstance(service_request(m), ServiceRequest)], lambda *_: None)
-    assert len(every) == len(rows) - len(services)
-    for r in every:
-        assert (r.prediction.value is None) == bool(r.prediction.reason)
-        assert bool(r.prediction.method) == (r.prediction.value is not None)
-        assert r.prediction.reason.isprintable()
-    summary = summarise(every)
-    assert sum(reason.rows for reason in summary.reasons) == summary.rows - summary.predicted
-    assert sum(group.rows for group in summary.by_source_and_kernel) == summary.rows
 
 
 def test_only_the_last_predictor_answers_everything() -> None:

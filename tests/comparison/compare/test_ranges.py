@@ -45,7 +45,7 @@ def test_a_row_without_room_for_users_has_no_ranges() -> None:
 
 
 def test_rows_have_ranges_around_their_figures_and_those_of_an_estimate() -> None:
-    options = {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64, "mapping": "region", "schedule": "baseline"}
+    options = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
     result = wse.compare("story", wafers=[1, 2], jobs=1, **options)
     for each in result.possible:
         for name, interval in each.ranges.items():

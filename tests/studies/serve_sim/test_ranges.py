@@ -6,7 +6,8 @@ import pytest
 
 import wse
 
-STORY = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64, "requests": 200}
+PLACED = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
+STORY = PLACED | {"requests": 200}
 
 
 def test_figures_have_ranges_around_them() -> None:
@@ -34,9 +35,8 @@ def test_a_given_rate_is_served_at_any_speed() -> None:
 
 
 def test_the_intervals_of_one_user_are_those_of_an_estimate() -> None:
-    options = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
-    served = wse.serve_sim("story", arrivals="constant", users=1, requests=20, objective="latency", **options)
-    estimate = wse.estimate("story", **options)
+    served = wse.serve_sim("story", arrivals="constant", users=1, requests=20, objective="latency", **PLACED)
+    estimate = wse.estimate("story", **PLACED)
     for figure, path in (("tokens_per_s", "served.tokens_per_s"), ("tpot_s", "served.all.tpot.mean")):
         own, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
         assert own.low / own.value == pytest.approx(expected.low / expected.value, rel=0.01)
