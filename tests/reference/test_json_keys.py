@@ -26,12 +26,13 @@ VIEWED = {
 }
 BASELINE = ["--schedule", "baseline"]
 STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
+SERVE = ["serve-sim", "story", *STORY, *BASELINE, "--requests", "99"]
 PRINTED = {
     "run": ["run", "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
     "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
     "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *BASELINE],
     "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
-    "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12"],
+    "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12", *BASELINE],
     "compile among defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
     "estimate": ["estimate", "story", *STORY, *BASELINE, "--mapping", "auto", "--batch", "2"],
     "estimate of what moves it": ["estimate", "story", *STORY, *BASELINE, "--sensitivity"],
@@ -39,12 +40,9 @@ PRINTED = {
     "estimate of a pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
     "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
     "compare": ["compare", "story", *STORY, *BASELINE, "--wafers", "1,2", "--mapping", "pipeline"],
-    "serve-sim": ["serve-sim", "story", *STORY, *BASELINE, "--requests", "99", "--ttft", "1s", "--fast-share", "0.5"],
-    "serve-sim of prefixes": ["serve-sim", "story", *STORY, *BASELINE, "--prefix-tokens", "8", "--kv-tiers", "host"],
-    "serve-sim with its files": [
-        *("serve-sim", "story", *STORY, *BASELINE, "--requests", "99", "--prefill", "own"),
-        *("--timeline", "t.json", "--html", "p.html"),
-    ],
+    "serve-sim": [*SERVE, "--ttft", "1s", "--fast-share", "0.5"],
+    "serve-sim of prefixes": [*SERVE, "--prefix-tokens", "8", "--kv-tiers", "host"],
+    "serve-sim with its files": [*SERVE, "--prefill", "own", "--timeline", "t.json", "--html", "p.html"],
     "sweep": ["sweep", "story", "--set", "mesh=24x24", "--set", "prompt_len=16", "--set", "new_tokens=8"],
     "models": ["models"],
     "wafers": ["wafers"],
