@@ -37,8 +37,8 @@ def test_the_constant_that_decides_a_verdict_is_found_with_its_direction() -> No
     assert (certainty.verdict, certainty.share, certainty.samples) == ("false", 0.75, SAMPLES)
     assert certainty.decisive == "wafer.wafer_link_latency_s"
     assert certainty.text == (
-        "The verdict is false in 192 of 256 samples of the uncertain constants (75 %), and true in 64, where "
-        "wafer.wafer_link_latency_s is mostly higher."
+        "The verdict is false in 192 of 256 samples of the uncertain constants (75 %), and true in 64. Samples "
+        "with another verdict mostly have a higher wafer.wafer_link_latency_s."
     )
 
 
@@ -53,7 +53,7 @@ def test_most_samples_outvote_the_stated_constants() -> None:
     is_true = ranks(NAMES[0]) > 0.25
     certainty = certainty_of(by_rule(holds=np.append(False, is_true), never=np.append(True, ~is_true)), NAMES)
     assert certainty.verdict == "true"
-    assert certainty.text.endswith("With the stated constants, it is false.")
+    assert certainty.text.endswith("With the stated constants, the verdict is false.")
 
 
 def test_a_verdict_on_counts_is_decided_at_both_ends_of_the_ranges() -> None:

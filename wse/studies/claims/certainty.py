@@ -92,7 +92,7 @@ def certainty_of(verdicts: Verdicts, names: Collection[str]) -> Certainty:
         text = f"The verdict is {verdict} in all {len(samples)} samples of the uncertain constants"
         decisive = None
     else:
-        other_texts = ", ".join(f"{name} in {count}" for name, count in counts.most_common() if name != verdict)
+        other_texts = " and ".join(f"{name} in {count}" for name, count in counts.most_common() if name != verdict)
         text = (
             f"The verdict is {verdict} in {counts[verdict]} of {len(samples)} samples of the uncertain constants "
             f"({percent_text(share)}), and {other_texts}"
@@ -101,9 +101,9 @@ def certainty_of(verdicts: Verdicts, names: Collection[str]) -> Certainty:
         if decisive is None:
             text += "; no single constant decides"
         else:
-            article = "the " if " " in decisive else ""
-            text += f", where {article}{decisive} is mostly {'higher' if rank_difference < 0 else 'lower'}"
-    text += "." if stated_verdict == verdict else f". With the stated constants, it is {stated_verdict}."
+            direction = "higher" if rank_difference < 0 else "lower"
+            text += f". Samples with another verdict mostly have a {direction} {decisive}"
+    text += "." if stated_verdict == verdict else f". With the stated constants, the verdict is {stated_verdict}."
     return Certainty(verdict=verdict, samples=len(samples), share=share, decisive=decisive, text=text)
 
 

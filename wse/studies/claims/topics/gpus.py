@@ -241,10 +241,10 @@ def aggregate(lab: Laboratory) -> Finding:
     is_dear = min(rate_ratios) > 1 < min(min_ratios)
     return Finding(
         verdicts=by_rule(holds=(cost_ratios > FEW).all(axis=0), never=(cost_ratios <= 1).all(axis=0)),
-        answer="If each machine serves the number of users with which its throughput is highest, whatever the speed "
-        f"per user, {saturated['wafers_2048'].machines} wafers generate "
-        f"{saturated['wafers_2048'].tokens_per_s:,.0f} output tokens/s of {with_type(DENSE)} at 2,048 tokens of "
-        "context, not counting prompts, and "
+        answer="Each machine serves the number of users with which its throughput is highest, whatever the speed per "
+        "user. The throughput counts output tokens, but not the prompt tokens that are processed in the same time. "
+        f"With {with_type(DENSE)}, {saturated['wafers_2048'].machines} wafers generate "
+        f"{saturated['wafers_2048'].tokens_per_s:,.0f} tokens/s at 2,048 tokens of context, and "
         f"{saturated['wafers_8192'].machines} wafers {saturated['wafers_8192'].tokens_per_s:,.0f} at 8,192. {GPUS} "
         f"H200s with {DTYPE} generate {saturated['gpus_2048'].tokens_per_s:,.0f} and "
         f"{saturated['gpus_8192'].tokens_per_s:,.0f}. A token costs {central_ratios[0]:.1f} and "

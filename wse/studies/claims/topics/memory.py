@@ -72,12 +72,13 @@ def many_small_chips(lab: Laboratory) -> Finding:
     is_fast = sampled_rates >= fast_speed
     return Finding(
         verdicts=by_rule(holds=is_fast & (chips <= CHIPS), never=~is_fast),
-        answer=f"A layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs on {CHIPS} chips, "
-        f"{100 * RATES[1] / bandwidth_bound:.2f} % of the speed that SRAM bandwidth would allow. With the same time "
-        f"per layer, a model of {parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to "
-        f"{rates[1]:,.0f} tokens/s; with a time proportional to the number of chips per layer, "
-        f"{rates[0] / chips_ratio:,.0f} to {rates[1] / chips_ratio:,.0f}. A fast mode delivers {fast_speed:g}. The "
-        f"model would fill {chips:,.0f} chips at one byte per parameter, which draw {power:.1f} MW.",
+        answer=f"On {CHIPS} chips, a layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs. If "
+        "reading the weights from SRAM were the only limit, the model would be at least "
+        f"{bandwidth_bound / RATES[1]:,.0f} times as fast. With the same time per layer, a model of "
+        f"{parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to {rates[1]:,.0f} tokens/s; with "
+        f"a time proportional to the number of chips per layer, {rates[0] / chips_ratio:,.0f} to "
+        f"{rates[1] / chips_ratio:,.0f}. A fast mode delivers {fast_speed:g}. The model would fill {chips:,.0f} chips "
+        f"at one byte per parameter, which draw {power:.1f} MW.",
         numbers={
             "layer_us": figure(1e6 * layer_s[1], "µs", f"per layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
             "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "of 70B if limited by SRAM bandwidth only"),

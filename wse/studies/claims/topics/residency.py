@@ -234,9 +234,10 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
     return Finding(
         verdicts=by_rule(holds=max_sizes <= sizes[1, "bfloat16"], never=max_sizes >= served_size),
         answer=f"Two wafers store {max_sizes[0]:,.0f} billion parameters with 4 bits each, and {with_type(SERVED)} has "
-        f"{served_size:,.1f} billion. More wafers store more. A model that is {ratio:.1f} times as fast takes "
-        f"the same time for a task if it gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and "
-        "the slow model 90 %, provided that wrong steps are detected and repeated.",
+        f"{served_size:,.1f} billion. More wafers store more. A small model may make more errors: if it is "
+        f"{ratio:.1f} times as fast as a large model, and wrong steps are detected and repeated, both finish a task in "
+        f"the same time if the small model gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and "
+        "the large one 90 %.",
         numbers=numbers,
         reason="sizes are those of the compiled placement and of the software on a PE; speed does not reveal whether a "
         "model was distilled",
