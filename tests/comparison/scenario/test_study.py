@@ -73,7 +73,7 @@ EIGHT = {"gpu": "h200", "gpus": 8, "stack": "trtllm"}
 def test_fast_tier_is_the_largest_that_is_fast_enough() -> None:
     table = scenario(models=[{"model": "llama-3.1-70b", "dtype": "fp8"}], machines=[EIGHT], tiers=TIERS)
     first, second = answer(table, jobs=1).combinations
-    assert second.tiers is None or second.tiers.plain_users < first.tiers.plain_users
+    assert second.tiers is None or second.tiers.ordinary_users < first.tiers.ordinary_users
     tiers = first.tiers
 
     def rate(users: int) -> tuple[float, float]:
@@ -81,9 +81,9 @@ def test_fast_tier_is_the_largest_that_is_fast_enough() -> None:
         result = wse.estimate("llama-3.1-70b", **asked, **LENGTHS)
         return result.decode.tokens_per_s_per_user, result.cost.usd_per_million_tokens
 
-    slow, quick = rate(tiers.plain_users), rate(tiers.fast_users)
-    assert slow[0] >= 60 > rate(tiers.plain_users + 1)[0]
-    assert tiers.plain_tokens_per_s_per_user == pytest.approx(slow[0])
+    slow, quick = rate(tiers.ordinary_users), rate(tiers.fast_users)
+    assert slow[0] >= 60 > rate(tiers.ordinary_users + 1)[0]
+    assert tiers.ordinary_tokens_per_s_per_user == pytest.approx(slow[0])
     assert quick[0] >= 120 > rate(tiers.fast_users + 1)[0]
     assert tiers.speed_up == pytest.approx(quick[0] / slow[0])
     assert tiers.cost_ratio == pytest.approx(quick[1] / slow[1])
@@ -101,14 +101,14 @@ def test_fast_tier_that_one_user_alone_does_not_reach_is_told() -> None:
 
 
 @pytest.mark.slow
-def test_drafts_of_the_fast_tier_alone_leave_the_plain_one_as_it_is() -> None:
+def test_drafts_of_the_fast_tier_alone_leave_the_ordinary_one_as_it_is() -> None:
     table = {"models": [{"model": "llama-3.1-70b", "dtype": "fp8"}], "machines": [EIGHT], "drafts": DRAFTS}
     tiers = {"plain_speed": 60.0, "speed_up": 2.0}
     both, fast = (answer(scenario(**table, tiers=tiers | {"drafts": which}), jobs=1) for which in ("both", "fast"))
     plain, drafted = fast.combinations
-    assert drafted.tiers.plain_tokens_per_s_per_user == plain.tiers.plain_tokens_per_s_per_user
+    assert drafted.tiers.ordinary_tokens_per_s_per_user == plain.tiers.ordinary_tokens_per_s_per_user
     assert drafted.tiers.fast_users > plain.tiers.fast_users
-    assert both.combinations[1].tiers.plain_users > plain.tiers.plain_users
+    assert both.combinations[1].tiers.ordinary_users > plain.tiers.ordinary_users
 
 
 def test_figure_of_one_machine_is_not_held_against_another() -> None:

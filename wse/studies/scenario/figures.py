@@ -63,9 +63,9 @@ MACHINE: Final = _figures(
 )
 TIERS: Final = _figures(
     "tiers",
-    ("plain_tokens_per_s_per_user", "plain tier, a user", "tokens/s"),
+    ("ordinary_tokens_per_s_per_user", "plain tier, a user", "tokens/s"),
     ("fast_tokens_per_s_per_user", "fast tier, a user", "tokens/s"),
-    ("plain_usd_per_million_tokens", "plain tier, a million at central prices", "USD"),
+    ("ordinary_usd_per_million_tokens", "plain tier, a million at central prices", "USD"),
     ("fast_usd_per_million_tokens", "fast tier, a million at central prices", "USD"),
     ("speed_up", "speed of the fast tier", ""),
     ("cost_ratio", "cost of a fast token", ""),

@@ -82,13 +82,13 @@ _PREDICTIONS: Final = (
     _part_column("prediction", "grade", "grade", str, priority=3),
 )
 _TIERS: Final = (
-    _part_column("tiers", "plain_users", "users"),
-    _part_column("tiers", "plain_tokens_per_s_per_user", "each", three_figures),
+    _part_column("tiers", "ordinary_users", "users"),
+    _part_column("tiers", "ordinary_tokens_per_s_per_user", "each", three_figures),
     _part_column("tiers", "fast_users", "fast"),
     _part_column("tiers", "fast_tokens_per_s_per_user", "each", three_figures),
     _part_column("tiers", "speed_up", "speed", "{:.2f} x".format),
     _part_column("tiers", "cost_ratio", "cost", "{:.1f} x".format),
-    _part_column("tiers", "plain_usd_per_million_tokens", "USD/Mtok", price, priority=2),
+    _part_column("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", price, priority=2),
     _part_column("tiers", "fast_usd_per_million_tokens", "fast USD/Mtok", price, priority=2),
 )
 
