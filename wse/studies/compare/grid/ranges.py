@@ -142,5 +142,5 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
 
 def _second_text(first: ComparisonRow, second: ComparisonRow) -> str:
     """Describe the row with which the best one is compared."""
-    which = "the next best" if first.wafers == second.wafers else "the best with another number of wafers"
-    return f"{which}, {place(second)}"
+    rank_text = "the next best" if first.wafers == second.wafers else "the best with another number of wafers"
+    return f"{rank_text}, {place(second)}"
