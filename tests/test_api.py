@@ -125,13 +125,14 @@ def test_claims_are_what_the_command_prints(capsys: pytest.CaptureFixture[str], 
 
 
 def test_compilation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    result = wse.compile("story", context=64)
+    result = wse.compile("story", context=64, schedule="baseline")
     assert capsys.readouterr() == ("", "")
-    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "compile", "story", "--context", "64")
+    options = ("--context", "64", "--schedule", "baseline")
+    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "compile", "story", *options)
 
 
 def test_notebooks_show_tables() -> None:
-    for result in (wse.estimate("story", **SMALL), wse.compile("story", context=64)):
+    for result in (wse.estimate("story", **SMALL), wse.compile("story", context=64, schedule="baseline")):
         html = result._repr_html_()
         assert html.count("<table") == len(result.tables()) > 3
         assert "SRAM of the fullest PE" in html

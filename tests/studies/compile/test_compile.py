@@ -19,9 +19,9 @@ REQUESTS: list[dict[str, Any]] = [
     {},
     {"mesh": "3x5"},
     {"mesh": "4x4", "mapping": "pipeline"},
-    {"mesh": "6x6", "region": "3x3", "mapping": "pipeline", "context": 32},
+    {"mesh": "6x6", "region": "3x3", "mapping": "pipeline", "context": 32, "schedule": "baseline"},
     {"mesh": "2x2", "wafers": 2, "dtype": "float16"},
-    {"wafers": None},
+    {"wafers": None, "schedule": "baseline"},
 ]
 
 
