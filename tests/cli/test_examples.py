@@ -88,6 +88,11 @@ def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
     assert not long
 
 
+def test_h_is_help_after_an_unknown_option(wse: Wse) -> None:
+    wse("models", "--no-such-option").refusal()
+    assert wse("cache", "-h").out == wse("cache", "--help").out != ""
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

@@ -222,8 +222,8 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
 
 def _commands_with(option: str) -> list[str]:
     """Return the names of the commands that have an option of a given name, such as ``--mesh``."""
-    group = command()
-    return [name for name in COMMANDS if option in _options(typer.Context(group.get_command(None, name)))]
+    contexts = {name: typer.Context(_subcommand(name), help_option_names=list(HELP_NAMES)) for name in COMMANDS}
+    return [name for name, context in contexts.items() if option in _options(context)]
 
 
 def _plain(error: Exception) -> str:
