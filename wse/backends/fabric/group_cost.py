@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -90,7 +90,8 @@ class GroupCosts:
         self._classes_by_steps: dict[Steps, _GroupClasses] = {}
         self._first_costs: dict[tuple[Steps, bool], GroupCost] = {}  # all classes, for the slots of the first request
         self._known_costs: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
-        self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
+        wafer_without_links = replace(costs.wafer, wafer_link_bytes_per_s=0.0, wafer_link_latency_s=0.0)
+        self._costs_by_content = costs_by_content(wafer_without_links, costs.software, costs.program.element_types)
 
     def with_costs(self, costs: StepCosts) -> GroupCosts:
         """Return a cost model of the same Program that uses other cycle counts for single steps.
@@ -237,8 +238,9 @@ def costs_by_content(
     """Return the cache of the costs of overlap groups that all Programs of the process share.
 
     The steps of an overlap group run concurrently. There is one cache for each combination of
-    wafer, software profile and element types. A key is a pair: a description of the group
-    (`_GroupClass.content`), and the number of cached tokens for each step whose cost grows with it.
+    wafer (without its links to other wafers), software profile and element types. Groups that use
+    such links are not stored. A key is a pair: a description of the group (`_GroupClass.content`),
+    and the number of cached tokens for each step whose cost grows with it.
     """
     return {}
 

@@ -1,8 +1,9 @@
 """Combination of a mapping, a number of wafers and an objective, timed with every link.
 
-A link determines how long crossings between wafers take, and therefore which of several layouts is
-fastest. If a mapping has several layouts, there is a separate search for each link. Layouts for
-throughput are timed with other links only if links were requested.
+A link determines how long crossings between wafers take. Layouts for latency have the same crossings
+unless they partition ops across wafers, so the fastest layout usually does not depend on the link.
+There is a separate search for each link only if the first search has tried layouts that partition
+ops across wafers, or if layouts for throughput are timed with requested links.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.spec import WaferSpec
 from wse.reports.terminal import plural
@@ -121,10 +123,12 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     if program.wafers > 1:
         links = request.links(prepared_estimate.wafer)
         links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
+    spans_wafers = any(strategy(trial.layout.mapping).spans_wafers for trial in trials)
+    depends_on_link = len(trials) > 1 and (spans_wafers or base.serving.objective != LATENCY)
     rows, machines, samples = [], [], []
     for link in links:
         linked = with_link(prepared_estimate, link)
-        needs_search = len(trials) > 1 and linked.wafer != prepared_estimate.wafer
+        needs_search = depends_on_link and linked.wafer != prepared_estimate.wafer
         for users, layout in (_layouts_by_users(request, linked) if needs_search else layouts).items():
             linked_estimate = with_link(layout.prepared, link)
             timed_layout = timed_estimate(linked_estimate, layout.compilation.program)
