@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import Options
@@ -63,6 +63,14 @@ class CompiledLayout:
         """
         best_plan = plan(self.deployment, goal, max_users)
         return (True, math.inf, 0.0) if best_plan is None else best_plan.rank(self.deployment, goal)
+
+    def with_room(self, users: int) -> CompiledLayout:
+        """Return the layout as if at least ``users`` KV caches fitted, with the same times.
+
+        Its rank is a lower bound on the ranks of layouts that are slower and have this room.
+        """
+        room = max(users, self.deployment.max_concurrency)
+        return replace(self, deployment=replace(self.deployment, max_concurrency=room))
 
 
 def compiled_layout(

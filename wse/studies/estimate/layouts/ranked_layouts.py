@@ -4,9 +4,9 @@
    compiled (`wse.studies.estimate.layouts.searches`).
 2. Each layout is also compiled with attention on all columns, and with as few codes of quantised
    weights unpacked at a time as possible. Both changes leave more room for caches.
-3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
-   as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
-   with long chunks can be the best with short ones.
+3. If the best version of a layout would be better with more room for caches, it is recompiled with
+   prompt chunks of half the length, repeatedly, as long as it improves. Shorter chunks leave more
+   room. A layout that is far behind with long chunks can be the best with short ones.
 4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
    as they improve.
 """
@@ -21,11 +21,11 @@ from typing import Final
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import THIN_GEMM, Options
-from wse.compiler.search.search import Candidate, Compilation
+from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank, compiled_layout
-from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room
+from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room, users_by_bytes
 from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
@@ -120,8 +120,8 @@ class LayoutRanking:
 
         Room is the number of users whose KV caches fit. Each search requires more room than the
         best layout has. The increase is an eighth of the initial room, and is halved when a search
-        does not find a better layout. The search ends when the best layout has room that it does
-        not use, or when no layout has room for one more user.
+        does not find a better layout. The search ends when the required room would raise the
+        throughput of the best layout by less than `MARGIN`, if this layout had the room.
 
         Args:
             layouts: Known layouts, best first.
@@ -132,9 +132,9 @@ class LayoutRanking:
         """
         more_users = max(1, layouts[0].deployment.max_concurrency // 8)
         while more_users:
-            best = plan(layouts[0].deployment, goal)
             room = layouts[0].deployment.max_concurrency
-            if best is None or best.point.saturated or best.point.concurrency < room:
+            roomy_layout = layouts[0].with_room(room + more_users)
+            if not room or roomy_layout.rank(goal, None)[1] > (1 - MARGIN) * layouts[0].rank(goal, None)[1]:
                 break
             if self._found_more_room(layouts[0], room + more_users):
                 layouts = self._layouts_for(goal)
@@ -166,8 +166,9 @@ class LayoutRanking:
 
         For each search:
 
-        1. Compile variants of each layout that leave more room for KV caches. Then halve the prompt
-           chunks of the best variant as long as this improves it.
+        1. Compile variants of each layout that leave more room for KV caches. If the best variant
+           would be better with still more room, halve its prompt chunks as long as this improves
+           it.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as this improves them.
 
@@ -190,7 +191,9 @@ class LayoutRanking:
                 if (candidate.options, candidate.choice) in layout_by_key:  # the other search has compiled it
                     continue
                 layouts = self._with_variants(candidate, search_result, number)
-                layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
+                best_version = min(layouts, key=rank)
+                if rank(best_version.with_room(users_by_bytes(self._prepared))) < rank(best_version):
+                    layouts += _while_better(best_version, self._with_smaller_chunks, rank)
                 layout_by_key |= {(layout.options, layout.choice): layout for layout in layouts}
                 best_versions.append(min(layouts, key=rank))
             # 2. Passes over more users.
