@@ -57,7 +57,8 @@ class Breadth(NamedTuple):
         whole_wafer_finalists: Maximum number of additional layouts that use all PEs of each wafer.
         many_users: Whether layouts are compared with the maximum number of concurrent passes that
             each of them allows. A pass is one run of decode for a batch of users. In this case,
-            only layouts on all PEs of each wafer are tried.
+            only layouts on all PEs of each wafer are tried. If all layouts to compile split layers
+            between stages, the fastest layout with whole layers is compiled in addition.
     """
 
     finalists: int = FINALISTS
@@ -170,11 +171,18 @@ def search(
     if breadth.whole_wafer_finalists:
         on_whole_wafers = [products for products in fitting if products[0].layout.mesh is None]
         finalist_search.compile_fastest(on_whole_wafers, breadth.whole_wafer_finalists, breadth.margin)
-    trials = finalist_search.with_updated_trials(trials)
     if not finalist_search.finalists:
         raise finalist_search.failures[0] if finalist_search.failures else refusal(setup, trials)
     ranked_finalists = _cheapest_first(finalist_search, fitted_later, cost)  # 3
-    return _compilation(setup, trials, ranked_finalists)
+    finalists = finalist_search.finalists
+    if breadth.many_users and cost is not None and all(finalist.trial.layout.block_parts for finalist in finalists):
+        compiled_count = len(finalists)
+        with_whole_layers = [products for products in fitting if not products[0].layout.block_parts]
+        finalist_search.compile_fastest(with_whole_layers, 1, breadth.margin)
+        for finalist in finalists[compiled_count:]:
+            best = finalist_search.with_own_rewrites(finalist, cost)
+            ranked_finalists.append((best, cost(best.program)))
+    return _compilation(setup, finalist_search.with_updated_trials(trials), ranked_finalists)
 
 
 def _cheapest_first(

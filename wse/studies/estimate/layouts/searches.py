@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -39,25 +40,28 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
     """Search for the fastest layouts for one user, and for layouts that serve many users at once.
 
     Layouts for many users must use all PEs of each wafer. They are left out if one user is served
-    at a time, or if none of them fits.
+    at a time, or if none of them fits. The fastest layouts for one user are left out if the number
+    of users is free, there are no limits, and several layouts for many users fit: these have a much
+    higher throughput.
 
     Args:
         prepared_estimate: The request.
         search: Function that searches for the fastest layouts for one user. Its error is raised if
             no layout fits.
-        goal: Users and objective.
+        goal: Users, limits and objective.
 
     Raises:
         DoesNotFit: The model does not fit.
     """
-    fastest_layouts = search(prepared_estimate, FASTEST)
     one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
-    if one_user:
-        return [fastest_layouts]
-    try:
-        return [fastest_layouts, compile_fastest(prepared_estimate, MANY_USERS)]
-    except (BadInput, DoesNotFit):  # no layout on whole wafers fits
-        return [fastest_layouts]
+    many_user_searches = []
+    if not one_user:
+        with suppress(BadInput, DoesNotFit):  # no layout on whole wafers may fit
+            many_user_searches.append(compile_fastest(prepared_estimate, MANY_USERS))
+    is_free = goal.users is None and not goal.limits_s
+    if is_free and any(len(compilation.candidates) > 1 for compilation in many_user_searches):
+        return many_user_searches
+    return [search(prepared_estimate, FASTEST), *many_user_searches]
 
 
 def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
