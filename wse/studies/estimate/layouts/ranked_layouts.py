@@ -4,9 +4,10 @@
    compiled (`wse.studies.estimate.layouts.searches`).
 2. Each layout is also compiled with attention on all columns, and with as few codes of quantised
    weights unpacked at a time as possible. Both changes leave more room for caches.
-3. If the best version of a layout would be better with more room for caches, it is recompiled with
-   prompt chunks of half the length, repeatedly, as long as it improves. Shorter chunks leave more
-   room. A layout that is far behind with long chunks can be the best with short ones.
+3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
+   as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
+   with long chunks can be the best with short ones. If the number of users is free, layouts that
+   have enough room are not recompiled.
 4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
    as they improve.
 """
@@ -166,9 +167,9 @@ class LayoutRanking:
 
         For each search:
 
-        1. Compile variants of each layout that leave more room for KV caches. If the best variant
-           would be better with still more room, halve its prompt chunks as long as this improves
-           it.
+        1. Compile variants of each layout that leave more room for KV caches. Then halve the prompt
+           chunks of the best variant as long as this improves it. If the number of users is free,
+           do so only if the variant would be better with still more room.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as this improves them.
 
@@ -192,7 +193,8 @@ class LayoutRanking:
                     continue
                 layouts = self._with_variants(candidate, search_result, number)
                 best_version = min(layouts, key=rank)
-                if rank(best_version.with_room(users_by_bytes(self._prepared))) < rank(best_version):
+                roomy_version = best_version.with_room(users_by_bytes(self._prepared))
+                if goal.users is not None or rank(roomy_version) < rank(best_version):
                     layouts += _while_better(best_version, self._with_smaller_chunks, rank)
                 layout_by_key |= {(layout.options, layout.choice): layout for layout in layouts}
                 best_versions.append(min(layouts, key=rank))
