@@ -64,7 +64,7 @@ OWN = {"mesh": (3, 3), "experts": DEDICATED}
 @pytest.mark.parametrize(
     ("name", "machine"),
     [
-        *((name, SPLIT) for name in PLACED if name not in MIXTURES),
+        *((name, SPLIT) for name in PLACED),
         *((name, SPREAD) for name in MIXTURES if name in PLACED and not name.endswith("_dense")),
         *((name, OWN) for name in MIXTURES if name in PLACED),
     ],
