@@ -24,7 +24,7 @@ class Bands(Strategy):
     """
 
     name = "bands"
-    summary = "Consecutive layers on rectangles of PEs, several of them side by side in each strip (band) of a wafer."
+    summary = "Consecutive layers on rectangles of PEs, several side by side in each strip of a wafer, called a band."
     source = "this project's; regions within a wafer: He et al., WaferLLM, OSDI 2025"
     regions = "several"
 
