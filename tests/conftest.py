@@ -94,7 +94,7 @@ def one_search() -> Iterator[None]:
 
     def timed(prepared: PreparedEstimate, program: Program) -> Hashable:
         p = prepared
-        return p.request.machine, p.wafer, p.software, tuple(p.middle_context), digest_of(program)
+        return p.request.machine, p.wafer, p.software, p.options, tuple(p.middle_context), digest_of(program)
 
     uncertainty = once(estimate_study.uncertainty_of, timed)
     with pytest.MonkeyPatch.context() as patch:

@@ -14,6 +14,8 @@ NUMBERS = [*(f"wafer.number_{n}" for n in range(9)), "wafer.clock_hz", "software
         ("llama-3.1-7b", MODELS, "llama-3.1-70b"),
         ("Storry", MODELS, "story"),
         ("Llama-3.1-8B-Instruct", [*MODELS, "llama-3.3-70b-instruct"], "llama-3.1-8b"),
+        ("a100-40g", ["a100", "a100-40gb", "h100"], "a100-40gb"),
+        ("--draft-modle", ["--draft", "--draft-model", "--model"], "--draft-model"),
         ("clock", NUMBERS, "wafer.clock_hz"),
         ("wafer.clok", NUMBERS, "wafer.clock_hz"),
         ("or", MODELS, ""),

@@ -87,15 +87,17 @@ class UnknownName(BadInput):
 def _nearest_name(name: str, names: list[str]) -> str:
     """Return the known name that is most similar to an unknown one, or "" if no name is similar.
 
-    This is the longest name with which the unknown one begins, or else the name with the most
-    similar spelling, or else the shortest name that contains the unknown one. Case is ignored. A
+    If a known name and a hyphen are the beginning of the unknown name, only names with this
+    beginning are considered, and otherwise all. The most similar spelling is chosen, or else the
+    beginning itself, or else the shortest name that contains the unknown one. Case is ignored. A
     prefix such as ``wafer.`` is not compared if all known names have one.
     """
     prefix_length = len(_group(name)) if all(map(_group, names)) else 0
     by_letters = {known_name[prefix_length:].casefold(): known_name for known_name in reversed(names)}
     letters = name[prefix_length:].casefold()
     beginnings = sorted((candidate for candidate in by_letters if letters.startswith(f"{candidate}-")), key=len)
-    close_matches = beginnings[-1:] or difflib.get_close_matches(letters, by_letters, n=1)
+    longer_names = [candidate for candidate in by_letters if beginnings and candidate.startswith(beginnings[-1])]
+    close_matches = difflib.get_close_matches(letters, longer_names or by_letters, n=1) or beginnings[-1:]
     if not close_matches and len(letters) >= _SHORTEST_PART:
         close_matches = sorted((candidate for candidate in by_letters if letters in candidate), key=len)[:1]
     return by_letters[close_matches[0]] if close_matches else ""

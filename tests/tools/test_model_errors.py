@@ -33,7 +33,7 @@ def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, besi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["waferllm_measured.csv", "gpu_baselines.csv"])
+@pytest.mark.parametrize("name", ["public_tokens_per_s.csv", "waferllm_measured.csv", "gpu_baselines.csv"])
 def test_errors_of_bundled_rows_are_those_of_their_files(name: str, script: ModuleType, tmp_path: Path) -> None:
     """The first row of each kind follows from its measurement."""
     packed = [row for row in _packed(script) if row["file"] == name]

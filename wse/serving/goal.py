@@ -61,6 +61,11 @@ class Goal:
         limits = {"ttft_s": self.ttft_s, "tpot_s": self.tpot_s}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
+    @property
+    def only_throughput(self) -> bool:
+        """Whether only the throughput counts: neither a number of users nor a latency limit is requested."""
+        return self.users is None and self.objective != LATENCY and not self.limits_s
+
     def replicas_for(self, users_of_one: int) -> int:
         """Return the requested number of replicas, or the minimum number that can serve all users.
 

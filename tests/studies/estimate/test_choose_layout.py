@@ -83,6 +83,13 @@ def test_max_users_are_those_of_the_roomiest_layout() -> None:
         wse.estimate("story", users=7, wafers=1, **FEW_USERS)
 
 
+@pytest.mark.slow
+def test_four_wafers_hold_the_caches_of_several_users() -> None:
+    """Only layouts with layers in parts have room for four caches; a search for one user does not need them."""
+    serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving
+    assert serving.users == 4
+
+
 def test_highest_throughput_is_not_surpassed_with_more_users() -> None:
     """The fastest layouts have room for 4 users; only a search for the room of more finds a layout for them."""
     best, *others = (

@@ -87,10 +87,12 @@ class Finalists:
         self.finalists: list[Finalist] = []
         self.failures: list[DoesNotFit] = []
 
-    def compile_fastest(self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float) -> None:
+    def compile_fastest(
+        self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float, *, near_duplicates: bool = False
+    ) -> None:
         """Compile the whole model on the layouts that complete a request in the fewest cycles.
 
-        Layouts that were compiled before, and near-duplicates of compiled layouts, are skipped.
+        Layouts that were compiled before are skipped.
 
         Args:
             fitting: Trials of each layout that fits, the fastest first.
@@ -98,6 +100,7 @@ class Finalists:
                 choose between them, only one is compiled.
             margin: Maximum excess of a layout's request cycles over the first layout's, as a
                 fraction.
+            near_duplicates: Whether to compile near-duplicates of compiled layouts as well.
         """
         compiled: list[Trial] = []
         for products in self._fastest_request_first(fitting):
@@ -108,7 +111,7 @@ class Finalists:
             ):
                 break
             keys = self._duplicate_keys(products[0])
-            if products[0].key in self._trials or keys & self._seen_keys:
+            if products[0].key in self._trials or (keys & self._seen_keys and not near_duplicates):
                 continue
             trial = self._compile_first(products)
             if trial is not None:

@@ -173,16 +173,34 @@ def search(
         finalist_search.compile_fastest(on_whole_wafers, breadth.whole_wafer_finalists, breadth.margin)
     if not finalist_search.finalists:
         raise finalist_search.failures[0] if finalist_search.failures else refusal(setup, trials)
+    if breadth.many_users and cost is not None:
+        _compile_whole_layers(finalist_search, fitting, breadth.margin, cost)
     ranked_finalists = _cheapest_first(finalist_search, fitted_later, cost)  # 3
+    return _compilation(setup, finalist_search.with_updated_trials(trials), ranked_finalists)
+
+
+def _compile_whole_layers(
+    finalist_search: Finalists, fitting: Sequence[list[Trial]], margin: float, cost: Cost
+) -> None:
+    """Compile the fastest layout with whole layers if all compiled layouts split layers.
+
+    Trials of layouts that split layers can be too optimistic for many users. The layout is compiled
+    with its own rewrites.
+
+    Args:
+        finalist_search: The fully compiled layouts, to which the layout is added.
+        fitting: Trials of each layout that fits, the fastest first.
+        margin: As for `Finalists.compile_fastest`.
+        cost: Function that returns the cost of a Program.
+    """
     finalists = finalist_search.finalists
-    if breadth.many_users and cost is not None and all(finalist.trial.layout.block_parts for finalist in finalists):
+    if all(finalist.trial.layout.block_parts for finalist in finalists):
         compiled_count = len(finalists)
         with_whole_layers = [products for products in fitting if not products[0].layout.block_parts]
-        finalist_search.compile_fastest(with_whole_layers, 1, breadth.margin)
-        for finalist in finalists[compiled_count:]:
-            best = finalist_search.with_own_rewrites(finalist, cost)
-            ranked_finalists.append((best, cost(best.program)))
-    return _compilation(setup, finalist_search.with_updated_trials(trials), ranked_finalists)
+        finalist_search.compile_fastest(with_whole_layers, 1, margin, near_duplicates=True)
+        finalists[compiled_count:] = [
+            finalist_search.with_own_rewrites(finalist, cost) for finalist in finalists[compiled_count:]
+        ]
 
 
 def _cheapest_first(

@@ -111,9 +111,9 @@ def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
 def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
     """Return published speeds of the model on the wafer and on the GPUs, for comparison.
 
-    Each published speed is compared with the fastest row on its wafer, or on its number of GPUs.
-    The fastest row has the fewest users, because adding users never makes any user faster. Returns
-    None if there are no published speeds.
+    Each published speed is compared with the fastest row on its wafer, or on its number of GPUs (if
+    not stated, the fewest that were compared). The fastest row has the fewest users, because adding
+    users never makes any user faster. Returns None if there are no published speeds.
     """
     fastest_rows: dict[tuple[str, int | None], CurveRow] = {}
     for row in sorted(rows, key=lambda row: (row.users, -row.tokens_per_s_per_user)):
@@ -127,10 +127,13 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
             dtype=row.dtype,
             tokens_per_s_per_user=row.tokens_per_s_per_user,
         )
-        for row in fastest_rows.values()
+        for row in sorted(fastest_rows.values(), key=lambda row: row.chips)
     )
-    speeds = (published_speeds(grid.first.spec, speed) or () for speed in estimated)
-    return tuple(speed for machine_speeds in speeds for speed in machine_speeds) or None
+    speeds = [speed for machine in estimated for speed in published_speeds(grid.first.spec, machine) or ()]
+    distinct_speeds: dict[tuple[str, float, str | None], PublishedSpeed] = {}
+    for speed in speeds:
+        distinct_speeds.setdefault((speed.source, speed.tokens_per_s_per_user, speed.drafts), speed)
+    return tuple(distinct_speeds.values()) or None
 
 
 def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:

@@ -103,12 +103,12 @@ def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
     wafers, gpus = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
     fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
     wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed
-    wafers_only_text = (
+    gpu_speed_text = (
         f" The GPUs compared reach at most {rate(fastest_gpu_speed)} per user." if wafers_are_faster else ""
     )
     speeds = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
     text = with_interval(speeds, "", certainty.tokens_per_s, count)
-    return f"At equal speed per user, wafers have the cheaper token {text}.{wafers_only_text}"
+    return f"At equal speed per user, wafers have the cheaper token {text}.{gpu_speed_text}"
 
 
 def _certainty(

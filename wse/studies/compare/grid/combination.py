@@ -1,9 +1,10 @@
 """Combination of a mapping, a number of wafers and an objective, timed with every link.
 
-A link determines how long crossings between wafers take. Layouts for latency have the same crossings
-unless they partition ops across wafers, so the fastest layout usually does not depend on the link.
-There is a separate search for each link only if the first search has tried layouts that partition
-ops across wafers, or if layouts for throughput are timed with requested links.
+A link determines how long crossings between wafers take. Layouts for latency have nearly the same
+crossings unless they partition ops or experts across wafers, so the fastest layout hardly depends
+on the link. There is a separate search for each link only if the first search has tried layouts
+that partition ops or experts across wafers, or if layouts for throughput are timed with requested
+links.
 """
 
 from __future__ import annotations
@@ -123,8 +124,9 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     if program.wafers > 1:
         links = request.links(prepared_estimate.wafer)
         links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
-    spans_wafers = any(strategy(trial.layout.mapping).spans_wafers for trial in trials)
-    depends_on_link = len(trials) > 1 and (spans_wafers or base.serving.objective != LATENCY)
+    strategies = [strategy(trial.layout.mapping) for trial in trials]
+    crosses_in_layers = any(mapping.spans_wafers or mapping.experts_apart for mapping in strategies)
+    depends_on_link = len(trials) > 1 and (crosses_in_layers or base.serving.objective != LATENCY)
     rows, machines, samples = [], [], []
     for link in links:
         linked = with_link(prepared_estimate, link)

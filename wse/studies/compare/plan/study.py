@@ -19,6 +19,7 @@ from typing import Final
 
 from wse.errors import DoesNotFit
 from wse.reports.progress import OnProgress, ignore
+from wse.reports.terminal import printable
 from wse.serving.goal import COST, Goal
 from wse.serving.prices import prices_without_gpus
 from wse.studies.compare.checks import check
@@ -117,7 +118,7 @@ def plan_machines(
         cheaper=cheaper or None,
         verdict=(
             *plan_verdict(rows, request.goal, tried_lengths, cheaper),
-            *(f"Note: {note}." for note in dict.fromkeys(filter(None, notes))),
+            *(f"Note: {printable(note)}." for note in dict.fromkeys(filter(None, notes))),
         ),
     )
 

@@ -67,7 +67,8 @@ class CompiledLayout:
     def with_room(self, users: int) -> CompiledLayout:
         """Return the layout as if at least ``users`` KV caches fitted, with the same times.
 
-        Its rank is a lower bound on the ranks of layouts that are slower and have this room.
+        If only throughput counts, its rank is a lower bound on the ranks of layouts that are slower
+        and have this room.
         """
         room = max(users, self.deployment.max_concurrency)
         return replace(self, deployment=replace(self.deployment, max_concurrency=room))

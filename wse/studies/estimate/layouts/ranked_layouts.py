@@ -168,8 +168,8 @@ class LayoutRanking:
         For each search:
 
         1. Compile variants of each layout that leave more room for KV caches. Then halve the prompt
-           chunks of the best variant as long as this improves it. If the number of users is free,
-           do so only if the variant would be better with still more room.
+           chunks of the best variant as long as this improves it. If only throughput counts, do so
+           only if the variant would be better with still more room.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as this improves them.
 
@@ -194,7 +194,7 @@ class LayoutRanking:
                 layouts = self._with_variants(candidate, search_result, number)
                 best_version = min(layouts, key=rank)
                 roomy_version = best_version.with_room(users_by_bytes(self._prepared))
-                if goal.users is not None or rank(roomy_version) < rank(best_version):
+                if not goal.only_throughput or rank(roomy_version) < rank(best_version):
                     layouts += _while_better(best_version, self._with_smaller_chunks, rank)
                 layout_by_key |= {(layout.options, layout.choice): layout for layout in layouts}
                 best_versions.append(min(layouts, key=rank))

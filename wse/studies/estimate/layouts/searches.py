@@ -58,8 +58,7 @@ def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal
     if not one_user:
         with suppress(BadInput, DoesNotFit):  # no layout on whole wafers may fit
             many_user_searches.append(compile_fastest(prepared_estimate, MANY_USERS))
-    is_free = goal.users is None and not goal.limits_s
-    if is_free and any(len(compilation.candidates) > 1 for compilation in many_user_searches):
+    if goal.only_throughput and any(len(compilation.candidates) > 1 for compilation in many_user_searches):
         return many_user_searches
     return [search(prepared_estimate, FASTEST), *many_user_searches]
 
