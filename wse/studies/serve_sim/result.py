@@ -244,7 +244,7 @@ class ServeResult(Result):
         else:
             option = f" (--load, by default {LOAD:g})" if "load" in self.inputs else ""
             share = f"{percent(load.offered)}{option}"
-            state = "Stable"
+            state = "Stable" if self.ranges else "Stable with the stated constants"
             if load.overloaded_share:
                 samples = f"{percent_text(load.overloaded_share)} of the samples"
                 state = f"Stable with the stated constants, overloaded in {samples}"
@@ -301,7 +301,9 @@ class ServeResult(Result):
         remedies = [f"`--rate {stable_rate:g}` or less"]
         if is_continuous:
             replicas = self.load.replicas_needed or 1
-            machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
+            machines = [self.machine.systems_of(replicas)]
+            if self.prefill_machine is not None:
+                machines = [f"{machines[0]} for decode", f"{self.prefill_machine.systems_of(replicas)} for prefill"]
             rate_text = f"--rate {rate:g} " if is_drawn else ""
             remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in total)")
         other_options = ("--load", "--users", "--time-scale")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wse.reports.intervals import CONFIDENCE, percent_text, sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, in_bytes, percent, plural, printable, ranged, seconds, three_figures
+from wse.reports.terminal import count, in_bytes, percent, plural, printable, range_text, ranged, seconds, three_figures
 from wse.serving.goal import LATENCY, PURPOSES
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wse.studies.serve_sim.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 WAITS: Final = (
-    ("queue", "from arrival until the request is admitted, because its KV cache has room"),
+    ("queue", "from arrival until the request is admitted: it gets a place in a batch and room for its KV cache"),
     ("TTFT", "queue, waiting for prefill of requests admitted earlier, prefill, and transfer to the host"),
     ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
 )
@@ -95,11 +95,9 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         amount, interval = getattr(served_result, key), ranges.get(f"served.{key}")
         if amount is None:
             continue
-        text = (
-            ranged(amount.value, amount.range[0], amount.range[1], three_figures, f" {unit}")
-            if interval is None
-            else with_interval(three_figures(amount.value), f" {unit}", interval, three_figures)
-        )
+        text = with_interval(three_figures(amount.value), f" {unit}", interval, three_figures)
+        if interval is None and (range_note := range_text(amount.range[0], amount.range[1], three_figures)):
+            text += f" (range of the {'price' if name == 'cost' else 'power'}: {range_note})"
         if name == "energy":
             text += f", {power_text(amount.value, amount.range[0], amount.range[1], served_result.tokens_per_s)}"
         rows.append((name, text))

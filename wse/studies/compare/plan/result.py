@@ -93,7 +93,10 @@ ORDERS: Final = {
 }
 """Title of the table of machines for each objective."""
 
-KEEPS_WITHOUT_LIMITS: Final = ("room", "whether all users are served; some may wait until others have finished")
+KEEPS_WITHOUT_LIMITS: Final = (
+    "room",
+    "whether all users are served (if the roomiest layout holds all, some may wait in this one)",
+)
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
 """Meaning of the column that states whether a machine meets the goal."""
 

@@ -140,7 +140,7 @@ def _near(row: PlannedRow, goal: Goal) -> str:
     ]
     users = plural(row.users, "user")
     if not misses:
-        return f"{row.machine}, which has room for {users}: {_ratio(row.excess)} times as many are requested"
+        return f"{row.machine}, which serves at most {users}: {_ratio(row.excess)} times as many are requested"
     return f"{row.machine} with {' and '.join(misses)}, for {users}"
 
 
