@@ -157,7 +157,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Build and return a command by its name, or return None if there is none."""
+        """Return a command by its name, or None if there is none."""
         return _subcommand(cmd_name) if cmd_name in COMMANDS else None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -63,7 +63,7 @@ class Goal:
 
     @property
     def only_throughput(self) -> bool:
-        """Whether only the throughput counts: neither a number of users nor a latency limit is requested."""
+        """True if neither a number of users nor a latency limit is requested, and the objective is not latency."""
         return self.users is None and self.objective != LATENCY and not self.limits_s
 
     def replicas_for(self, users_of_one: int) -> int:

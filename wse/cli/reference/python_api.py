@@ -29,34 +29,37 @@ result = wse.estimate("llama-3-8b", dtype="fp8")
 print(result.system.wafers, result.decode.tokens_per_s_per_user)
 ```
 
-Each function runs the command of the same name. Its arguments are options of the command, with underscores and the same
-defaults: `--new-tokens` is `new_tokens`. An argument may also be a string, as on the command line: `wafers="auto"`,
-`link_latency="500ns,5us"`.
+Each function runs the command of the same name. Its arguments are options of the command, with
+underscores and the same defaults: `--new-tokens` is `new_tokens`. An argument may also be a string,
+as on the command line: `wafers="auto"`, `link_latency="500ns,5us"`.
 
-Functions print nothing. Options that print or write a result are arguments only where the tables below list them.
-Elsewhere, use the result: `result.to_dict()` for `--json`, `result.tables(detail=True)` for `--detail`,
-`result.plot()` for a chart, and `result.system.mapping_file()` for the text of the file that `--write-mapping` writes.
+Functions print nothing. Options that print or write a result are arguments only where the tables
+below list them. Elsewhere, use the result: `result.to_dict()` for `--json`,
+`result.tables(detail=True)` for `--detail`, `result.plot()` for a chart, and
+`result.system.mapping_file()` for the text of the file that `--write-mapping` writes.
 
 ## Functions
 """
 _RESULTS: Final = """\
 ## Results
 
-A function returns a frozen dataclass, whose fields are the keys that the command prints with `--json`. In a checkout,
-`python -m wse.cli.reference .` lists them all in `docs/reference/json.md`. A field that does not apply is `None`.
-`.tables()` returns the tables that terminals and notebooks show.
+A function returns a frozen dataclass, whose fields are the keys that the command prints with
+`--json`. In a checkout, `python -m wse.cli.reference .` lists them all in `docs/reference/json.md`.
+A field that does not apply is `None`. `.tables()` returns the tables that terminals and notebooks
+show.
 """
 _TRACE: Final = """\
 ### Trace
 
-`wse.open_trace` opens a trace. [Its format](../../traces/FORMAT.md) describes all tables and columns, such as
-`tokens/cycles`.
+`wse.open_trace` opens a trace. [Its format](../../traces/FORMAT.md) describes all tables and
+columns, such as `tokens/cycles`.
 """
 _ERRORS: Final = """\
 ## Errors
 
-Functions raise the errors of `wse.errors`. `str(error)` is one line that states what is wrong, where, and how to
-correct it. An unknown or missing argument raises a `TypeError`, as everywhere in Python.
+Functions raise the errors of `wse.errors`. `str(error)` is one line that states what is wrong,
+where, and how to correct it. An unknown or missing argument raises a `TypeError`, as everywhere in
+Python.
 """
 
 

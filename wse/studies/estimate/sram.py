@@ -216,7 +216,7 @@ def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user:
         footer=(
             (
                 "blocks",
-                f"a KV cache grows in blocks of {blocks} tokens, one token per PE row of the stage with the least room",
+                f"a KV cache grows in blocks of {blocks} tokens, one per PE row of the stage whose memory fills first",
             ),
         ),
     )

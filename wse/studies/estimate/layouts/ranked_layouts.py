@@ -183,6 +183,7 @@ class LayoutRanking:
             """Return the sort key of a layout for the goal, from a cache if possible."""
             return layout.rank(goal, max_users)
 
+        max_room = users_by_bytes(self._prepared)
         layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
         wider_layouts: list[CompiledLayout] = []
         for search_result in self._searches:
@@ -193,8 +194,7 @@ class LayoutRanking:
                     continue
                 layouts = self._with_variants(candidate, search_result, number)
                 best_version = min(layouts, key=rank)
-                roomy_version = best_version.with_room(users_by_bytes(self._prepared))
-                if not goal.only_throughput or rank(roomy_version) < rank(best_version):
+                if not goal.only_throughput or rank(best_version.with_room(max_room)) < rank(best_version):
                     layouts += _while_better(best_version, self._with_smaller_chunks, rank)
                 layout_by_key |= {(layout.options, layout.choice): layout for layout in layouts}
                 best_versions.append(min(layouts, key=rank))
