@@ -61,12 +61,21 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         heading(console, "Options")
         print_text(console, ", ".join(input_texts(result.inputs)))
     elif more_rows := len(result.rows) - len(result.best) - len(impossible_rows):
-        print_more_rows(console, more_rows, best.title)
+        by_link = " and link" if result.by_link else ""
+        shown = f"the fastest row of each number of wafers{by_link}, for one user and for all users"
+        print_more_rows(console, more_rows, best.title, shown)
 
 
-def print_more_rows(console: Console, rows: int, title: str) -> None:
-    """Print how many rows of the table with this title are shown only with ``--detail``."""
-    text = f'"{title}" leaves out {plural(rows, "row")} that other rows surpass; --detail shows all.'
+def print_more_rows(console: Console, rows: int, title: str, shown: str) -> None:
+    """Print how many rows of a table are shown only with ``--detail``.
+
+    Args:
+        console: Console to print to.
+        rows: Number of rows that are left out.
+        title: Title of the table.
+        shown: Description of the rows that are shown.
+    """
+    text = f'"{title}" shows {shown}; --detail shows {plural(rows, "more row")}.'
     print_text(console, text, style="bright_black")
 
 

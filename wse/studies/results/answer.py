@@ -127,7 +127,8 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     rates = sorted(speed.tokens_per_s_per_user for speed in speeds)
     rates_text = range_text(rates[0], rates[-1], count) or count(rates[0])
     unit = "tokens/s" if users == 1 else "tokens/s each"
-    return f"Published speeds for {plural(users, 'user')}: {rates_text} {unit} (the table below states the drafts)."
+    speeds_text = f"Published speeds for {plural(users, 'user')}: {rates_text} {unit}"
+    return f"{speeds_text} (with and without drafts: see the table below)."
 
 
 def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:

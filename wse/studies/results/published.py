@@ -176,11 +176,15 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="date", title="date", formatter=date_text),
     )
-    estimate = "its users and machine; it has drafts only with --draft, and never for a speed without drafts"
+    estimate = "users and machine of the estimate, which has drafts only with --draft, and not where drafts: no"
     if any(speed.estimated_users < layout_users for speed in speeds):
         estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
     footer = [
-        ("published", "fastest without drafts, with drafts and not stated, for the same layers, machine and users"),
+        (
+            "published",
+            "for models with the same layers, this type of machine and these users: the fastest for each "
+            "entry of drafts",
+        ),
         ("ratio", "estimate divided by published speed"),
         ("estimate for", estimate),
         ("chips", "wafers or GPUs of the published machine"),

@@ -69,7 +69,7 @@ def _kernel_footer(steps: Sequence[Step]) -> list[tuple[str, str]]:
     if not steps:
         return []
     if any(step.name.endswith("_share") for step in steps):
-        text += "; _share: each PE computes a part, and a later all-reduce combines the parts of neighbours"
+        text += "; _share: each PE of a group computes some of the values, and a sum over the group collects them"
     words = [("words sent", "32-bit words that PEs send"), ("word hops", "links that all these words cross")]
     return [("kernel/pattern", text), *words]
 
