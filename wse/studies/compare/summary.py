@@ -62,20 +62,20 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         print_text(console, ", ".join(input_texts(result.inputs)))
     elif more_rows := len(result.rows) - len(result.best) - len(impossible_rows):
         by_link = " and link" if result.by_link else ""
-        shown = f"the fastest row of each number of wafers{by_link}, for one user and for all users"
-        print_more_rows(console, more_rows, best.title, shown)
+        row_description = f"the fastest row of each number of wafers{by_link}, for one user and for all users"
+        print_more_rows(console, more_rows, best.title, row_description)
 
 
-def print_more_rows(console: Console, rows: int, title: str, shown: str) -> None:
+def print_more_rows(console: Console, rows: int, title: str, row_description: str) -> None:
     """Print how many rows of a table are shown only with ``--detail``.
 
     Args:
         console: Console to print to.
         rows: Number of rows that are left out.
         title: Title of the table.
-        shown: Description of the rows that are shown.
+        row_description: Description of the rows that are shown.
     """
-    text = f'"{title}" shows {shown}; --detail shows {plural(rows, "more row")}.'
+    text = f'"{title}" shows {row_description}; --detail shows {plural(rows, "more row")}.'
     print_text(console, text, style="bright_black")
 
 

@@ -35,8 +35,10 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
         print_text(console, ", ".join(input_texts(result.inputs)))
         print_table(console, pair_table(assumption_texts(result), "Assumptions"))
     elif more_rows := sum(not row.best for row in result.rows):
-        shown = "the rows that no other row of the wafers, or of the same type of GPU, surpasses in speed and cost"
-        print_more_rows(console, more_rows, tables[1].title, shown)
+        row_description = (
+            "the rows that no other row of the wafers, or of the same type of GPU, surpasses in speed and cost"
+        )
+        print_more_rows(console, more_rows, tables[1].title, row_description)
 
 
 def assumption_texts(result: CurveResult) -> list[tuple[str, str]]:
