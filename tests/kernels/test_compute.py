@@ -83,12 +83,12 @@ def test_kernel_equals_oracle_with_several_blocks_a_row_and_lanes_without_a_pe(
 
 
 @pytest.mark.skipif(not JIT, reason="blocks of fewer lanes do the same where kernels are interpreted")
-@pytest.mark.parametrize("cols", [16, 19, 45])
+@pytest.mark.parametrize("cols", [16, 45])
 @pytest.mark.parametrize("kernel", ["matmul", "matmul_act", "gemv", *CODE_PRODUCTS])
 def test_a_product_in_vectors_of_lanes_equals_its_oracle(kernel: str, cols: int) -> None:
     """There are more tokens, terms and outputs than are computed at once, and odd numbers."""
     for types in types_of(kernel):
-        for M, K, N in ((1, 19, 5), (2, 1, 4), (3, 5, 6), (19, 17, 5), (5, 33, 9)):
+        for M, K, N in ((1, 19, 5), (2, 1, 4), (3, 5, 6), (19, 3, 5), (5, 33, 2), (5, 3, 9)):
             size = {"M": M, "K": K, "N": N, "rows": 3, "B": 2}
             check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 1, cols, (0, 1), seed=3 * M + cols)
 
@@ -98,7 +98,7 @@ def test_a_product_in_vectors_of_lanes_equals_its_oracle(kernel: str, cols: int)
 @pytest.mark.parametrize("kernel", ["matmul", "gemv"])
 def test_products_of_halves_in_vectors_of_lanes_equal_their_oracle(kernel: str, element: str) -> None:
     """Sums in registers are rounded to the accumulator type after each term."""
-    for M, K, N, cols in ((3, 5, 6, 16), (19, 17, 5, 19), (1, 33, 9, 45)):
+    for M, K, N, cols in ((3, 5, 6, 16), (19, 3, 5, 19), (1, 33, 2, 45)):
         check(kernel, (element, element), "serial", {"M": M, "K": K, "N": N}, 1, cols, (0, 1), seed=3 * M + cols)
 
 
@@ -129,7 +129,7 @@ def test_products_of_halves_with_experts_in_vectors_of_lanes_equal_their_oracle(
 
 
 def check_experts(kernel: str, types: tuple[str, str]) -> None:
-    for M, K, N, cols, seed in ((1, 33, 5, 45, 1), (3, 5, 6, 19, 2), (2, 17, 3, 32, 3), (1, 9, 2, 130, 4)):
+    for M, K, N, cols, seed in ((1, 33, 2, 45, 1), (3, 5, 6, 19, 2), (2, 3, 3, 32, 3), (1, 2, 2, 130, 4)):
         size = {"M": M, "A": 2, "K": K, "N": N, "local_experts": 2, "rows": 3, "B": 2}
         check(kernel, types, "serial", {n: size[n] for n in SIZES[kernel]}, 2, cols, (0, 2), seed)
 
