@@ -61,12 +61,15 @@ class Forecast:
     the remaining terms are fitted again.
     """
 
-    def __init__(self, prior: Sequence[float] | F64) -> None:
+    def __init__(self, prior: Sequence[float] | F64, error: float = ERROR) -> None:
         """Create a forecast from initial estimates of the weights of its linear model.
 
         Args:
             prior: The estimates, one per term.
+            error: Assumed standard deviation of a trial from the linear model, as a fraction of its
+                value.
         """
+        self._error = error
         self._prior = np.asarray(prior, np.float64)
         self._weights = self._prior
         self._covariance = np.zeros((len(self._prior), len(self._prior)))
@@ -126,7 +129,7 @@ class Forecast:
             float64 ``[layouts]``.
         """
         variances = ((layout_terms @ self._covariance) * layout_terms).sum(axis=1)
-        return np.asarray(ERROR * np.sqrt(variances), np.float64)
+        return np.asarray(self._error * np.sqrt(variances), np.float64)
 
 
 class _BandSizes(NamedTuple):

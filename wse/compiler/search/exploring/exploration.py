@@ -115,7 +115,7 @@ class Exploration:
         fastest_cycles = self._fastest_cycles
         if pick is None or self._trials_in_vain == PATIENCE or pick.forecast >= (1 + TRIAL_ERROR) * fastest_cycles:
             return False
-        _, trial = self._try(pick)
+        trial = self._try(pick)
         if trial is not None:
             self._trials_in_vain = 0 if trial.request_cycles < fastest_cycles else self._trials_in_vain + 1
         return True
@@ -142,9 +142,7 @@ class Exploration:
         pick = _first(family.smallest_candidate(self._free_bytes) for family in self._families.values())
         if pick is None:
             return False
-        needed_bytes, _ = self._try(pick)
-        if needed_bytes is not None:
-            pick.family.byte_misses.append(abs(pick.forecast / needed_bytes - 1))
+        self._try(pick)
         return True
 
     def closest_trials(self) -> list[Trial]:
@@ -178,15 +176,14 @@ class Exploration:
         """
         return self._max_bytes - self._setup.reserved_bytes
 
-    def _try(self, pick: Pick) -> tuple[float | None, Trial | None]:
+    def _try(self, pick: Pick) -> Trial | None:
         """Compile and time a layout on a reduced model, and improve the forecasts with the result.
 
         A layout whose weights alone do not fit is not compiled. Neither is a layout with the same
         regions as an earlier one.
 
         Returns:
-            Bytes per PE, excluding reserved bytes, and the fastest trial of the layout; each is
-            None if unknown.
+            The fastest trial of the layout; None if the layout was not timed.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -196,22 +193,21 @@ class Exploration:
         try:
             reduced = setup.reduced_model(layout, products[-1], 1)
             if reduced.place_key in self._known_places:
-                return None, None
+                return None
             self._known_places.add(reduced.place_key)
             needed_bytes = reduced.min_bytes()
             if setup.allows(needed_bytes):
                 trials = try_products(setup, layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
-            return None, None
+            return None
         self._oversized_count += not trials
         self.trials += trials
         needed_bytes = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed_bytes)
         timed_trials = [trial for trial in trials if trial.generated_cycles is not None]
         fastest_trial = min(timed_trials, key=lambda trial: trial.request_cycles, default=None)
-        free_of_reserved = needed_bytes - setup.reserved_bytes
-        pick.family.learn(pick.number, free_of_reserved, fastest_trial)
-        return free_of_reserved, fastest_trial
+        pick.family.learn(pick.number, needed_bytes - setup.reserved_bytes, fastest_trial)
+        return fastest_trial
 
     def try_placements(self) -> None:
         """Try the fastest layouts with the other expert placements that the mapping offers.
