@@ -226,6 +226,16 @@ def ranged(value: float, low: float, high: float, text: Callable[[float], str] =
     return f"{text(value)}{unit}{ends and f' ({ends})'}"
 
 
+def words_with_and(words: Sequence[str]) -> str:
+    """Join words as in "4, 8 and 16".
+
+    >>> words_with_and(["4", "8", "16"])
+    '4, 8 and 16'
+    """
+    *first_words, last_word = words
+    return f"{', '.join(first_words)} and {last_word}" if first_words else last_word
+
+
 def range_text(low: float | None, high: float | None, formatter: Callable[[float], str]) -> str:
     """Format a range, or return "" if both ends are equal or the range is unknown.
 

@@ -140,11 +140,12 @@ def verdict_of(*machines: Machine) -> tuple[str, ...]:
 def test_verdict_has_the_figures_of_the_machines() -> None:
     wafers, gpus = wafer(0.001, usd_per_hour=10), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
     assert verdict_of(wafers, gpus) == (
+        "Compared are 1 wse3, 1 h200; other numbers (--wafers, --gpus) may be cheaper.",
         "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
-        "Of the numbers of wafers and GPUs compared, a token is cheapest on 1 h200, vllm, 0.0448 USD per million with "
+        "A token is cheapest on 1 h200, vllm, 0.0448 USD per million with "
         "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3, bands.",
-        "At equal speed per user, wafers have the cheaper token only where GPUs are too slow. The GPUs compared reach "
-        "at most 50 tokens/s per user.",
+        "At equal speed per user, these wafers have the cheaper token only where GPUs are too slow. The GPUs compared "
+        "reach at most 50 tokens/s per user.",
         f"Of 4 samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is "
         "faster on 1 wse3, bands than on 1 h200, vllm in 100 %, and a token is cheaper on 1 h200, vllm than on 1 wse3, "
         "bands in 100 %; wafers have the cheaper token only where GPUs are too slow in 100 %.",

@@ -97,7 +97,7 @@ def test_highest_throughput_is_not_surpassed_with_more_users() -> None:
         for wanted in ({"objective": "throughput"}, {"users": 5}, {"users": 6})
     )
     assert best.users == 5
-    assert best.tokens_per_s == others[0].tokens_per_s > others[1].tokens_per_s
+    assert best.tokens_per_s == others[0].tokens_per_s >= others[1].tokens_per_s
 
 
 def test_replicas_chosen_freely_cost_no_more_than_one_replica() -> None:

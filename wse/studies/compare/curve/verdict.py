@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, interval_text, percent_text, range_of, with_interval
-from wse.reports.terminal import count, plural
+from wse.reports.terminal import count, plural, printable, words_with_and
 from wse.studies.compare.curve.certainty import (
     EQUAL,
     Crossover,
@@ -34,11 +34,11 @@ CROSSOVERS: Final[dict[Crossover, str]] = {
 
 
 def curve_verdict(samples: SampledMachines, certainty: CurveCertainty) -> tuple[str, ...]:
-    """Return four sentences that compare wafers with GPUs.
+    """Return five sentences that compare wafers with GPUs.
 
-    They state which machine is faster for a single user, which machine has the lowest cost per
-    token, at which speeds per user tokens are cheaper on wafers, and how certain these statements
-    are.
+    They state which machines are compared, which is faster for a single user, which has the lowest
+    cost per token, at which speeds per user tokens are cheaper on wafers, and how certain these
+    statements are.
 
     Args:
         samples: Wafer and GPU machines, at least one of each, and the same machines in each sample.
@@ -48,11 +48,22 @@ def curve_verdict(samples: SampledMachines, certainty: CurveCertainty) -> tuple[
     fastest_machines = sorted((fastest_of(machines, kind) for kind in (WAFER, GPU)), key=fastest_speed, reverse=True)
     cheapest_machines = sorted((cheapest_of(machines, kind) for kind in (WAFER, GPU)), key=full_cost)
     return (
+        _machines_text(machines),
         _speed(fastest_machines, samples),
         _cheapest(cheapest_machines, samples),
         _crossover(machines, certainty),
         _certainty(fastest_machines, cheapest_machines, certainty),
     )
+
+
+def _machines_text(machines: Sequence[Machine]) -> str:
+    """Return a sentence that lists the compared numbers of each wafer and GPU."""
+    counts: dict[str, set[int]] = {}
+    for machine in machines:
+        counts.setdefault(machine.name, set()).add(machine.deployment.chips)
+    numbers = {name: words_with_and([f"{n:,}" for n in sorted(chips)]) for name, chips in counts.items()}
+    machines_text = ", ".join(f"{text} {printable(name)}" for name, text in numbers.items())
+    return f"Compared are {machines_text}; other numbers (--wafers, --gpus) may be cheaper."
 
 
 def _speed(fastest_machines: Sequence[Machine], samples: SampledMachines) -> str:
@@ -85,7 +96,7 @@ def _cheapest(cheapest_machines: Sequence[Machine], samples: SampledMachines) ->
     winner, loser = cheapest_machines
     point = winner.point(winner.useful_users)
     return (
-        f"Of the numbers of wafers and GPUs compared, a token is cheapest on {winner.text}, "
+        f"A token is cheapest on {winner.text}, "
         f"{_price(winner, samples)} with {plural(point.concurrency, 'user')} of "
         f"{rate(point.tokens_per_s_per_user or 0.0)}, against {_price(loser, samples)} on {loser.text}."
     )
@@ -108,19 +119,20 @@ def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
     )
     speeds = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
     text = with_interval(speeds, "", certainty.tokens_per_s, count)
-    return f"At equal speed per user, wafers have the cheaper token {text}.{gpu_speed_text}"
+    return f"At equal speed per user, these wafers have the cheaper token {text}.{gpu_speed_text}"
 
 
 def _certainty(
     fastest_machines: Sequence[Machine], cheapest_machines: Sequence[Machine], certainty: CurveCertainty
 ) -> str:
     """Return a sentence that states in what fraction of the samples the verdict holds."""
-    *other_texts, last_text = (
-        f"{CROSSOVERS[case]} in {percent_text(certainty.crossovers[case])}"
-        for case in CROSSOVERS
-        if case in certainty.crossovers
+    crossovers = words_with_and(
+        [
+            f"{CROSSOVERS[case]} in {percent_text(certainty.crossovers[case])}"
+            for case in CROSSOVERS
+            if case in certainty.crossovers
+        ]
     )
-    crossovers = f"{', '.join(other_texts)} and {last_text}" if other_texts else last_text
     places = [f"{winner.text} than on {loser.text}" for winner, loser in (fastest_machines, cheapest_machines)]
     faster_share, cheaper_share = percent_text(certainty.faster), percent_text(certainty.cheaper)
     return (

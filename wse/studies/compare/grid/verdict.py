@@ -13,7 +13,17 @@ from typing import Final
 
 from wse.reports.intervals import interval_text
 from wse.reports.shared_tables import CAUSES
-from wse.reports.terminal import count, hertz, percent, plural, range_text, ranged, rate_and_latency, seconds
+from wse.reports.terminal import (
+    count,
+    hertz,
+    percent,
+    plural,
+    range_text,
+    ranged,
+    rate_and_latency,
+    seconds,
+    words_with_and,
+)
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 NO_CHANGE: Final = 0.0005
@@ -101,15 +111,15 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     serves = f"{total}{by_wafer}, {cost_text}"
     if cheapest is user:
         return f"{first}. Tokens are also cheapest there, whatever a wafer costs: {serves}."
-    return f"{first}. At any price of a wafer, tokens are cheapest on {place(cheapest)}: {serves}."
+    cheapest_text = f"Of the layouts compared, {place(cheapest)} {is_or_are(cheapest)} cheapest per token"
+    return f"{first}. {cheapest_text}, at any price of a wafer: {serves}."
 
 
 def _counts_text(counts: Sequence[int]) -> str:
     """Return the start of a sentence, such as "Of 1, 2 and 4 wafers, "; empty for a single count."""
     if len(counts) == 1:
         return ""
-    *other_counts, last = map(str, counts)
-    return f"Of {', '.join(other_counts)} and {last} wafers, "
+    return f"Of {words_with_and([*map(str, counts)])} wafers, "
 
 
 def is_or_are(row: ComparisonRow) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, ranged, seconds, three_figures
+from wse.reports.terminal import count, plural, printable, range_text, seconds, three_figures
 from wse.serving.drafts.speculation import ANY_KIND, DraftKind
 from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 
@@ -201,10 +201,12 @@ def _cost_text(plan: DraftPlanResult) -> str:
     """Return a phrase with the cost per token with drafts, its range, and the number of users."""
     assert plan.usd_per_million_tokens is not None
     value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
-    cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
+    cost = f"{three_figures(value)} USD per million output tokens with drafts"
+    if price_range := range_text(low, high, three_figures):
+        cost += f" (range of the price: {price_range})"
     draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft model included" if plan.wafers else ""
     users = f"{plural(plan.users, 'user')}, TTFT {seconds(plan.ttft_s)}"
-    return f"{cost} USD per million output tokens with drafts, prefill included, for {users}{draft_wafers}"
+    return f"{cost}, prefill included, for {users}{draft_wafers}"
 
 
 def draft_text(place: DraftPlaceResult) -> str:

@@ -23,7 +23,7 @@ from typing import Final
 from wse.compiler.choice import Choice
 from wse.compiler.options import THIN_GEMM, Options
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
-from wse.serving.goal import LATENCY, Goal
+from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank, compiled_layout
 from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room, users_by_bytes
@@ -35,6 +35,8 @@ from wse_mappings.rounding import ceil_div
 WIDENED: Final = 2
 """Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
+MAX_ROOM_SEARCHES: Final = 2
+"""Maximum number of searches for layouts with room for more users, for one goal."""
 
 
 class LayoutRanking:
@@ -101,8 +103,11 @@ class LayoutRanking:
             return layouts if goal.objective == LATENCY else self._with_more_users(layouts, goal)
         # 1. A fixed number of replicas.
         if goal.replicas is not None:
-            has_more_room = self._found_more_room(layouts[0], math.ceil(goal.users / goal.replicas))
-            return self._layouts_for(goal) if has_more_room else layouts
+            users = math.ceil(goal.users / goal.replicas)
+            if self._found_more_room(layouts[0], users):
+                layouts = self._layouts_for(goal)
+            some_wait = goal.users_may_wait and layouts[0].deployment.max_concurrency < users
+            return self._with_more_users(layouts, goal) if some_wait else layouts
         # 2. The fewest replicas.
         tried_replicas: set[int] = set()
         while (best := self.plan(layouts[0], goal)) is not None:
@@ -117,31 +122,53 @@ class LayoutRanking:
         return layouts
 
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
-        """Search for layouts with room for more users, as long as throughput increases.
+        """Search for layouts with room for more users than the best layout has.
 
-        Room is the number of users whose KV caches fit. Each search requires more room than the
-        best layout has. The increase is an eighth of the initial room, and is halved when a search
-        does not find a better layout. The search ends when the required room would raise the
-        throughput of the best layout by less than `MARGIN`, if this layout had the room.
+        The first search requires room for the number of users that promises the highest throughput
+        (`_promising_users`). If it finds no better layout, the next one requires half of the
+        additional room. If it does, the number is computed again.
 
         Args:
             layouts: Known layouts, best first.
-            goal: A goal without a number of users, whose objective is not latency.
+            goal: A goal whose objective is not latency, or with more users than the best layout has
+                room for.
 
         Returns:
             The known layouts and the new ones, best first.
         """
-        more_users = max(1, layouts[0].deployment.max_concurrency // 8)
-        while more_users:
-            room = layouts[0].deployment.max_concurrency
-            roomy_layout = layouts[0].with_room(room + more_users)
-            if not room or roomy_layout.rank(goal, None)[1] > (1 - MARGIN) * layouts[0].rank(goal, None)[1]:
+        best, users = layouts[0], self._promising_users(layouts[0], goal)
+        for _ in range(MAX_ROOM_SEARCHES):
+            if users <= best.deployment.max_concurrency:
                 break
-            if self._found_more_room(layouts[0], room + more_users):
+            if self._found_more_room(best, users):
                 layouts = self._layouts_for(goal)
-            if layouts[0].deployment.max_concurrency == room:
-                more_users //= 2
+            if layouts[0] is best:
+                users = (best.deployment.max_concurrency + users) // 2
+            else:
+                best, users = layouts[0], self._promising_users(layouts[0], goal)
         return layouts
+
+    def _promising_users(self, best: CompiledLayout, goal: Goal) -> int:
+        """Return for how many users a search for more room could raise the throughput.
+
+        Every compiled layout is ranked as if any number of caches fitted. The result is the number
+        of users at which the first of them has the highest throughput. It is 0 if its throughput
+        exceeds that of the best layout by less than `MARGIN`.
+
+        Args:
+            best: The best known layout.
+            goal: The goal. Its number of users is an upper limit.
+        """
+        most_users = users_by_bytes(self._prepared)
+        if goal.users is not None:
+            most_users = min(most_users, math.ceil(goal.users / (goal.replicas or 1)))
+        free_goal = replace(goal, users=None, replicas=1, objective=THROUGHPUT)
+        roomy_layouts = [layout.with_room(most_users) for layout in self._layouts.values() if layout]
+        roomy_layout = min(roomy_layouts, key=lambda layout: layout.rank(free_goal, None))
+        if roomy_layout.rank(free_goal, None)[1] > (1 - MARGIN) * best.rank(free_goal, None)[1]:
+            return 0
+        roomy_plan = plan(roomy_layout.deployment, free_goal)
+        return 0 if roomy_plan is None else roomy_plan.point.concurrency
 
     def _found_more_room(self, layout: CompiledLayout, users: int) -> bool:
         """Search for layouts with room for a number of users, unless this is unnecessary.
@@ -168,8 +195,8 @@ class LayoutRanking:
         For each search:
 
         1. Compile variants of each layout that leave more room for KV caches. Then halve the prompt
-           chunks of the best variant as long as this improves it. If only throughput counts, do so
-           only if the variant would be better with still more room.
+           chunks of the best variant as long as this improves it. If only throughput counts, skip
+           layouts that would not become the best one with any amount of room.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as this improves them.
 
@@ -184,30 +211,31 @@ class LayoutRanking:
             return layout.rank(goal, max_users)
 
         max_room = users_by_bytes(self._prepared)
-        layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
-        wider_layouts: list[CompiledLayout] = []
+        best_layouts: dict[CompiledLayout, None] = {}
         for search_result in self._searches:
             # 1. Variants and shorter chunks.
             best_versions = []
             for number, candidate in enumerate(search_result.candidates):
-                if (candidate.options, candidate.choice) in layout_by_key:  # the other search has compiled it
+                layout = self._found_layout(candidate, search_result, number)
+                if layout in best_layouts:  # the other search has compiled it
                     continue
-                layouts = self._with_variants(candidate, search_result, number)
-                best_version = min(layouts, key=rank)
-                if not goal.only_throughput or rank(best_version.with_room(max_room)) < rank(best_version):
-                    layouts += _while_better(best_version, self._with_smaller_chunks, rank)
-                layout_by_key |= {(layout.options, layout.choice): layout for layout in layouts}
-                best_versions.append(min(layouts, key=rank))
+                versions = [layout]
+                best_rank = min(map(rank, best_layouts), default=rank(layout))
+                if not goal.ranks_by_throughput or rank(layout.with_room(max_room)) < best_rank:
+                    versions += self._variants(layout, candidate)
+                    versions += _while_better(min(versions, key=rank), self._with_smaller_chunks, rank)
+                best_layouts |= dict.fromkeys(versions)
+                best_versions.append(min(versions, key=rank))
             # 2. Passes over more users.
             if self._prepared.request.serving.batch is None:
                 for layout in sorted(best_versions, key=rank)[:WIDENED]:
-                    wider_layouts += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
-        return sorted(dict.fromkeys([*layout_by_key.values(), *wider_layouts]), key=rank)
+                    best_layouts |= dict.fromkeys(
+                        _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
+                    )
+        return sorted(best_layouts, key=rank)
 
-    def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout and its variants, which are slower but leave more room for KV caches.
-
-        Versions that do not fit on the wafers are left out.
+    def _found_layout(self, candidate: Candidate, search_result: Compilation, finalist: int) -> CompiledLayout:
+        """Return a layout that a search has compiled.
 
         Args:
             candidate: The compiled layout.
@@ -219,9 +247,18 @@ class LayoutRanking:
             self._layouts[key] = compiled_layout(self._prepared, *key, lambda: candidate, search_result, finalist)
         layout = self._layouts[key]
         assert layout is not None  # the search has compiled it
+        return layout
+
+    def _variants(self, layout: CompiledLayout, candidate: Candidate) -> list[CompiledLayout]:
+        """Return variants of a layout that fit, which are slower but leave more room for KV caches.
+
+        Args:
+            layout: The layout.
+            candidate: The same layout as compiled by a search.
+        """
         choices = variant_choices(candidate.choice).values()
         variants = (self._recompiled(layout, self._prepared, candidate.options, choice) for choice in choices)
-        return [layout, *(variant for variant in variants if variant is not None)]
+        return [variant for variant in variants if variant is not None]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Recompile a layout with prompt chunks of about half as many tokens.
