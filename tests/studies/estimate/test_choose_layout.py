@@ -118,6 +118,12 @@ def test_an_open_number_of_wafers_is_the_fewest_with_room_for_all_users() -> Non
     assert wafers == {(7, 1): 2, (7, 2): 1}
 
 
+def test_a_model_fits_if_only_a_layout_unlike_those_with_the_lowest_byte_forecasts_has_room() -> None:
+    """Several layouts of five bands have the lowest forecasts and too few bytes; a layout of one band fits."""
+    prepared = prepare_estimate(make_request(EstimateRequest, model="qwen3-14b", context=37_000))
+    assert prepared.options.wafers == 1
+
+
 @pytest.fixture(scope="module")
 def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
     """A request whose wafers have too little SRAM for two layers, and enough for one and a half."""

@@ -2,14 +2,17 @@
 
 1. The fastest layouts for one user, and the layouts that serve many users at once, are fully
    compiled (`wse.studies.estimate.layouts.searches`).
-2. Each layout is also compiled with attention on all columns, and with as few codes of quantised
-   weights unpacked at a time as possible. Both changes leave more room for caches.
+2. A layout that would be the best one with more room is also compiled with attention on all
+   columns, and with as few codes of quantised weights unpacked at a time as possible. Both changes
+   leave more room for caches.
 3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
    as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
-   with long chunks can be the best with short ones. If the number of users is free, layouts that
-   have enough room are not recompiled.
+   with long chunks can be the best with short ones. If goals rank by throughput, only layouts that
+   would be the best ones with more room are recompiled.
 4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
    as they improve.
+5. If more users than fit would raise the throughput, or users have to wait, further searches accept
+   only layouts with more room.
 """
 
 from __future__ import annotations
@@ -92,7 +95,8 @@ class LayoutRanking:
         Replicas are identical machines that share the users.
 
         1. If the goal states the number of replicas and the best layout has too little room for the
-           KV caches of a replica's users, search for layouts with more room.
+           KV caches of a replica's users, search for layouts with room for all of them. If some
+           users wait even so, search for layouts with which fewer wait.
         2. If the goal states only the number of users, let r be the number of replicas that the
            best known layout needs. Rank layouts for exactly r and for r - 1 replicas, and repeat
            this while r changes. (If r were left open, no change that makes room for more users
@@ -165,7 +169,8 @@ class LayoutRanking:
         free_goal = replace(goal, users=None, replicas=1, objective=THROUGHPUT)
         roomy_layouts = [layout.with_room(most_users) for layout in self._layouts.values() if layout]
         roomy_layout = min(roomy_layouts, key=lambda layout: layout.rank(free_goal, None))
-        if roomy_layout.rank(free_goal, None)[1] > (1 - MARGIN) * best.rank(free_goal, None)[1]:
+        misses_limits, chips_per_rate, _ = roomy_layout.rank(free_goal, None)
+        if (misses_limits, chips_per_rate / (1 - MARGIN)) > best.rank(free_goal, None)[:2]:
             return 0
         roomy_plan = plan(roomy_layout.deployment, free_goal)
         return 0 if roomy_plan is None else roomy_plan.point.concurrency
@@ -194,9 +199,10 @@ class LayoutRanking:
 
         For each search:
 
-        1. Compile variants of each layout that leave more room for KV caches. Then halve the prompt
-           chunks of the best variant as long as this improves it. If only throughput counts, skip
-           layouts that would not become the best one with any amount of room.
+        1. Compile variants of each layout that leave more room for KV caches, unless the layout
+           would not become the best one with any amount of room. Then halve the prompt chunks of the
+           best version as long as this improves it, under the same condition if the goal ranks by
+           throughput.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as this improves them.
 
@@ -221,8 +227,10 @@ class LayoutRanking:
                     continue
                 versions = [layout]
                 best_rank = min(map(rank, best_layouts), default=rank(layout))
-                if not goal.ranks_by_throughput or rank(layout.with_room(max_room)) < best_rank:
+                may_be_best = rank(layout.with_room(max_room)) < best_rank
+                if may_be_best:
                     versions += self._variants(layout, candidate)
+                if may_be_best or not goal.ranks_by_throughput:
                     versions += _while_better(min(versions, key=rank), self._with_smaller_chunks, rank)
                 best_layouts |= dict.fromkeys(versions)
                 best_versions.append(min(versions, key=rank))
