@@ -62,14 +62,9 @@ class Goal:
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     @property
-    def ranks_by_throughput(self) -> bool:
-        """True if there are no latency limits, and the objective is not latency."""
-        return self.objective != LATENCY and not self.limits_s
-
-    @property
     def only_throughput(self) -> bool:
-        """True if only throughput counts, and the number of users is free."""
-        return self.users is None and self.ranks_by_throughput
+        """True if neither a number of users nor a latency limit is requested, and the objective is not latency."""
+        return self.users is None and self.objective != LATENCY and not self.limits_s
 
     def replicas_for(self, users_of_one: int) -> int:
         """Return the requested number of replicas, or the minimum number that can serve all users.

@@ -278,7 +278,7 @@ def fits(
 ) -> bool:
     """Return whether the model fits in any layout, with the smallest chunks.
 
-    Layouts are tried in ascending order of forecast bytes.
+    Layouts are tried in ascending order of optimistic byte forecasts.
 
     Args:
         spec: Model.

@@ -61,7 +61,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         heading(console, "Options")
         print_text(console, ", ".join(input_texts(result.inputs)))
     elif more_rows := len(result.rows) - len(result.best) - len(impossible_rows):
-        by_link = " and link" if result.by_link else ""
+        by_link = " and link" if result.by_link else " with the wafers' own link"
         row_description = f"the fastest row of each number of wafers{by_link}, for one user and for all users"
         print_more_rows(console, more_rows, best.title, row_description)
 

@@ -128,7 +128,7 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     rates_text = range_text(rates[0], rates[-1], count) or count(rates[0])
     unit = "tokens/s" if users == 1 else "tokens/s each"
     speeds_text = f"Published speeds for {plural(users, 'user')}: {rates_text} {unit}"
-    return f"{speeds_text} (with and without drafts: see the table below)."
+    return f"{speeds_text} (the table below states whether drafts are used)."
 
 
 def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:

@@ -20,8 +20,6 @@ PREFILL_PRODUCTS: Final = {
     "thin-gemm": "each PE multiplies all tokens of a chunk by its own weights, as in decode",
 }
 """Explanations of the matrix products of prefill, keyed by name."""
-COPIES: Final = "copies of vectors such as norm scales, on several PEs, are not counted"
-"""Reason why the weights in SRAM are larger than the model, in addition to padding."""
 
 
 def _model_line(model: ModelResult) -> str:
@@ -80,7 +78,11 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         ("mapping", described_mapping(system.mapping)),
         ("stages", f"{plural(len(stages), 'pipeline stage')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes}; {system.prefill}: {PREFILL_PRODUCTS[system.prefill]}"),
-        ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM fill up tiles; {COPIES}"),
+        (
+            "padding",
+            f"{percent(system.padding_fraction)} of the weight elements in SRAM fill up tiles; copies of vectors such "
+            "as norm scales, on several PEs, are not counted",
+        ),
     ]
     if column_counts := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
         columns = " or ".join(map(str, column_counts))

@@ -176,14 +176,14 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts]),
         Column(key="date", title="date", formatter=date_text),
     )
-    estimate = "users and machine of the estimate, which has drafts only with --draft, and not where drafts: no"
+    estimate = "users and machine of the estimate; with drafts if --draft is given and the published speed may be too"
     if any(speed.estimated_users < layout_users for speed in speeds):
         estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
     footer = [
         (
             "published",
-            "for models with the same layers, this type of machine and these users: the fastest for each "
-            "entry of drafts",
+            "the fastest for models with the same layers, this type of machine and these users, for each value of the "
+            "column drafts",
         ),
         ("ratio", "estimate divided by published speed"),
         ("estimate for", estimate),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wse.studies.serve_sim.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 WAITS: Final = (
-    ("queue", "from arrival until fewer than --max-users requests are served, and there is room for its KV cache"),
+    ("queue", "from arrival until fewer than --max-users requests are in progress, and there is room for its KV cache"),
     ("TTFT", "queue, waiting for prefill of requests admitted earlier, prefill, and transfer to the host"),
     ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
 )
@@ -155,7 +155,7 @@ def machine_table(result: ServeResult) -> Table:
                 continue
             sizes = ", ".join(map(str, machine.grid_users))
             users = (
-                "1 user each (those of other users run in other stages)"
+                "1 user each (passes of other users run in other stages)"
                 if machine.grid_users == (1,)
                 else f"{sizes} users (fewer take as long; users are spread over the passes in flight)"
             )

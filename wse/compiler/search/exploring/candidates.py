@@ -20,7 +20,7 @@ from wse_mappings.regions.region_shapes import fullest_bytes
 PRIOR_WEIGHT = 1e-3
 """Weight of the initial guess relative to one trial. It matters only where trials do not decide."""
 ERROR = 0.01
-"""Assumed standard deviation of a trial from the linear model, as a fraction of its value.
+"""Assumed standard deviation of a trial from the linear model of cycles, as a fraction of its value.
 
 After seven trials, the median error of decode forecasts is 0.8 to 8.7 % (2 % in the median of 20
 requests of 10 models), that of prompt forecasts 3 to 17 %. The value itself was chosen on these
@@ -116,7 +116,7 @@ class Forecast:
     def deviation(self, layout_terms: F64) -> F64:
         """Return the standard deviation of the forecast values of several layouts.
 
-        It follows from the errors of trials (`ERROR`) and from the uncertainty of weights that few
+        It follows from the errors of trials and from the uncertainty of weights that few
         trials determine (Bayesian linear regression; Bishop, Pattern Recognition and Machine
         Learning 2006, section 3.3). Layouts that differ much from all trials have large deviations.
         It is 0 before the first trial, when every forecast is a guess.

@@ -138,7 +138,7 @@ class Exploration:
                         self._try(Pick(forecast=0.0, family=family, number=number))
 
     def try_smallest(self) -> bool:
-        """Try the layout with the lowest forecast of bytes per PE; return False if none may fit."""
+        """Try the layout with the lowest optimistic forecast of bytes; return False if none may fit."""
         pick = _first(family.smallest_candidate(self._free_bytes) for family in self._families.values())
         if pick is None:
             return False

@@ -37,7 +37,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
        blocks.
     2. In each set, try the layout with the best forecast among those that are forecast to fit, and
        update the forecasts with the result. If none is forecast to fit and none has been timed yet,
-       try the layout with the lowest byte forecast. Repeat until every forecast, which is
+       try the layout with the lowest optimistic byte forecast. Repeat until every forecast, which is
        optimistic, exceeds the fastest trial by ``TRIAL_ERROR``, or until ``PATIENCE`` trials in a
        row were not the fastest.
     3. Try the untried neighbours of the fastest layout until none is faster, or until the maximum
@@ -45,7 +45,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
     4. Try the fastest layouts with the other expert placements that the strategy asks for, and then
        the fastest layout so far with the other numbers of groups. Skip the groups if they are
        fitted to each all-reduce later.
-    5. If nothing fits so far, try the layouts with the lowest byte forecasts.
+    5. If nothing fits so far, try the layouts with the lowest optimistic byte forecasts.
 
     Returns:
         All trials, including those of layouts that do not fit.
@@ -75,7 +75,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
 def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
     """Try layouts for one user: on whole wafers, on parts of wafers, then variants of the fastest.
 
-    1. Find layouts that fit: try the given layouts in ascending order of forecast bytes. If none
+    1. Find layouts that fit: try the given layouts, lowest optimistic byte forecast first. If none
        fits, replace all layouts with variants that place experts differently. If none of these
        fits, replace them with layouts with split feed-forward blocks.
     2. Try layouts on whole wafers.
@@ -111,7 +111,7 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
 
 
 def trials_until_one_fits(setup: TrialSetup) -> list[Trial]:
-    """Try the layouts of the mapping in ascending order of forecast bytes until one fits.
+    """Try the layouts of the mapping in ascending order of optimistic byte forecasts until one fits.
 
     If none fits, fallback layouts are tried in the same way: first other expert placements, then
     layers split between stages.
@@ -126,7 +126,7 @@ def trials_until_one_fits(setup: TrialSetup) -> list[Trial]:
 
 
 def _try_until_one_fits(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """Try the given layouts in ascending order of forecast bytes until one fits.
+    """Try the given layouts in ascending order of optimistic byte forecasts until one fits.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

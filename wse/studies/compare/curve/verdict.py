@@ -58,12 +58,15 @@ def curve_verdict(samples: SampledMachines, certainty: CurveCertainty) -> tuple[
 
 def _machines_text(machines: Sequence[Machine]) -> str:
     """Return a sentence that lists the compared numbers of each wafer and GPU."""
-    counts: dict[str, set[int]] = {}
+    numbers: dict[tuple[str, str], set[int]] = {}
     for machine in machines:
-        counts.setdefault(machine.name, set()).add(machine.deployment.chips)
-    numbers = {name: words_with_and([f"{n:,}" for n in sorted(chips)]) for name, chips in counts.items()}
-    machines_text = ", ".join(f"{text} {printable(name)}" for name, text in numbers.items())
-    return f"Compared are {machines_text}; other numbers (--wafers, --gpus) may be cheaper."
+        chips = "wafers" if machine.kind == WAFER else "GPUs"
+        numbers.setdefault((printable(machine.name), chips), set()).add(machine.deployment.chips)
+    texts = [
+        f"{name} ({words_with_and([f'{n:,}' for n in sorted(counts)])} {chips})"
+        for (name, chips), counts in numbers.items()
+    ]
+    return f"Compared: {', '.join(texts)}. Other numbers of wafers or GPUs (--wafers, --gpus) may be cheaper."
 
 
 def _speed(fastest_machines: Sequence[Machine], samples: SampledMachines) -> str:

@@ -278,8 +278,8 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
         rect = largest_region.rect
         free_text = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest_region.pes * free_bytes)}"
     return (
-        f"--draft-place {SAME}: the weights of {name} need {in_bytes(draft.weight_bytes)} of SRAM, besides padding "
-        f"and caches, and the largest rectangle that {prepared_estimate.spec.name} leaves free on "
+        f"--draft-place {SAME}: the weights of {name} need {in_bytes(draft.weight_bytes)} of SRAM, not "
+        f"counting padding and caches, and the largest rectangle that {prepared_estimate.spec.name} leaves free on "
         f"{plural(prepared_estimate.options.wafers, 'wafer')} is {free_text}{fault}; {_wafers_remedy(draft)}"
     )
 

@@ -65,13 +65,12 @@ class CompiledLayout:
         return (True, math.inf, 0.0) if best_plan is None else best_plan.rank(self.deployment, goal)
 
     def with_room(self, users: int) -> CompiledLayout:
-        """Return the layout as if at least ``users`` KV caches fitted, with the same times.
+        """Return the layout as if ``users`` KV caches fitted, with the same times.
 
-        If only throughput counts, its rank is a lower bound on the ranks of layouts that are slower
-        and have this room.
+        Its rank is a lower bound on the ranks of slower versions of the layout with at most this
+        room and the same number of users per pass.
         """
-        room = max(users, self.deployment.max_concurrency)
-        return replace(self, deployment=replace(self.deployment, max_concurrency=room))
+        return replace(self, deployment=replace(self.deployment, max_concurrency=users))
 
 
 def compiled_layout(

@@ -7,7 +7,7 @@
    leave more room for caches.
 3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
    as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
-   with long chunks can be the best with short ones. If goals rank by throughput, only layouts that
+   with long chunks can be the best with short ones. If only throughput counts, only layouts that
    would be the best ones with more room are recompiled.
 4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
    as they improve.
@@ -39,7 +39,7 @@ WIDENED: Final = 2
 """Number of layouts per search to compile for passes over several users."""
 MOST_SLOTS: Final = 256
 MAX_ROOM_SEARCHES: Final = 2
-"""Maximum number of searches for layouts with room for more users, for one goal."""
+"""Maximum number of searches for layouts with room for more users, each time a goal is ranked."""
 
 
 class LayoutRanking:
@@ -92,7 +92,8 @@ class LayoutRanking:
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
 
-        Replicas are identical machines that share the users.
+        If the number of users is free and the objective is not latency, layouts with room for more
+        users are searched for as well. Replicas are identical machines that share the users.
 
         1. If the goal states the number of replicas and the best layout has too little room for the
            KV caches of a replica's users, search for layouts with room for all of them. If some
@@ -130,7 +131,8 @@ class LayoutRanking:
 
         The first search requires room for the number of users that promises the highest throughput
         (`_promising_users`). If it finds no better layout, the next one requires half of the
-        additional room. If it does, the number is computed again.
+        additional room. If it does, the number is computed again. Numbers of users for which room
+        has been searched before are skipped.
 
         Args:
             layouts: Known layouts, best first.
@@ -141,9 +143,8 @@ class LayoutRanking:
             The known layouts and the new ones, best first.
         """
         best, users = layouts[0], self._promising_users(layouts[0], goal)
-        for _ in range(MAX_ROOM_SEARCHES):
-            if users <= best.deployment.max_concurrency:
-                break
+        last_count = len(self._tried_room) + MAX_ROOM_SEARCHES
+        while users > best.deployment.max_concurrency and len(self._tried_room) < last_count:
             if self._found_more_room(best, users):
                 layouts = self._layouts_for(goal)
             if layouts[0] is best:
@@ -161,16 +162,16 @@ class LayoutRanking:
 
         Args:
             best: The best known layout.
-            goal: The goal. Its number of users is an upper limit.
+            goal: The goal. Its number of users, if it has one, is an upper limit.
         """
         most_users = users_by_bytes(self._prepared)
-        if goal.users is not None:
-            most_users = min(most_users, math.ceil(goal.users / (goal.replicas or 1)))
+        if goal.users is not None and goal.replicas is not None:
+            most_users = min(most_users, math.ceil(goal.users / goal.replicas))
         free_goal = replace(goal, users=None, replicas=1, objective=THROUGHPUT)
         roomy_layouts = [layout.with_room(most_users) for layout in self._layouts.values() if layout]
         roomy_layout = min(roomy_layouts, key=lambda layout: layout.rank(free_goal, None))
-        misses_limits, chips_per_rate, _ = roomy_layout.rank(free_goal, None)
-        if (misses_limits, chips_per_rate / (1 - MARGIN)) > best.rank(free_goal, None)[:2]:
+        misses_limits, value, _ = roomy_layout.rank(free_goal, None)
+        if (misses_limits, value / (1 - MARGIN)) > best.rank(free_goal, None)[:2]:
             return 0
         roomy_plan = plan(roomy_layout.deployment, free_goal)
         return 0 if roomy_plan is None else roomy_plan.point.concurrency
@@ -201,8 +202,8 @@ class LayoutRanking:
 
         1. Compile variants of each layout that leave more room for KV caches, unless the layout
            would not become the best one with any amount of room. Then halve the prompt chunks of the
-           best version as long as this improves it, under the same condition if the goal ranks by
-           throughput.
+           best version as long as this improves it. If only throughput counts, skip this under the
+           same condition.
         2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
            versions for passes over 2, 4, 8 ... users as long as this improves them.
 
@@ -217,30 +218,28 @@ class LayoutRanking:
             return layout.rank(goal, max_users)
 
         max_room = users_by_bytes(self._prepared)
-        best_layouts: dict[CompiledLayout, None] = {}
+        layouts: dict[CompiledLayout, None] = {}
+        wider_layouts: list[CompiledLayout] = []
         for search_result in self._searches:
             # 1. Variants and shorter chunks.
             best_versions = []
             for number, candidate in enumerate(search_result.candidates):
                 layout = self._found_layout(candidate, search_result, number)
-                if layout in best_layouts:  # the other search has compiled it
+                if layout in layouts:  # the other search has compiled it
                     continue
                 versions = [layout]
-                best_rank = min(map(rank, best_layouts), default=rank(layout))
-                may_be_best = rank(layout.with_room(max_room)) < best_rank
+                may_be_best = rank(layout.with_room(max_room)) < min(map(rank, [layout, *layouts]))
                 if may_be_best:
                     versions += self._variants(layout, candidate)
-                if may_be_best or not goal.ranks_by_throughput:
+                if may_be_best or not goal.only_throughput:
                     versions += _while_better(min(versions, key=rank), self._with_smaller_chunks, rank)
-                best_layouts |= dict.fromkeys(versions)
+                layouts |= dict.fromkeys(versions)
                 best_versions.append(min(versions, key=rank))
             # 2. Passes over more users.
             if self._prepared.request.serving.batch is None:
                 for layout in sorted(best_versions, key=rank)[:WIDENED]:
-                    best_layouts |= dict.fromkeys(
-                        _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
-                    )
-        return sorted(best_layouts, key=rank)
+                    wider_layouts += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
+        return sorted(dict.fromkeys([*layouts, *wider_layouts]), key=rank)
 
     def _found_layout(self, candidate: Candidate, search_result: Compilation, finalist: int) -> CompiledLayout:
         """Return a layout that a search has compiled.
