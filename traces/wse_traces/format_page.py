@@ -94,9 +94,10 @@ this project. This page uses the following terms:
    - `labels_AXIS`: the names of the positions on an axis. For example, `steps/cycles_by` has
      `labels_cause` with the value `{",".join(CAUSES)}`.
 10. **Words of layers.** `links/layers` has a row for each layer and each wafer whose links the
-    layer uses. The row refers to the row of `links/patterns` that contains the words. Layers with
-    equal words share a pattern. In a complete file that contains both, the patterns of all rows,
-    each placed at its `row` and `col`, add up to `links/words`.
+    layer uses. The row refers to the row of `links/patterns` that contains the words. Here a
+    pattern is an array of words on the links of a rectangle of PEs, not a communication pattern.
+    Layers with equal words share one. In a complete file that contains both, the patterns of all
+    rows, each placed at its `row` and `col`, add up to `links/words`.
 11. **Dead PEs.** If PEs or links are dead (`defects` among the options), the attributes `rows` and
     `cols` and the positions in `links` are those of the physical fabric. Words that are routed
     around a dead PE are counted on the links that they used. All other rows and columns are those

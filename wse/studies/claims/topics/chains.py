@@ -101,7 +101,7 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
         numbers[f"alone_{wafers}"] = figure(
             single_stream_rates[-1],
             "tokens/s/wafer",
-            f"with one stream of {with_type(MODEL)} on {plural(wafers, 'wafer')}",
+            f"with one stream of {with_type(MODEL)} on {plural(wafers, 'wafer')}, mapping region",
         )
         streams = f"with {plural(schedule.streams_to_saturate, 'stream')}, enough to keep the slowest wafer busy"
         numbers[f"saturated_{wafers}"] = figure(saturated_rates[-1], "tokens/s/wafer", streams)
