@@ -78,15 +78,17 @@ class Exploration:
         """Add layouts (ways to divide wafers into regions) to the layouts that may be tried.
 
         Layouts of the same kind, for example with the same expert placement, form a family. Their
-        cycles and bytes are forecast by the same fitted models. Layouts on which no requested
-        matrix product is possible for prefill are skipped.
+        cycles and bytes are forecast by the same fitted models. In a search for many users, layouts
+        that split layers form families of their own, so that some of them are always tried. Layouts
+        on which no requested matrix product is possible for prefill are skipped.
         """
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
             if products:
+                is_split = self._setup.many_users and layout.block_parts > 0
                 by_family[
-                    mapping_strategy.spans_wafers, mapping_strategy.experts_apart, products, layout.experts
+                    mapping_strategy.spans_wafers, mapping_strategy.experts_apart, products, layout.experts, is_split
                 ].append(layout)
         for key, members in by_family.items():
             if key not in self._families:
