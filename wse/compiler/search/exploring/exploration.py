@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from wse.compiler.options import REPORT
 from wse.compiler.search.exploring.layout_family import PATIENCE, LayoutFamily, Pick
-from wse.compiler.search.fallback_layouts import with_other_expert_placements
+from wse.compiler.search.fallback_layouts import with_cut_blocks, with_other_expert_placements
 from wse.compiler.search.trial import TRIAL_ERROR, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout, try_products
@@ -27,6 +27,8 @@ MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
 
 MAX_PLACED = 3
 """Maximum number of layouts that are tried with other placements of experts."""
+MAX_SPLIT = 2
+"""Maximum number of layouts with whole layers that are tried with split feed-forward blocks."""
 
 
 class Exploration:
@@ -78,17 +80,15 @@ class Exploration:
         """Add layouts (ways to divide wafers into regions) to the layouts that may be tried.
 
         Layouts of the same kind, for example with the same expert placement, form a family. Their
-        cycles and bytes are forecast by the same fitted models. In a search for many users, layouts
-        that split layers form families of their own, so that some of them are always tried. Layouts
-        on which no requested matrix product is possible for prefill are skipped.
+        cycles and bytes are forecast by the same fitted models. Layouts on which no requested
+        matrix product is possible for prefill are skipped.
         """
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
             if products:
-                is_split = self._setup.many_users and layout.block_parts > 0
                 by_family[
-                    mapping_strategy.spans_wafers, mapping_strategy.experts_apart, products, layout.experts, is_split
+                    mapping_strategy.spans_wafers, mapping_strategy.experts_apart, products, layout.experts
                 ].append(layout)
         for key, members in by_family.items():
             if key not in self._families:
@@ -221,6 +221,18 @@ class Exploration:
         for trial in sorted(timed_trials, key=lambda trial: trial.request_cycles)[:MAX_PLACED]:
             for other_layout in with_other_expert_placements(self._setup, [trial.layout]):
                 self._try_other(other_layout, trial.prefill, self._fastest_cycles)
+
+    def try_split_blocks(self) -> None:
+        """Try the fastest layouts with whole layers also with split feed-forward blocks.
+
+        Forecasts are fitted mostly to layouts with whole layers, and can be wrong for other layouts.
+        """
+        tried_layouts = {trial.layout for trial in self.trials}
+        timed_trials = [trial for trial in self.trials if trial.prompts is not None and not trial.layout.block_parts]
+        for trial in sorted(timed_trials, key=lambda trial: trial.request_cycles)[:MAX_SPLIT]:
+            for split_layout in with_cut_blocks(self._setup, [trial.layout]):
+                if split_layout not in tried_layouts:
+                    self._try_other(split_layout, trial.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with different numbers of groups in its all-reduces.

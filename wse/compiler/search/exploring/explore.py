@@ -34,7 +34,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
     1. Choose the layouts to consider. For one user, these are layouts on whole wafers, then on
        parts of each wafer, then layouts whose regions are about as large as the fastest layout's.
        For many users, they are layouts on whole wafers, then other expert placements, then split
-       blocks.
+       blocks; the fastest layouts with whole layers are also tried with split blocks.
     2. In each set, try the layout with the best forecast among those that are forecast to fit, and
        update the forecasts with the result. If none is forecast to fit and none has been timed yet,
        try the layout with the lowest optimistic byte forecast. Repeat until every forecast, which is
@@ -59,6 +59,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
         for layouts in (on_whole_wafers, *fallback_layouts(setup, on_whole_wafers)):
             exploration.add(layouts)
             exploration.try_while_faster()
+        exploration.try_split_blocks()
     else:
         _explore_for_one_user(exploration, setup, on_whole_wafers)
     exploration.try_neighbours()  # 3
