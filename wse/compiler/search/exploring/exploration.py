@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from wse.compiler.options import REPORT
@@ -217,10 +217,10 @@ class Exploration:
         A placement says which columns of PEs store which experts. How much time it saves depends on
         the layout, so it is tried on `MAX_PLACED` layouts.
         """
-        timed_trials = [trial for trial in self.trials if trial.prompts is not None and trial.layout.experts is None]
-        for trial in sorted(timed_trials, key=lambda trial: trial.request_cycles)[:MAX_PLACED]:
-            for other_layout in with_other_expert_placements(self._setup, [trial.layout]):
-                self._try_other(other_layout, trial.prefill, self._fastest_cycles)
+        unplaced_trials = [trial for trial in self.trials if trial.layout.experts is None]
+        self._try_variants(
+            unplaced_trials, MAX_PLACED, lambda layout: with_other_expert_placements(self._setup, [layout])
+        )
 
     def try_split_blocks(self) -> None:
         """Try the fastest layouts with whole layers also with split feed-forward blocks.
@@ -228,11 +228,28 @@ class Exploration:
         Forecasts are fitted mostly to layouts with whole layers, and can be wrong for other layouts.
         """
         tried_layouts = {trial.layout for trial in self.trials}
-        timed_trials = [trial for trial in self.trials if trial.prompts is not None and not trial.layout.block_parts]
-        for trial in sorted(timed_trials, key=lambda trial: trial.request_cycles)[:MAX_SPLIT]:
-            for split_layout in with_cut_blocks(self._setup, [trial.layout]):
-                if split_layout not in tried_layouts:
-                    self._try_other(split_layout, trial.prefill, self._fastest_cycles)
+        whole_trials = [trial for trial in self.trials if not trial.layout.block_parts]
+
+        def variants(layout: Layout) -> list[Layout]:
+            """Return the untried variants of a layout with split feed-forward blocks."""
+            return [other for other in with_cut_blocks(self._setup, [layout]) if other not in tried_layouts]
+
+        self._try_variants(whole_trials, MAX_SPLIT, variants)
+
+    def _try_variants(
+        self, trials: Iterable[Trial], max_layouts: int, variants: Callable[[Layout], Iterable[Layout]]
+    ) -> None:
+        """Try variants of the fastest layouts.
+
+        Args:
+            trials: Trials of the layouts to consider. Those without times are left out.
+            max_layouts: Maximum number of trials whose layouts are varied.
+            variants: Function that returns the variants of a layout.
+        """
+        timed_trials = [trial for trial in trials if trial.prompts is not None]
+        for trial in sorted(timed_trials, key=lambda trial: trial.request_cycles)[:max_layouts]:
+            for variant in variants(trial.layout):
+                self._try_other(variant, trial.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with different numbers of groups in its all-reduces.

@@ -201,10 +201,10 @@ class LayoutFamily:
             optimistic: True to subtract the standard deviation of the additional bytes.
         """
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
-        on_part, on_whole = (self._additional_bytes(part=part, optimistic=optimistic) for part in (True, False))
+        on_part, on_whole = (self._forecast_further_bytes(part=part, optimistic=optimistic) for part in (True, False))
         return self.candidates.min_bytes + np.where(is_part, on_part, on_whole)
 
-    def _additional_bytes(self, *, part: bool, optimistic: bool) -> F64:
+    def _forecast_further_bytes(self, *, part: bool, optimistic: bool) -> F64:
         """Return the forecast of each layout's bytes beyond its lower bound, float64 ``[candidates]``.
 
         Args:

@@ -60,12 +60,12 @@ def _machines_text(machines: Sequence[Machine]) -> str:
     """Return a sentence that lists the compared numbers of each wafer and GPU."""
     numbers: dict[tuple[str, str], set[int]] = {}
     for machine in machines:
-        chips = "wafers" if machine.kind == WAFER else "GPUs"
-        numbers.setdefault((printable(machine.name), chips), set()).add(machine.deployment.chips)
-    texts = [
-        f"{name} ({words_with_and([f'{n:,}' for n in sorted(counts)])} {chips})"
-        for (name, chips), counts in numbers.items()
-    ]
+        chip = "wafer" if machine.kind == WAFER else "GPU"
+        numbers.setdefault((printable(machine.name), chip), set()).add(machine.deployment.chips)
+    texts = []
+    for (name, chip), counts in numbers.items():
+        *first_counts, largest_count = sorted(counts)
+        texts.append(f"{name} ({words_with_and([*map(count, first_counts), plural(largest_count, chip)])})")
     return f"Compared: {', '.join(texts)}. Other numbers of wafers or GPUs (--wafers, --gpus) may be cheaper."
 
 
