@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,9 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "docs"), str(ROOT / "tests" / "support")]
 
-from test_outputs import BLOCK, CUT, FOLDERS, PAGES, words  # noqa: E402
-
-from wse.models.catalogue import CONFIGURATIONS  # noqa: E402
+from test_outputs import BLOCK, CUT, PAGES, words  # noqa: E402
 
 SIMILAR = 0.75
 """Minimum similarity (0 to 1) between an old line and its replacement, both without numbers."""
@@ -49,9 +46,6 @@ def printed(command: str, file: str, page_text: str) -> str:
             (source,) = re.findall(rf"<!-- {re.escape(file)} -->\n```\w+\n(.*?)```", page_text, re.DOTALL)
             (Path(folder) / file).parent.mkdir(exist_ok=True)
             (Path(folder) / file).write_text(source, encoding="utf-8")
-        for name in FOLDERS.keys() & command.split():
-            (Path(folder) / name).mkdir()
-            shutil.copy(CONFIGURATIONS[FOLDERS[name]], Path(folder) / name / "config.json")
         shell = "".join(f"{sys.executable} -m wse {each} > out || exit 1\n" for each in command.split(" && wse "))
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "COLUMNS": "100", "PYTHONPATH": path}

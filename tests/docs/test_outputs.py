@@ -6,7 +6,6 @@ of the page beside it, the block behind ``<!-- FILE -->``.
 
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tiers import AT_REQUEST
 
 import wse
 from wse.cli import main
-from wse.models.catalogue import CONFIGURATIONS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -33,7 +31,6 @@ LONGEST = (
     "estimate llama-3.1-70b --trace",
     "estimate qwen3-next",
     "compare llama",
-    "compare Qwen3-8B",
     "scenario",
     "validate",
     "run --draft",
@@ -45,8 +42,6 @@ LONGEST = (
     "sweep gpt-oss",
 )
 """What commands begin with that take five seconds and more: they are looked at where WSE_ALL_OUTPUTS is set."""
-FOLDERS = {"Qwen3-8B": "qwen3-8b"}
-"""Folders of models that commands on pages name, and the configuration that is in each."""
 
 
 def shown_outputs() -> Iterator[object]:
@@ -74,9 +69,6 @@ def test_page_shows_what_a_command_prints(
         (source,) = re.findall(rf"<!-- {re.escape(file)} -->\n```\w+\n(.*?)```", text, re.DOTALL)
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(source, encoding="utf-8")
-    for folder in FOLDERS.keys() & command.split():
-        (tmp_path / folder).mkdir()
-        shutil.copy(CONFIGURATIONS[FOLDERS[folder]], tmp_path / folder / "config.json")
     for each in command.split(" && wse "):
         capsys.readouterr()
         assert main(shlex.split(each)) == 0
@@ -84,6 +76,14 @@ def test_page_shows_what_a_command_prints(
     for piece in filter(str.strip, CUT.split(block)):
         before, at, printed = printed.partition(words(piece))
         assert at, f"not behind {before[-80:]!r}: {piece}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_names_the_commands_of_its_outputs(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    visible = words(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    commands = [each for _, command, _ in BLOCK.findall(text) for each in f"wse {command}".split(" && ")]
+    assert not [command for command in commands if command not in visible]
 
 
 @pytest.mark.slow
