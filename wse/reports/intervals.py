@@ -31,7 +31,7 @@ class RangeResult(Result):
     samples: Annotated[int, Doc("number of samples of the model error and, on wafers, of the uncertain constants")]
 
     def reciprocal(self) -> RangeResult:
-        """Return the range of 1 divided by the figure, such as tokens/s for a time per token."""
+        """Return the range of the reciprocal (1 / value), such as tokens/s for a time per token."""
         return RangeResult(value=1 / self.value, low=1 / self.high, high=1 / self.low, samples=self.samples)
 
 

@@ -127,7 +127,7 @@ class _Run:
                 self._begin(time, index)
 
     def _waits(self, index: int) -> bool:
-        """Return whether a job must wait so that it does not overtake its leader, another job."""
+        """Return whether a job must wait for its leader, the job that it must not overtake."""
         visit, leader = self._progress[index].visit, self.jobs[index].leader
         if leader < 0 or self._progress[leader].over:
             return False

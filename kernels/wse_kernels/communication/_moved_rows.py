@@ -20,7 +20,8 @@ def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     Args:
         builder: LLVM builder.
         element_type: Numba type of the stored elements.
-        old, new: Vector stored at the receiving PEs, and vector that they receive.
+        old: Vector that the receiving PEs have stored.
+        new: Vector that they receive.
     """
     total = builder.fadd(widen_ir(builder, element_type, old), widen_ir(builder, element_type, new))
     return narrow_ir(builder, element_type, total)
@@ -37,7 +38,8 @@ def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     Args:
         builder: LLVM builder.
         element_type: Numba type of the stored elements.
-        old, new: Vector stored at the receiving PEs, and vector that they receive.
+        old: Vector that the receiving PEs have stored.
+        new: Vector that they receive.
     """
     larger = builder.fcmp_ordered(">", widen_ir(builder, element_type, new), widen_ir(builder, element_type, old))
     return builder.select(larger, new, old)

@@ -50,9 +50,9 @@ def _transposition(compiled: Any) -> Any:
     """Return a numba function that transposes elements between SRAM and a scratch array.
 
     Args:
-        compiled: Function that generates the LLVM instructions: `transpose_in_block` to copy
-            elements of some mesh rows into the scratch array, `transpose_back_block` to copy them
-            back.
+        compiled: Function that generates the LLVM instructions for a group of mesh rows:
+            `transpose_in_block` copies their elements from SRAM into the scratch array, and
+            `transpose_back_block` copies them back.
     """
 
     @intrinsic

@@ -115,12 +115,16 @@ def _steps(index: Any) -> Any:
 
 @helper_function
 def _index_of_pe(index: Any, steps: Any, i: Any, n: Any, j: Any) -> Any:
-    """Read one index of a PE from a flattened index array.
+    """Return one of the tensor indices of a PE.
+
+    The array ``[mesh rows or 1, n, mesh columns or 1]`` has several tensor indices for each PE. It
+    is read in flattened form.
 
     Args:
-        index: The flattened array.
-        steps: Strides of the array along mesh rows, elements and mesh columns.
-        i, j: Row and column of the PE.
-        n: Position among the indices of the PE.
+        index: The array, flattened.
+        steps: Distance in the flattened array to the next mesh row, the next index of the same PE,
+            and the next mesh column. The distance is 0 along an axis of length 1.
+        i, j: Mesh row and mesh column of the PE.
+        n: Which of the indices of the PE to return.
     """
     return np.int64(index[np.uint64(i * steps[0] + n * steps[1] + j * steps[2])])

@@ -114,7 +114,7 @@ class WrittenColumn:
         return np.array(encoded, self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Check that rows have the shape of the column; rows of per-PE values may be smaller.
+        """Check that rows have the shape of the column. Axes of PEs may be shorter than in the column.
 
         Raises:
             ValueError: The array has a different shape.

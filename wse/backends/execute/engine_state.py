@@ -47,7 +47,7 @@ class Caches:
         return self.by_user[user][self._heights[0]].length
 
     def append(self, phase: Phase) -> None:
-        """Add the tokens of a phase to the cache counters of its users, when the phase begins.
+        """Count the tokens of a phase as stored in the KV caches of its users; called when it begins.
 
         Args:
             phase: A prefill chunk, a decode pass or a verification pass.

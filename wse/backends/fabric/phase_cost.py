@@ -117,5 +117,5 @@ class PhaseCost:
         return float(self.by_cause.sum())
 
     def cause(self, name: str) -> float:
-        """Return how many cycles the phase spends on one cause, such as ``hops``."""
+        """Return the cycles of the phase that are attributed to one cause, such as ``hops``."""
         return float(self.by_cause[:, CAUSES.index(name)].sum())

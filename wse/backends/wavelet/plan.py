@@ -133,8 +133,8 @@ def plan_line(
         messages: int32 ``[m, 3]``: index of the sending PE, index of the receiving PE, and
             `Arrival` (how the words are combined or stored) of each message.
         colours: int32 ``[m]``, colour (virtual channel) of each message. None to choose colours.
-        part: int32 ``[m]``, index of the part of the words that each message carries; None if words
-            are not divided.
+        part: int32 ``[m]``. If a vector of words is divided into parts, each message carries one
+            part, and this is its index; None if vectors are not divided.
         store_and_forward: Whether a PE receives all words of a message before it sends. If False
             and ``part`` is None, a PE can combine arriving words with its own and send the results
             on in one operation.
@@ -239,8 +239,8 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
             `Arrival` (how the words are combined or stored) of each message.
         colours: int32 ``[m]``, colour (virtual channel) of each message. None if the colours are
             chosen later.
-        part: int32 ``[m]``, index of the part of the words that each message carries; None if words
-            are not divided.
+        part: int32 ``[m]``. If a vector of words is divided into parts, each message carries one
+            part, and this is its index; None if vectors are not divided.
     """
     flows: list[Flow] = []
     multicast: list[int] = []  # targets of the multicast to which the last message belongs

@@ -68,7 +68,7 @@ def apply_gate(
         x: Features ``[tokens, n]``.
         gate: Gates of the first token.
         n: Features per token.
-        stride: Elements from the gates of one token to those of the next.
+        stride: Distance from the gates of one token to those of the next, in elements.
         gates: Gates per token: n, or 1 for all features.
         is_factor: Whether to multiply by the gates themselves, without the sigmoid.
     """

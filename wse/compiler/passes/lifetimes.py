@@ -152,7 +152,7 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a step of a loop uses its buffers only at its own position in the step order.
+    """Return whether a step of a loop uses its buffers only while the step itself runs.
 
     Most steps of a loop may use their buffers at any time during the loop, because they run in
     every iteration or concurrently with other steps. The exceptions are in loops with one iteration

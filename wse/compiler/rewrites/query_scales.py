@@ -154,9 +154,10 @@ def _scale_scores(block_steps: BlockSteps, at: _Queries) -> None:
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
-    """Return a step that computes sums of squares and multiplies queries by the gain of their norm.
+    """Return a step that computes sums of squares and also multiplies the queries by a gain.
 
-    It replaces the step ``squares``, which is returned unchanged if the norm has no gain.
+    A norm of queries multiplies them by a trained vector, its gain. The new step replaces
+    ``squares``, which is returned unchanged if the norm has no gain.
 
     Args:
         squares: Step that computes the sums of squares.

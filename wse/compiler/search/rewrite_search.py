@@ -71,7 +71,7 @@ class UsefulRewrites(NamedTuple):
 def useful_rewrites(setup: TrialSetup, rewrites: Rewrites, trial: Trial) -> UsefulRewrites:
     """Find the rewrites that save cycles on a layout.
 
-    1. Restrict attention to the smallest number of columns that needs no additional memory.
+    1. Let attention use as few columns of PEs as possible without more memory.
     2. Find the rewrites that save cycles in decode and, if requested, in verification passes.
        Without ``timing``, the setup's rewrites are used.
 

@@ -67,8 +67,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
     """Return the rotary position embeddings, which are valid up to the original context length.
 
-    If the config has ``short_mscale``, a setting of LongRoPE, cosines and sines are multiplied by
-    it.
+    LongRoPE, with which these models extend their context, has a scale ``short_mscale`` for contexts
+    up to this length. If the config has it, cosines and sines are multiplied by it.
     """
     rope = read_rope(config, head_size, base=UNSTATED_BASE, kinds=SCALINGS, other_keys=MAGNITUDES)
     table = rope_table(config)

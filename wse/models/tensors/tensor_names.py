@@ -76,7 +76,7 @@ def canonical_tensors(
 
 
 def _file_name(name: str, names: Mapping[str, str]) -> str:
-    """Return the name of a tensor or bias in the file, without the layer.
+    """Return the name of a weight tensor or bias in the file, without the prefix of its layer.
 
     Args:
         name: Name of the tensor in wse, without the layer prefix.

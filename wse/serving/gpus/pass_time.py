@@ -59,7 +59,7 @@ class PassTime:
         return math.fsum(getattr(self, name) for name in PassTime.__dataclass_fields__)
 
     def plus(self, other_time: PassTime, times: float = 1.0) -> PassTime:
-        """Return the sum of this time and ``times`` times another time, for each term."""
+        """Add another pass time, multiplied by ``times``, to this one; all terms are added separately."""
         return PassTime(
             **{name: getattr(self, name) + times * getattr(other_time, name) for name in PassTime.__dataclass_fields__}
         )

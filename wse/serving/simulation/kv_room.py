@@ -228,10 +228,10 @@ class KvRoom:
         return self._end_tokens[block] - (0 if parent == NO_PREFIX else self._end_tokens[parent])
 
     def _shared_tokens(self, path: Sequence[int], count: int) -> int:
-        """Return how many tokens of a prefix are stored only once for all requests that reuse them.
+        """Return how many tokens of a prefix all requests that reuse it share in the KV cache.
 
-        These are the tokens in machine blocks (units of the cache) that the prefix fills
-        completely.
+        The cache is divided into blocks. Only blocks that the prefix fills completely are shared;
+        every request has its own copy of the remaining tokens.
 
         Args:
             path: Blocks of a prompt's prefix, from the start of the prompt.

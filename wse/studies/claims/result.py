@@ -54,7 +54,7 @@ class Finding:
         answer: Answer in a few sentences, with the most important numbers.
         numbers: Numbers on which the verdict is based, keyed by name.
         reason: Assumptions and computations behind the verdict.
-        is_at_ends: True if ``verdicts`` has three elements instead: the verdict with the stated
+        is_at_ends: True if ``verdicts`` has no samples but three elements: the verdict with the stated
             constants, with all uncertain constants at the low ends of their ranges, and with all of
             them at the high ends.
         curves: Content of the plot; None if there is no plot.

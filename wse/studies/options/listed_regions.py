@@ -24,7 +24,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     Args:
         options: Compiler options. Nothing is checked if they list no regions.
         spec: Model.
-        wafer: Wafer with the mesh that programs see.
+        wafer: Wafer. Its mesh is the one that programs see, without dead PEs.
         live: Whether this mesh is smaller than the wafer's because of dead PEs. Used only in
             messages.
 

@@ -97,8 +97,9 @@ _VECTOR_SOURCE: Final = "luozoupi/FABRICA"
 def is_fitted(m: Measurement, method: str) -> bool:
     """Return whether a measurement was used to fit a constant of the models.
 
-    Measurements that repeat a value used in a fit, exactly or rounded, also count as used. If one
-    speed or time of a GPU benchmark was used, all its rates and times per token count as used.
+    Measurements that repeat a value used in a fit, exactly or rounded, also count as used. If a
+    speed or time of a GPU benchmark was used, all other speeds and times per token of the same
+    benchmark count as used as well, because they follow from each other.
 
     Args:
         m: The measurement. A copy of a bundled row in another file counts like the bundled row.

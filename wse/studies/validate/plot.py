@@ -30,9 +30,8 @@ class _Line(NamedTuple):
         name: What was measured.
         where: The machine.
         errors_pct: Errors of all rows.
-        intervals_pct: Error intervals, for rows whose prediction has an interval. A row has the
-            smallest and the largest error that are possible if the measured value is inside the
-            interval.
+        intervals_pct: Error intervals, for rows whose prediction has an interval: the errors of the
+            prediction if the measured value were at the lower or the upper end of the interval.
     """
 
     name: str

@@ -72,9 +72,9 @@ def _figure(lives: SramLives, title: str) -> Any:
 
 
 def _one_layer(lives: SramLives) -> tuple[int, int] | None:
-    """Return the first and last cycle of one layer, to show how SRAM is used during a layer.
+    """Return the first and last cycle of a typical layer on the PE, to show its use of SRAM.
 
-    It is the second layer that runs on the PE. The result is None if there are fewer than two.
+    The layer is the second one that runs on the PE. The result is None if there are fewer than two.
     """
     starts: dict[int, int] = {}
     for name, start in lives.ops:

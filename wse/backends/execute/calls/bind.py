@@ -274,10 +274,10 @@ class Binder:
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
-    """Append the function calls that execute a step to a bound phase.
+    """Append the function calls that execute a step to the calls of its phase.
 
     Args:
-        bound: The phase as a list of calls, which is extended.
+        bound: The phase as a list of function calls with their arguments. It is extended.
         step: Index of the step.
         calls: Functions and arguments.
     """

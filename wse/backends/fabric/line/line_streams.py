@@ -25,9 +25,10 @@ from wse.backends.fabric.line.segments import LinePlan
 
 
 class LineStreams:
-    """Times of the messages on one line of PEs, which are computed one message after another.
+    """Times at which the words of messages travel on one line of PEs.
 
-    The words of a message form a stream. A piece is a part of a message's path.
+    The words of a message form a stream. Streams are computed one after another, in the order of
+    the messages. A piece is a part of a message's path.
 
     Attributes:
         contended: For each piece, whether it shares a link or ramp with another piece.
@@ -93,9 +94,10 @@ class LineStreams:
             self.stored_ends[piece] = advance(last, self.plan.hop_cycles[piece], self.costs.ramp + 1)
 
     def delayed_stored_ends(self) -> list[EventTime]:
-        """Return the time at which all words of each stored message are in SRAM.
+        """Return when the last word of each stored message reaches SRAM.
 
-        The times include delays by messages that were computed later.
+        `stored_ends` has these times as they were when each message was computed. This method adds
+        the delays by messages that were computed afterwards and compete for the same links.
         """
         ends = dict(self.stored_ends)
         for piece in self._later_spans:

@@ -114,7 +114,7 @@ class Buffers:
         return requests
 
     def buffers_of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Return the buffers that a layer uses when it runs the steps of an equivalent layer.
+        """Return the buffers on which a layer runs steps that were lowered for an equivalent layer.
 
         Equivalent layers have the same steps, which are lowered only once. Each layer runs them on
         its own buffers.

@@ -142,9 +142,9 @@ class WeightTypes:
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
         """Return the function that chooses the best division of a dimension over rows or columns.
 
-        Its argument is the number of rows or columns. Its result consists of the quantisation group
-        size to which blocks are aligned (0 for equal blocks) and the resulting `Cut`. Results are
-        cached.
+        Its argument is the number of rows or columns. Its result is a pair: the number of weights
+        per quantisation group if blocks are aligned to such groups, or 0 if all blocks are equal,
+        and the resulting `Cut`. Results are cached.
         """
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 

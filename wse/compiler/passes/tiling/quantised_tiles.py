@@ -179,8 +179,8 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
     A line is a row or column of PEs that stores the same outputs. The matrix has one scale for
     every block of ``block`` neighbouring outputs. The length of a run is stored in one byte, so a
-    longer run is split. Padding belongs to the preceding run. The runs of a line's first expert are
-    used for all of its experts.
+    longer run is split. Padding belongs to the preceding run. All experts of a line are divided
+    as its first expert is.
 
     Args:
         index: int32 ``[lines, experts, outputs]``; -1 for padding.

@@ -151,7 +151,7 @@ class ReducedModel:
         return list(zip(sizes["kv"], sizes["state"], strict=True))
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """Return the bytes per PE of the layers that the reduced model omits, for each stage."""
+        """Return, for each stage, the bytes per PE of its layers that are not in the reduced model."""
         bytes_by_stage = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)

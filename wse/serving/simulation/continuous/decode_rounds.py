@@ -65,11 +65,11 @@ class DecodeRounds:
 
     @property
     def round_per_gap(self) -> float:
-        """Duration of the next decode round, divided by the duration of its gap.
+        """Ratio of the duration of the next decode round to the time for prompts in this round.
 
-        In a decode round, each user gets one decode pass. A gap is the time in which the busiest
-        pipeline stage would otherwise be idle, and in which prompts are read. The ratio is 1
-        without users, because then all time is a gap.
+        In a decode round, each user gets one decode pass. Prompts are read in the *gap*, the time
+        in which the busiest pipeline stage would otherwise be idle. Without users, all time is a
+        gap, and the ratio is 1.
         """
         if not self.users.count:
             return 1.0

@@ -162,7 +162,7 @@ class ContinuousMachine:
             self.report(record.left)
 
     def _advance(self, time: float) -> None:
-        """Advance the clock, and move the requests that arrive until then to the queues."""
+        """Set the clock to ``time``, and add the requests that arrive up to this time to the queues."""
         self.record.kv_token_s += self.admission.room.occupied * (time - self.record.now)
         for request in self.record.advance(time):
             self.admission.add(request)

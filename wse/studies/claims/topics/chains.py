@@ -29,7 +29,7 @@ throughput is lost."""
 
 
 def longer_pipeline(lab: Laboratory) -> Finding:
-    """Decide whether one user's speed decreases in proportion to the wafer count (claim 2).
+    """Decide whether a model on N wafers is N times slower for one user than on one (claim 2).
 
     The speed is computed on 1 to 8 wafers for three inter-wafer link latencies.
     """

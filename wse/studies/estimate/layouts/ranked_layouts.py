@@ -310,7 +310,7 @@ class LayoutRanking:
     def _recompiled(
         self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, options: Options, choice: Choice
     ) -> CompiledLayout | None:
-        """Return a version of a layout with other options or choices; results are cached.
+        """Compile a layout with other options or choices, or return the cached result.
 
         Args:
             layout: The layout from which the version is derived.

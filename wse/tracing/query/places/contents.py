@@ -174,5 +174,9 @@ def _buffer_named(trace: Trace, buffers: Array, name: str) -> dict[str, Any]:
 
 
 def _address(record: dict[str, Any]) -> str:
-    """Return the address of a buffer in hexadecimal."""
+    """Return the first byte address of a buffer in a PE's SRAM, as hexadecimal text.
+
+    Args:
+        record: Row of the trace's table of buffers.
+    """
     return f"{record['address']:#06x}"

@@ -108,7 +108,8 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool
 
     Args:
         pieces, other_pieces: Pieces of the messages on two lines, or on the same line.
-        same_plan: Whether both are the same pieces, so that a pair counts only once.
+        same_plan: Whether ``pieces`` and ``other_pieces`` are the same. Each pair is then returned
+            only once.
         links: True if links and ramps are compared, False for ramps only.
 
     Returns:
