@@ -50,3 +50,11 @@ def test_files_are_small_and_of_no_machine(path):
     assert notebook["metadata"]["kernelspec"]["name"] == "python3"
     assert not any(cell["metadata"] for cell in notebook["cells"])
     assert not re.search(r"/(home|root|tmp|work|Users|opt|usr)/", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_numbers_in_the_text_are_those_of_the_outputs(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    others = json.dumps([(cell["source"], cell["outputs"]) for cell in cells if cell["cell_type"] == "code"])
+    assert not [number for number in re.findall(r"\d[\d,]*,\d{3}\b|\d+\.\d+", text) if number not in others]

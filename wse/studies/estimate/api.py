@@ -100,21 +100,21 @@ def estimate(
             TOML file.
         dtype: Element type of weights: float32, float16 or bfloat16; or, for linear layers, int8 or
             fp8 (e4m3) with a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1)
-            with a power of two per 32 inputs. FP8 and MXFP4 checkpoints keep their own scales.
-            Default: the type of the published weights.
+            with a power of two per 32 inputs. FP8, MXFP4 and INT4 checkpoints keep their own
+            scales. Default: the type of the published weights.
         activations: Element type of all but quantised weights: float32, float16 or bfloat16.
             Default: the model's own.
         accumulate (float32|float16): Element type of sums: float32 (default), or float16 with dtype
             float16.
         context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt
-            + new tokens. The number of users that fit is still computed for KV caches of prompt +
-            new tokens.
+            + new tokens; for a file of requests, the longest one. The number of users that fit is
+            computed for KV caches of prompt + new tokens.
         link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host
             streams of the SDK), or a TOML file with its bandwidth and latency.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
             multiply it by a factor, such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
-        defects: Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such
-            as 1e-4.
+        defects: Dead PEs and links: a CSV file that lists them, or the probability of a PE to be
+            dead, such as 1e-4.
         defects_seed: Random seed that selects the dead PEs.
         workload (chat|summarize|rag|coding-agent|voice): Typical service, which sets the lengths of
             requests; for serve-sim also their spread, shared prefixes and the users' pauses. Other
@@ -125,8 +125,9 @@ def estimate(
             or 1,024, or fewer if the model supports only fewer.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
-        users: Concurrent users: requests in flight. Default: the users of one pass; with objective
-            throughput or cost, the fewest with the highest throughput.
+        users: Concurrent users: requests in flight; for serve-sim, people who send a request after
+            each answer. Default: the users of one pass; with objective throughput or cost, the
+            fewest with the highest throughput.
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
             have room for them in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the

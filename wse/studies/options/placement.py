@@ -25,7 +25,7 @@ class TypeOptions:
         Option(
             doc="Element type of weights: float32, float16 or bfloat16; or, for linear layers, int8 or fp8 (e4m3) with "
             "a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1) with a power of two per 32 inputs. "
-            "FP8 and MXFP4 checkpoints keep their own scales. Default: the type of the published weights.",
+            "FP8, MXFP4 and INT4 checkpoints keep their own scales. Default: the type of the published weights.",
             panel="Model",
             metavar="TYPE",
             known_values=(*DTYPES, *CODINGS),
@@ -192,7 +192,7 @@ class MachineOptions:
     defects: Annotated[
         str | Path | None,
         Option(
-            doc="Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such as 1e-4.",
+            doc="Dead PEs and links: a CSV file that lists them, or the probability of a PE to be dead, such as 1e-4.",
             panel="Wafer and mapping",
             metavar="FILE|RATE",
         ),
@@ -248,8 +248,9 @@ class PlacementRequest:
     context: Annotated[
         int | None,
         Option(
-            doc="Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt + new tokens. The "
-            "number of users that fit is still computed for KV caches of prompt + new tokens.",
+            doc="Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt + new tokens; "
+            "for a file of requests, the longest one. The number of users that fit is computed for KV caches of "
+            "prompt + new tokens.",
             panel="Model",
             metavar="TOKENS",
             unit=TOKEN,

@@ -132,7 +132,8 @@ class ServingOptions:
     users: Annotated[
         int | None,
         Option(
-            doc="Concurrent users: requests in flight. Default: the users of one pass; with --objective throughput or "
+            doc="Concurrent users: requests in flight; for serve-sim, people who send a request after each answer. "
+            "Default: the users of one pass; with --objective throughput or "
             "cost, the fewest with the highest throughput.",
             panel="Serving",
             metavar="N",

@@ -85,7 +85,8 @@ def sharding(lab: Laboratory) -> Finding:
                 bandwidth_gain, "", "speedup of the tensor split from a thousand times the bandwidth"
             ),
         },
-        reason="with a layer split, a token crosses once per wafer, whatever the link; the tensor split is wse's own",
+        reason="if wafers hold whole layers, a token crosses once per wafer, whatever the link; the tensor split is "
+        "wse's own",
     )
 
 

@@ -228,18 +228,19 @@ def limits_of(
 
 
 def _users(streams: StreamLimits) -> str:
-    """Return a clause that states how many users can be served and what limits this number."""
-    fitting_users, saturating_users = (
-        count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
-    )
+    """Return a clause that states how many users or streams of users fit, and how many saturate."""
+    fitting_count, saturating_count = streams.kv_limited_streams, streams.streams_to_saturate
     server = streams.busiest_server
     is_one, is_stage = not server.startswith("stages "), server.startswith("stage")
     server, be = server if is_stage else f"the {server}", "is" if is_one else "are"
-    verb = "fits" if fitting_users == 1 else "fit"
-    caches = f"KV cache: {plural(fitting_users, 'user')} of {streams.context_tokens:,} tokens {verb}"
-    if fitting_users < saturating_users:
-        return f"{caches}, {saturating_users:,} would keep {server} busy"
-    return f"{caches}, and {server} {be} busy all the time from {plural(saturating_users, 'user')} on"
+    tokens, verb = f"{streams.context_tokens:,} tokens", "fits" if fitting_count == 1 else "fit"
+    noun, size_text = "user", f"of {tokens}"
+    if streams.users_per_stream > 1:
+        noun, size_text = "stream", f"of {streams.users_per_stream:,} users with {tokens} each"
+    caches = f"KV cache: {plural(fitting_count, noun)} {size_text} {verb}"
+    if fitting_count < saturating_count:
+        return f"{caches}, {saturating_count:,} would keep {server} busy"
+    return f"{caches}, and {server} {be} busy all the time from {plural(saturating_count, noun)} on"
 
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:
