@@ -14,9 +14,10 @@ from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
 from wse.studies.compare.plan.ranking import with_pareto
-from wse.studies.compare.plan.result import PlannedRow, PlanResult
+from wse.studies.compare.plan.result import CheaperResult, PlannedRow, PlanResult
 from wse.studies.compare.plan.rows import planned_row
 from wse.studies.compare.plan.study import counts_near
+from wse.studies.compare.plan.verdict import plan_verdict
 
 COSTS = "usd_per_million_tokens"
 SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region", "schedule": "baseline", "jobs": 1}
@@ -146,3 +147,15 @@ def test_share_within_limits_counts_the_samples_that_meet_every_limit() -> None:
     assert share_within_limits(samples, Goal(tpot_s=0.02)) == 0.5
     assert share_within_limits({}, Goal(tpot_s=0.02)) == 1
     assert share_within_limits(samples, Goal()) is None
+
+
+@pytest.mark.parametrize(("share", "ends_with_note"), [(0.48, True), (0.5, False)])
+def test_verdict_says_when_most_samples_contradict_the_nominal_values(share: float, *, ends_with_note: bool) -> None:
+    goal = Goal(users=1, objective=COST)
+    rows = [made_row(kind, 1.0, goal) for kind in (WAFER, GPU)]
+    lengths = rows[0].prompt_len, rows[0].new_tokens
+    cheaper = CheaperResult(
+        prompt_len=lengths[0], new_tokens=lengths[1], kind=WAFER, ratio=1.1, share=share, samples=256
+    )
+    *_, last = plan_verdict(rows, goal, [lengths], [cheaper])
+    assert last.endswith("so most samples contradict the nominal values.") == ends_with_note

@@ -215,7 +215,7 @@ def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
     assert result.sram.room[0].users == {row.context: row.users for row in result.sram.users}[32]
     out = io.StringIO()
     print_result(result, out)
-    assert "SRAM used for speed and not for KV caches" in out.getvalue()
+    assert "Variants with room for more users" in out.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from wse.studies.results.operating_points import ServingResult
 
 
-MANY_USERS: Final = f"For the lowest cost per token with many users, use --objective {THROUGHPUT}."
+MANY_USERS: Final = (
+    f"For the lowest cost per token with many users, use --objective {THROUGHPUT}, or wse compare, which also tries "
+    "other numbers of wafers."
+)
 
 
 def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:

@@ -107,6 +107,8 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         f"({SAMPLED_ON_WAFERS}), "
         f"a token is cheaper on {low.machine} than on {high.machine}"
     )
+    if cheaper.share < 0.5:
+        text += ", so most samples contradict the nominal values"
     if cheaper.within_limits is not None:
         shares = (f"{percent_text(cheaper.within_limits[row.kind])} on {row.machine}" for row in (low, high))
         text += f". The limits are kept in {' and '.join(shares)}"

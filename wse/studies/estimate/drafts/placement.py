@@ -294,4 +294,4 @@ def _wafers_remedy(draft: PreparedEstimate) -> str:
     except DoesNotFit:
         return "no number of wafers holds it either: give a smaller --draft-model, or leave it out for a draft head"
     wafer = f"--draft-place wafer, which takes {plural(wafers, 'more wafer')}"
-    return f"give {wafer}, --draft-place host, or a smaller --draft-model"
+    return f"give {wafer}, --draft-place host for a very small model, or a smaller --draft-model"

@@ -78,7 +78,7 @@ def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
         number("token_cycles", "cycles", short_number),
     )
     note = (
-        f"users of {count(context)} tokens; mean cycles of a generated token; --users N or --objective "
-        "throughput chooses for more users"
+        f"users: those whose KV caches of {count(context)} tokens fit; cycles: mean of a generated token; --users N or "
+        "--objective throughput chooses for more users"
     )
-    return Table(columns=columns, rows=room, title="SRAM used for speed and not for KV caches", note=note)
+    return Table(columns=columns, rows=room, title="Variants with room for more users", note=note)
