@@ -1,4 +1,4 @@
-"""Tables of commands at any width of a terminal: columns are left out, and no number is cut off or broken in two."""
+"""Tests of result tables on narrow terminals: columns are left out instead of cutting or wrapping a number."""
 
 import io
 import re
@@ -13,22 +13,23 @@ from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table, shown_columns
 
 WIDTHS = (40, 80, 120)
-SMALL = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
+SMALL_RUN = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
 
 
 @cache
 def results() -> dict[str, Result]:
-    sets = "wafer.clock_hz=x2"
+    """Return one result per command, keyed by the command."""
+    changed_wafer = "wafer.clock_hz=x2"
     return {
-        "estimate": wse.estimate("story", **SMALL, wafers=2, sensitivity=True, set=sets),
+        "estimate": wse.estimate("story", **SMALL_RUN, wafers=2, sensitivity=True, set=changed_wafer),
         "estimate --gpu": wse.estimate("story", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),
-        "what-if": wse.what_if("story", **SMALL, batch=2, changes="clock=x2,sram=64KiB", jobs=1),
-        "compile": wse.compile("story", mesh="16x16", set=sets, mapping="region", schedule="baseline"),
-        "compare": wse.compare("story", **SMALL, wafers=[2], set=sets, gpu=["h100"], gpus=1, jobs=1),
+        "what-if": wse.what_if("story", **SMALL_RUN, batch=2, changes="clock=x2,sram=64KiB", jobs=1),
+        "compile": wse.compile("story", mesh="16x16", set=changed_wafer, mapping="region", schedule="baseline"),
+        "compare": wse.compare("story", **SMALL_RUN, wafers=[2], set=changed_wafer, gpu=["h100"], gpus=1, jobs=1),
         "compare --users": wse.compare(
-            "story", **SMALL, wafers=[1], users=300, gpu=["h100"], ttft="1s", tpot="1ms", jobs=1
+            "story", **SMALL_RUN, wafers=[1], users=300, gpu=["h100"], ttft="1s", tpot="1ms", jobs=1
         ),
-        "serve-sim": wse.serve_sim("story", **SMALL, requests=50, set=sets),
+        "serve-sim": wse.serve_sim("story", **SMALL_RUN, requests=50, set=changed_wafer),
     }
 
 
@@ -45,11 +46,11 @@ def test_numbers_are_whole_at_any_width(name: str, width: int) -> None:
         tables = results()[name].tables(detail=detail, width=width)
         assert tables
         for table in tables:
-            check(table, width)
+            check_printed_table(table, width)
 
 
-def check(table: Table, width: int) -> None:
-    """Every number of the columns that are shown is there, and no line is longer than the terminal."""
+def check_printed_table(table: Table, width: int) -> None:
+    """Check that each shown cell is printed whole and that no line is longer than the terminal."""
     stream = io.StringIO()
     console = console_on(stream)
     console.width = width

@@ -1,4 +1,4 @@
-"""Small model files for tests, written by hand."""
+"""Helpers that write small model files, and helpers that check error messages."""
 
 import json
 import struct
@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
 
 
 def write_config(folder: Path, /, *drop: str, **changes: Any) -> Path:
-    """config.json of the tiny model with ``changes``, without the keys ``drop``."""
+    """Write the config.json of the tiny model with `changes` and without the keys in `drop`, and return its path."""
     config = {key: value for key, value in (CONFIG | changes).items() if key not in drop}
     path = folder / "config.json"
     path.write_text(json.dumps(config))
@@ -41,7 +41,7 @@ def write_config(folder: Path, /, *drop: str, **changes: Any) -> Path:
 
 
 def tiny_tensors(dtype: Any = np.float32, *, tied: bool = False) -> dict[str, NDArray[Any]]:
-    """The tensors of the tiny model, under Hugging Face's names, from a fixed seed."""
+    """Return the tensors of the tiny model under their Hugging Face names, drawn from a fixed seed."""
     rng = np.random.default_rng(7)
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (16, 12), "model.norm.weight": (12,)}
     if not tied:
@@ -63,14 +63,14 @@ def tiny_tensors(dtype: Any = np.float32, *, tied: bool = False) -> dict[str, ND
 
 
 def write_model(folder: Path, tensors: Mapping[str, NDArray[Any]] | None = None, **config: Any) -> Path:
-    """A whole model folder, without a tokenizer."""
+    """Write a model folder of the tiny model, without a tokenizer, and return the folder."""
     write_config(folder, **config)
     write_safetensors(folder / "model.safetensors", tiny_tensors() if tensors is None else tensors)
     return folder
 
 
 def llama2c_bytes(pieces: Sequence[bytes], scores: Sequence[float], longest: int | None = None) -> bytes:
-    """A llama2.c tokenizer file."""
+    """Return the contents of a llama2.c tokenizer file; `longest` is the length in bytes that its header states."""
     head = struct.pack("<i", max(map(len, pieces)) if longest is None else longest)
     return head + b"".join(
         struct.pack("<fi", score, len(piece)) + piece for piece, score in zip(pieces, scores, strict=True)
@@ -78,20 +78,23 @@ def llama2c_bytes(pieces: Sequence[bytes], scores: Sequence[float], longest: int
 
 
 def older_rope(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of transformers 4 for what is in a table of transformers 5, which may be one of full attention."""
+    """Return the rope keys of a transformers 4 config for a rope table of transformers 5.
+
+    If the table has one entry for each type of attention, that of full attention is used.
+    """
     table = table.get("full_attention", table)
     outside = {key: table[key] for key in ("rope_theta", "partial_rotary_factor") if key in table}
     scaling = {key: value for key, value in table.items() if key not in (*outside, "rope_type")}
     return outside | ({"rope_scaling": {"type": table["rope_type"], **scaling}} if scaling else {})
 
 
-def about(changes: Mapping[str, Any], tail: str) -> str:
-    """A message with the first changed key and its value in the place of its ellipsis."""
+def fill_ellipsis(changes: Mapping[str, Any], tail: str) -> str:
+    """Replace the ellipsis in a message by the first changed key and its value."""
     return tail.replace("…", "".join(f"{key} = {value!r}" for key, value in list(changes.items())[:1]), 1)
 
 
 def result_or_refusal(kind: type[WseError], call: Callable[..., Any], *args: Any) -> Any:
-    """What the call returns, or None where it refuses with ``kind`` on one line; nothing else may escape."""
+    """Return the result of a call, or None if it raises an error of type `kind` with a one-line message."""
     try:
         return call(*args)
     except kind as error:

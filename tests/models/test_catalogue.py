@@ -1,4 +1,4 @@
-"""Bundled configurations, and models that are loaded by name or from a folder."""
+"""Tests of bundled configurations, and of loading models by name or from a folder."""
 
 import json
 from dataclasses import replace
@@ -19,21 +19,21 @@ from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count
 
 NAMES = sorted(CONFIGURATIONS)
 PARAMETERS = json.loads((Path(__file__).parents[1] / "data" / "page_parameters.json").read_text(encoding="utf-8"))
-"""Parameters that the pages of the models state, or that transformers counts, which tell a slip in any size.
+"""Published numbers of parameters by model, from model cards or counted by transformers, to detect a wrong size.
 
-Those in billions are rounded: without vision models and rows of tables that no token has, with shared norms counted
-twice.
+`exact` has integers, `billions` rounded numbers. The numbers count shared norms twice. They exclude vision models and
+rows of embedding tables that no token uses.
 """
-OWN = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS["exact"], *PARAMETERS["billions"])
-"""Configurations that are not among the published files and counts at hand."""
-PUBLISHED = [name for name in NAMES if name not in OWN]
+WITHOUT_REFERENCE = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS["exact"], *PARAMETERS["billions"])
+"""Configurations for which the reference files have neither a published config nor counts."""
+PUBLISHED = [name for name in NAMES if name not in WITHOUT_REFERENCE]
 WITHOUT_TYPES = ("kimi-k2.6",)
-"""Published files at hand that leave out the element types, which are beside the text model in the whole file."""
+"""Published configs that lack the element types, because these are outside the text model in the original file."""
 
 
 @pytest.fixture(scope="module")
 def counts(shared: Path) -> Any:
-    """Published integers by model."""
+    """Return published integers by model, such as numbers of parameters."""
     return json.loads((shared / "model_params.json").read_text())
 
 
@@ -71,7 +71,7 @@ def test_a_model_has_the_parameters_that_its_page_states(name: str) -> None:
         ("nobody/qwen3", None),
     ],
 )
-def test_the_configuration_of_a_repository(repository: str, name: str | None) -> None:
+def test_repository_name_finds_its_configuration(repository: str, name: str | None) -> None:
     assert name_of_repository(repository) == name
 
 
@@ -93,15 +93,15 @@ def test_counts_are_the_published_integers(counts: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_configuration_is_the_published_one(beside: Path, name: str) -> None:
-    """What was left out of the file changes neither the mathematics nor how weights are read."""
+    """Keys that were left out of the bundled file do not change the model or how its weights are read."""
     ours, whole = read_config(CONFIGURATIONS[name]), beside / "reference" / "model_configs" / f"{name}.json"
     if name in WITHOUT_TYPES:
         ours = replace(ours, packing=Packing())
     assert ours == read_config(whole)
 
 
-def test_a_folder_with_a_config_alone_gives_the_spec_and_its_tokenizer(tmp_path: Path) -> None:
-    """As a hub has it, of which config.json alone was fetched: enough for everything but a run."""
+def test_folder_without_weights_gives_the_spec_and_its_tokenizer(tmp_path: Path) -> None:
+    """Such a folder remains if only config.json was downloaded; it is enough for everything except a run."""
     write_config(tmp_path)
     (tmp_path / "tokenizer.bin").write_bytes(llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16))
     model = load_model(str(tmp_path))
@@ -132,12 +132,12 @@ def test_an_element_type_that_no_file_states_is_bfloat16_with_a_note(tmp_path: P
         assert load_model(str(config)).note is None
 
 
-def test_a_bundled_model_without_files_asks_to_reinstall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_bundled_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BUNDLED, "story", tmp_path)
     assert "the bundled model 'story' is missing" in refusal(BadModel, load_model, "story")
 
 
-def test_the_case_of_a_name_is_free_where_no_folder_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_is_found_in_any_case_unless_a_folder_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_model("Llama-3-8B").spec == load_model("llama-3-8b").spec
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Llama-3-8B").mkdir()
@@ -145,7 +145,7 @@ def test_the_case_of_a_name_is_free_where_no_folder_has_it(tmp_path: Path, monke
     assert load_model("Llama-3-8B").spec.hidden_size == 12
 
 
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_path_without_a_model_is_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert f"'{missing}': no such file or folder" in refusal(BadModel, load_model, str(missing))
     assert refusal(BadModel, load_model, "").startswith("'': no such file or folder; ")
@@ -155,6 +155,6 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     assert "is neither a folder, a config.json nor a GGUF" in refusal(BadModel, load_model, str(tmp_path / "m.txt"))
 
 
-def test_weights_alone_point_to_their_folder(tmp_path: Path) -> None:
+def test_weights_file_is_refused_with_a_hint_to_its_folder(tmp_path: Path) -> None:
     path = write_model(tmp_path) / "model.safetensors"
     assert "weights alone are not enough" in refusal(BadModel, load_model, str(path))

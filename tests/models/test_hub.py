@@ -1,4 +1,4 @@
-"""Models by hub name, downloaded from a server on this computer that speaks the hub's API."""
+"""Tests of models by hub name, with a local server that implements the API of the hub."""
 
 import json
 import sys
@@ -15,8 +15,8 @@ from wse.models.load import load_model
 
 constants = pytest.importorskip("huggingface_hub.constants")
 STORY = Path(__file__).parents[2] / "wse" / "data" / "story"
-READABLE = {name: (STORY / name).read_bytes() for name in ("config.json", "tokenizer.json", "model.safetensors")}
-OTHERS = {
+READ_FILES = {name: (STORY / name).read_bytes() for name in ("config.json", "tokenizer.json", "model.safetensors")}
+UNREAD_FILES = {
     "pytorch_model.bin": b"pickle",
     "original/model.safetensors": b"",
     "consolidated.safetensors": b"",
@@ -26,8 +26,8 @@ OTHERS = {
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
-    """A hub with the bundled model under the name org/name, and an empty cache."""
-    with local_hub(READABLE | OTHERS) as server:
+    """Return a local hub with the bundled model as org/name and other repositories, and use an empty cache."""
+    with local_hub(READ_FILES | UNREAD_FILES) as server:
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
         template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("/{repo_id}")
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "".join(template[1:]))
@@ -40,19 +40,19 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
     download.cache_clear()
 
 
-def test_a_run_gets_the_files_that_wse_reads_and_no_others(hub: LocalHub) -> None:
+def test_run_downloads_only_the_files_that_wse_reads(hub: LocalHub) -> None:
     model, bundled = load_model("org/name"), load_model("story")
     assert model.checkpoint is not None
     assert bundled.checkpoint is not None
     assert model.tokenizer is not None
     assert (model.spec.name, model.path.name) == ("name", COMMIT)
     assert model.checkpoint.tensor("embedding").tobytes() == bundled.checkpoint.tensor("embedding").tobytes()
-    assert sorted(hub.sent) == sorted(READABLE)
+    assert sorted(hub.sent) == sorted(READ_FILES)
     load_model("org/name")
-    assert len(hub.sent) == len(READABLE)
+    assert len(hub.sent) == len(READ_FILES)
 
 
-def test_an_estimate_gets_the_config_alone(hub: LocalHub) -> None:
+def test_estimate_downloads_only_the_config(hub: LocalHub) -> None:
     model = load_model("org/name", with_weights=False)
     assert (model.checkpoint, model.spec.hidden_size) == (None, load_model("story").spec.hidden_size)
     assert wse.estimate("org/name", mesh="24x24", mapping="region", prompt_len=8, new_tokens=8).model.name == "name"
@@ -77,13 +77,13 @@ def test_the_token_is_sent_and_the_cache_is_used_without_a_network(
         load_model("org/name")
 
 
-def test_a_local_folder_of_the_name_wins(hub: LocalHub, tmp_path: Path) -> None:
+def test_local_folder_of_the_name_is_used_first(hub: LocalHub, tmp_path: Path) -> None:
     folder = tmp_path / "org" / "name"
     folder.mkdir(parents=True)
-    (folder / "config.json").write_bytes(READABLE["config.json"])
+    (folder / "config.json").write_bytes(READ_FILES["config.json"])
     assert load_model("org/name", with_weights=False).path == Path("org/name")
     with pytest.raises(BadModel, match="no such file or folder"):
-        load_model("org/other")  # the folder org is local, so this is a path
+        load_model("org/other")  # the folder org exists locally, so this is a path
     assert not hub.sent
 
 
@@ -95,14 +95,14 @@ def test_a_local_folder_of_the_name_wins(hub: LocalHub, tmp_path: Path) -> None:
         ("org/gated", "'org/gated': its owner restricts access; accept the terms"),
     ],
 )
-def test_what_the_hub_refuses_is_one_line(hub: LocalHub, name: str, message: str) -> None:
+def test_refusals_of_the_hub_are_errors(hub: LocalHub, name: str, message: str) -> None:
     with pytest.raises(BadModel) as refusal:
         load_model(name)
     assert str(refusal.value).startswith(message)
     assert not hub.sent
 
 
-def test_files_are_not_trusted(hub: LocalHub) -> None:
+def test_bad_files_of_a_repository_are_refused(hub: LocalHub) -> None:
     hub.files = {"config.json": json.dumps({"model_type": "llama", "hidden_size": -1}).encode()}
     with pytest.raises(BadModel, match=r"config\.json"):
         load_model("org/name", with_weights=False)
@@ -145,6 +145,8 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytes
         ("tests/none", None),
     ],
 )
-def test_names_of_repositories(text: str, reference: HubReference | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_reference_finds_names_of_repositories(
+    text: str, reference: HubReference | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     assert hub_reference(text) == reference

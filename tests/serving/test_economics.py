@@ -1,4 +1,4 @@
-"""Prices, energy and network numbers: presets, files of users, and costs that follow from them."""
+"""Tests of prices, power, energy and network numbers: bundled values, files of users, and the costs that follow."""
 
 import math
 import re
@@ -32,7 +32,7 @@ from wse.studies.gpu_catalogue import gpus
 WSE3 = load_wafer("wse3")
 
 
-def test_lists_of_machines_have_the_prices_of_estimates() -> None:
+def test_catalogues_have_the_prices_of_estimates() -> None:
     h200 = load_gpu_economics(load_gpu("h200"))
     assert h200 is not None
     listed = gpus().gpus["h200"]["gpu_usd_per_hour"]
@@ -60,7 +60,7 @@ def test_every_bundled_number_has_a_grade_a_source_and_a_range(name: str) -> Non
     assert re.search(r"(March|May) 2026", economics.usd_per_hour.source), "the date of a price"
 
 
-def test_numbers_of_gpus_by_a_file(tmp_path: Path) -> None:
+def test_numbers_of_gpus_are_read_from_a_file(tmp_path: Path) -> None:
     file = write_toml(tmp_path, "gpu_usd_per_hour = { h100 = 2 }\nwafer_power_w = 20_000\n")
     economics = load_gpu_economics(load_gpu("h100"), file)
     assert economics.usd_per_hour.value == 2
@@ -74,7 +74,7 @@ def test_numbers_of_gpus_by_a_file(tmp_path: Path) -> None:
     assert load_gpu_economics(replace(load_gpu("h100"), name="mine")) is None
 
 
-def test_wafer_without_numbers_of_its_own_takes_those_of_its_generation(tmp_path: Path) -> None:
+def test_wafer_without_own_numbers_uses_those_of_its_generation(tmp_path: Path) -> None:
     mine = load_wafer(write_toml(tmp_path, 'base = "wse2"\n'))
     assert load_economics(mine) == load_economics(load_wafer("wse2"))
     cs4, wse3 = load_economics(load_wafer("cs4")), load_economics(WSE3)
@@ -83,7 +83,7 @@ def test_wafer_without_numbers_of_its_own_takes_those_of_its_generation(tmp_path
     assert "not announced" in cs4.sources["wafer_power_w"].source
 
 
-def test_users_numbers_take_the_place_of_the_bundled(tmp_path: Path) -> None:
+def test_numbers_in_a_file_replace_the_bundled_ones(tmp_path: Path) -> None:
     path = write_toml(
         tmp_path,
         "wafer_power_w = { value = 17_000, grade = 'M', source = 'our meter', range = [16_000, 18e3] }\n"
@@ -91,8 +91,8 @@ def test_users_numbers_take_the_place_of_the_bundled(tmp_path: Path) -> None:
     )
     wse3, wse2, cs4 = (load_economics(load_wafer(name), path) for name in ("wse3", "wse2", "cs4"))
     assert wse3.power_w.value == wse2.power_w.value == 17_000
-    told = wse3.power_w
-    assert (told.unit, told.grade, told.source, told.range) == ("W", "M", "our meter", (16_000, 18_000))
+    power = wse3.power_w
+    assert (power.unit, power.grade, power.source, power.range) == ("W", "M", "our meter", (16_000, 18_000))
     assert (wse2.usd_per_hour.value, cs4.usd_per_hour.value) == (30, 80.5)
     assert (wse2.usd_per_hour.grade, wse2.usd_per_hour.range) == ("U", None)
     assert wse3.usd_per_hour == load_economics(WSE3).usd_per_hour
@@ -122,18 +122,18 @@ def test_bad_numbers_are_refused(tmp_path: Path, text: str, tail: str) -> None:
 
 
 @given(wafers, rates)
-def test_ranges_hold_the_value_and_carry_grade_and_source(count: int, tokens_per_s: float) -> None:
+def test_ranges_scale_with_the_value_and_keep_grade_and_source(count: int, tokens_per_s: float) -> None:
     economics = load_economics(WSE3)
-    for told, key in (
+    for per_token, key in (
         (system_energy(count, tokens_per_s, economics), "wafer_power_w"),
         (system_cost(count, tokens_per_s, economics), "wafer_usd_per_hour"),
     ):
         number = economics.sources[key]
-        assert told.range is not None
+        assert per_token.range is not None
         assert number.range is not None
-        assert told.range == pytest.approx([told.value * end / number.value for end in number.range])
-        assert told.grade == number.grade
-        assert number.source in told.source
+        assert per_token.range == pytest.approx([per_token.value * end / number.value for end in number.range])
+        assert per_token.grade == number.grade
+        assert number.source in per_token.source
 
 
 @given(wafers, rates, st.floats(0.01, 1e4))
@@ -162,10 +162,10 @@ def test_energy_of_activity_is_linear_and_adds_up(activity: Activity, factor: fl
     more = Activity(**{name: factor * getattr(activity, name) for name in COUNTS})
     one, other = (activity_joules(each, activity_energies(economics)) for each in (activity, more))
     assert other == pytest.approx({use: factor * joules for use, joules in one.items()})
-    told = activity_energy(activity, economics)
-    assert told.value == pytest.approx(sum(one.values()))
-    assert told.range[0] <= told.value <= told.range[1]
-    assert told.grade == "I"
+    energy = activity_energy(activity, economics)
+    assert energy.value == pytest.approx(sum(one.values()))
+    assert energy.range[0] <= energy.value <= energy.range[1]
+    assert energy.grade == "I"
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_each_count_has_its_energy(count: str, use: str, pj: float) -> None:
     assert set(by_use.values()) == {0.0}
 
 
-def test_busy_pe_stays_below_what_is_known_of_a_core() -> None:
-    """A WSE-2 PE takes 30 mW at 1.1 GHz at most: 27 pJ a cycle with SRAM at full width and four multiply-adds."""
+def test_busy_pe_uses_less_than_the_published_power_of_a_core() -> None:
+    """A WSE-2 PE uses at most 30 mW at 1.1 GHz: 27 pJ per cycle with SRAM at full width and four multiply-adds."""
     wse2 = activity_energies(load_economics(load_wafer("wse2"))) | {"wall_ratio": 1.0}
     cycle = Activity(macs_fp16=4, sram_read_bytes=16, sram_written_bytes=8, wavelet_hops=1, vector_operations=0.1)
     assert 20e-12 < sum(activity_joules(cycle, wse2).values()) < 30e-3 / 1.1e9
@@ -213,7 +213,7 @@ def test_text_and_a_mapping_give_the_same_prices() -> None:
         ("h200=2,H200=3", "--price: h200 is given twice; keep one"),
     ],
 )
-def test_prices_that_cannot_be_are_refused(price: str | dict[str, float], message: str) -> None:
+def test_bad_prices_are_refused(price: str | dict[str, float], message: str) -> None:
     assert refusal(BadInput, read_prices, price) == message
 
 
@@ -231,7 +231,7 @@ def test_prices_of_other_machines_are_named_in_a_note() -> None:
     assert unused_prices_note(None, ("h200",)) is None
 
 
-def test_wafers_get_all_prices_but_those_of_the_requests_gpus() -> None:
+def test_wafers_get_all_prices_except_those_of_the_compared_gpus() -> None:
     price = "wafer=60,h200=2.5,h100=2"
     assert prices_of_gpu(price, "h200") == {"h200": 2.5}
     assert prices_of_gpu(price, "b200") is None
@@ -239,7 +239,7 @@ def test_wafers_get_all_prices_but_those_of_the_requests_gpus() -> None:
     assert prices_without_gpus("h200=2.5", ["h200"]) is None
 
 
-def test_first_token_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+def test_ttft_of_a_user_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     numbers = (
         "network_round_trip_s = { value = 0.1, range = [0.05, 0.2] }\nconnection_round_trips = 2\nservice_s = 0.01"
     )

@@ -1,4 +1,4 @@
-"""Workloads that are chosen by name: their numbers, and what they set in each command."""
+"""Tests of workloads that are selected by name: their numbers, their sources, and what they set in each command."""
 
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def test_given_lengths_override_the_named_workload(options: WorkloadOptions, len
     assert options.with_named_lengths().lengths(8_192) == lengths
 
 
-def test_estimate_and_compare_take_the_lengths() -> None:
+def test_estimate_and_compare_use_the_lengths() -> None:
     named, given = wse.estimate(**ON_GPUS, workload="chat"), wse.estimate(**ON_GPUS, prompt_len=CHAT[0], new_tokens=211)
     assert named.inputs == given.inputs | {"workload": "chat"}
     assert named.to_dict()["decode"] == given.to_dict()["decode"]
@@ -66,12 +66,12 @@ def test_estimate_and_compare_take_the_lengths() -> None:
         wse.compare("story", workload="chat", lengths="10/10", users=1)
 
 
-def test_simulation_takes_lengths_spread_prefix_and_pauses() -> None:
+def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
     result = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, requests=2_000)
     assert result.requests.prompt_tokens == pytest.approx(2_944, rel=0.03)
     assert result.requests.new_tokens == pytest.approx(283, rel=0.05)
     assert result.requests.think_s == 40
-    # Each of 8 users sends a request every 40 s and the time of an answer.
+    # Each of 8 users sends a request every 40 s plus the time of an answer.
     answer_s = result.served.all.ttft.mean + result.served.all.tpot.mean * (result.requests.new_tokens - 1)
     assert result.requests.rate_per_s == pytest.approx(8 / (40 + answer_s), rel=0.02)
     prefix_tokens = round(0.31 * 2_944) // 16 * 16
@@ -92,9 +92,7 @@ def test_simulation_takes_lengths_spread_prefix_and_pauses() -> None:
         ("rag", {"prefixes": 3}, 3),
     ],
 )
-def test_each_session_has_a_history_of_its_own_and_a_service_one_prompt(
-    name: str, changes: dict[str, int], texts: int
-) -> None:
+def test_prefix_is_per_session_or_shared_by_the_service(name: str, changes: dict[str, int], texts: int) -> None:
     base = EstimateRequest(
         model="llama-3.1-8b",
         gpu="h100",

@@ -1,4 +1,4 @@
-"""Operating points of replicas, and weights streamed from outside."""
+"""Tests of operating points and plans against closed forms: replicas, limits, waiting users and streamed weights."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,10 @@ SHAPE: Final = RequestShape(prompt_tokens=10, new_tokens=101)
 
 @dataclass(frozen=True, kw_only=True)
 class LineDeployment:
-    """Of N users each waits N / 10 s for its first token and then gets ``speed`` / (1 + N / 10) tokens/s."""
+    """A deployment in which latencies are linear in the number of users N.
+
+    The first token takes N / 10 seconds. After it, each user gets ``speed`` / (1 + N / 10) tokens/s.
+    """
 
     speed: float
     usd_per_hour: tuple[float, float, float] = (2.0, 1.0, 3.0)
@@ -69,18 +72,18 @@ def test_latency_is_that_of_the_replica_with_the_most_requests() -> None:
 
 
 @given(st.integers(0, 50), st.integers(0, 60))
-def test_largest_number_is_found(most: int, bound: int) -> None:
-    assert (largest_passing(1, most + 1, lambda number: number <= bound) or 0) == min(most, bound)
+def test_largest_passing_number_is_found(max_number: int, bound: int) -> None:
+    assert (largest_passing(1, max_number + 1, lambda number: number <= bound) or 0) == min(max_number, bound)
 
 
 @given(st.floats(1, 200))
-def test_most_users_at_a_speed_get_it_and_one_more_would_not(speed: float) -> None:
+def test_users_at_a_speed_are_the_most_that_get_it(speed: float) -> None:
     users = users_at_speed(partial(operating_point, LINE), saturating_users(LINE), speed)
     assert users == max((n for n in range(1, 101) if 100 / (1 + n / 10) >= speed), default=0)
 
 
-def test_goal_without_users() -> None:
-    """One user is the fastest; all that fit, or that keep the limits, have the most throughput and the lowest cost."""
+def test_plan_without_users_chooses_their_number() -> None:
+    """One user is fastest. Throughput and cost are best with all users that have room, or that meet the limits."""
     for objective, users in ((LATENCY, 1), (THROUGHPUT, 100), (COST, 100)):
         found = plan(LINE, Goal(objective=objective))
         assert (found.point.concurrency, found.meets) == (users, True)
@@ -89,7 +92,7 @@ def test_goal_without_users() -> None:
 
 
 @given(st.integers(1, 1_000), st.floats(0.5, 20), st.floats(0.012, 0.5))
-def test_replicas_are_the_fewest_that_keep_the_limits(users: int, ttft_s: float, tpot_s: float) -> None:
+def test_replicas_are_the_fewest_that_meet_the_limits(users: int, ttft_s: float, tpot_s: float) -> None:
     goal = Goal(users=users, replicas=None, ttft_s=ttft_s, tpot_s=tpot_s)
     found = plan(LINE, goal)
     assert found.meets
@@ -101,7 +104,7 @@ def test_replicas_are_the_fewest_that_keep_the_limits(users: int, ttft_s: float,
         )
 
 
-def test_what_cannot_be_kept_is_told_by_how_much() -> None:
+def test_unmet_limits_have_their_excess() -> None:
     one_user = plan(LINE, Goal(users=7, replicas=None, tpot_s=0.001))
     assert (one_user.meets, one_user.excess) == (False, pytest.approx(11.0))
     crowded = plan(LINE, Goal(users=250, replicas=2))
@@ -110,7 +113,7 @@ def test_what_cannot_be_kept_is_told_by_how_much() -> None:
 
 
 @given(st.integers(0, 300))
-def test_users_without_room_wait_and_change_neither_rate_nor_speed(waiting: int) -> None:
+def test_users_without_room_wait_without_changing_rate_or_speed(waiting: int) -> None:
     full, point = operating_point(LINE, 100), operating_point(LINE, 100 + waiting)
     assert (point.tokens_per_s, point.tpot_s) == (full.tokens_per_s, full.tpot_s)
     assert point.ttft_s == pytest.approx(full.ttft_s + waiting / full.requests_per_s)
@@ -118,7 +121,7 @@ def test_users_without_room_wait_and_change_neither_rate_nor_speed(waiting: int)
 
 
 def test_users_wait_only_if_another_layout_has_room() -> None:
-    """An auto number of replicas gives a machine as many users as its roomiest layout holds."""
+    """A replica gets more users than have room only if another layout has room for them, up to `max_users`."""
     for max_users, replicas in ((None, 3), (120, 3), (125, 2), (250, 1)):
         auto = plan(LINE, Goal(users=250, replicas=None), max_users)
         assert (auto.meets, auto.point.replicas, auto.point.concurrency) == (True, replicas, 250)
@@ -127,15 +130,15 @@ def test_users_wait_only_if_another_layout_has_room() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 16, 60])
-def test_distinct_experts_are_those_of_drawn_tokens(batch: int) -> None:
+def test_expected_experts_equal_the_mean_of_random_draws(batch: int) -> None:
     random = np.random.default_rng(batch)
     drawn = [len({int(e) for _ in range(batch) for e in random.choice(32, size=4, replace=False)}) for _ in range(200)]
     error = 4 * float(np.std(drawn)) / 200**0.5 + 1e-9
     assert expected_experts(32, 4, batch) == pytest.approx(float(np.mean(drawn)), abs=error)
 
 
-def test_seventy_billion_parameters_in_16_bit_at_150_gigabytes_a_second() -> None:
-    """About one token a second: 150e9 / 141e9."""
+def test_streaming_rate_of_70b_in_16_bit_at_150_gb_per_s() -> None:
+    """One token per second needs all 141 GB: 150e9 / 141e9 = 1.064 tokens/s."""
     streaming = StreamingBound(weights=Weights(always_bytes=141e9), bytes_per_s=150e9)
     assert streaming.tokens_per_s(1) == pytest.approx(1.064, abs=1e-3)
     assert streaming.tokens_per_s(64) == 64 * streaming.tokens_per_s(1)
@@ -145,13 +148,13 @@ def test_seventy_billion_parameters_in_16_bit_at_150_gigabytes_a_second() -> Non
     wanted=st.floats(0.01, 1e6),
     rate=st.floats(1e9, 1e13),
     experts=st.integers(1, 300),
-    share=st.floats(0.01, 1),
+    active_fraction=st.floats(0.01, 1),
     pass_s=st.sampled_from([0.0, 1e-3]),
 )
-def test_batch_for_a_rate_is_the_smallest(
-    wanted: float, rate: float, experts: int, share: float, pass_s: float
+def test_batch_for_a_token_rate_is_the_smallest(
+    wanted: float, rate: float, experts: int, active_fraction: float, pass_s: float
 ) -> None:
-    active = max(1, int(experts * share))
+    active = max(1, int(experts * active_fraction))
     weights = Weights(always_bytes=1e9, expert_bytes=5e10, experts=experts, active=active)
     streaming = StreamingBound(weights=weights, bytes_per_s=rate, pass_s=pass_s)
     batch = streaming.users_for(wanted)

@@ -1,4 +1,4 @@
-"""Drafts: speed-ups by length and by tree, against formulas and published gains."""
+"""Tests of speculative decoding: speed-ups by draft length and by draft tree, against formulas and published gains."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -26,19 +26,24 @@ from wse.serving.drafts.tree import MAX_NODES, ROOT, DraftTree, Shares, best_tre
 
 
 def tokens_per_pass(acceptance: float, draft: int) -> float:
-    """Where each drafted token is accepted with one probability: Leviathan et al., arXiv 2211.17192, equation 1."""
+    """Return the mean tokens per pass if each draft token is accepted with the same probability.
+
+    Source: Leviathan et al., arXiv 2211.17192, equation 1.
+    """
     return sum(acceptance**n for n in range(draft + 1))
 
 
 @given(st.floats(0, 0.99), st.integers(1, 20), st.floats(0, 2))
-def test_speed_up_is_that_of_the_paper_where_checking_is_free(acceptance: float, draft: int, cost: float) -> None:
-    """Leviathan et al., arXiv 2211.17192, theorem 3.8."""
+def test_speed_up_with_free_verification_follows_the_published_formula(
+    acceptance: float, draft: int, cost: float
+) -> None:
+    """With free verification, the speed-up is that of Leviathan et al., arXiv 2211.17192, theorem 3.8."""
     expected = (1 - acceptance ** (draft + 1)) / ((1 - acceptance) * (draft * cost + 1))
     assert speed_up(tokens_per_pass(acceptance, draft), draft, cost) == pytest.approx(expected)
 
 
-def test_published_gains_of_deepseek_r1() -> None:
-    """8 B200 at batch 1: 1.78, 2.28, 2.15 times with 1, 3, 5 drafted tokens, each of 7 to 9 % of a step."""
+def test_speed_up_of_deepseek_r1_matches_published_gains() -> None:
+    """Published for 8 B200 at batch 1: 1.78x, 2.28x, 2.15x with 1, 3, 5 draft tokens, each 7 to 9 % of a step."""
     curve = acceptance_of("DeepSeek-R1")
     for draft, gain in ((1, 1.78), (3, 2.28), (5, 2.15)):
         assert speed_up(curve.at(draft), draft, 0.09) < gain * 1.005
@@ -48,7 +53,7 @@ def test_published_gains_of_deepseek_r1() -> None:
 
 @given(st.sampled_from(measured_curves()), st.floats(0, 1), st.floats(0, 1))
 def test_best_draft_is_the_best_of_all_lengths(curve: Acceptance, draft_cost: float, more: float) -> None:
-    """Where each further token of a pass costs ``more``; only as many are tried as it takes to see that."""
+    """Each further token of a pass costs `more`. Lengths are tried only until one is slower than the one before it."""
     tried = []
 
     def gain_of(tokens: int) -> float:
@@ -62,8 +67,8 @@ def test_best_draft_is_the_best_of_all_lengths(curve: Acceptance, draft_cost: fl
     assert len(tried) <= length + 2 or not length or gain > max(gains[length:])
 
 
-def test_second_peak_is_found_where_there_may_be_one() -> None:
-    """The second draft token costs more than it yields, and further ones cost nothing."""
+def test_second_peak_is_found_if_the_search_allows_two() -> None:
+    """The second draft token costs more than it gains, and further tokens cost nothing."""
     curve = acceptance_of("GLM-5.2")
 
     def verify_cost(tokens: int) -> float:
@@ -79,8 +84,8 @@ def test_second_peak_is_found_where_there_may_be_one() -> None:
 
 
 @pytest.mark.parametrize("curve", measured_curves(), ids=lambda curve: curve.model)
-def test_measured_curve_is_one(curve: Acceptance) -> None:
-    """From 1 it rises, by less with each token of the draft, and no faster than the draft grows."""
+def test_measured_curve_is_concave_and_has_a_source(curve: Acceptance) -> None:
+    """The curve starts at 1, rises by at most 1 per draft token, and the slope never increases."""
     points = [(0, 1.0), *zip(curve.draft_tokens, curve.tokens_per_pass, strict=True)]
     slopes = [(b - a) / (n - m) for (m, a), (n, b) in pairwise(points)]
     assert all(after <= before + 1e-9 for before, after in pairwise(slopes))
@@ -90,7 +95,7 @@ def test_measured_curve_is_one(curve: Acceptance) -> None:
     for draft, yielded in points:
         assert curve.at(draft) == pytest.approx(yielded)
     assert curve.at(100) == curve.tokens_per_pass[-1]
-    assert curve.tokens_per_pass[-1] < tokens_per_pass(slopes[0], curve.draft_tokens[-1]), "constant acceptance is more"
+    assert curve.tokens_per_pass[-1] < tokens_per_pass(slopes[0], curve.draft_tokens[-1]), "acceptance must fall"
 
 
 def test_typical_curve_is_the_geometric_mean_at_measured_lengths() -> None:
@@ -101,7 +106,7 @@ def test_typical_curve_is_the_geometric_mean_at_measured_lengths() -> None:
     assert curve.grade == "I"
 
 
-def test_what_is_no_draft_is_refused() -> None:
+def test_impossible_drafts_are_refused() -> None:
     for draft_cost, verify_cost in ((-0.1, 1.0), (math.nan, 1.0), (math.inf, 1.0), (0.1, -1.0), (0.0, 0.0)):
         assert refusal(BadInput, speed_up, 2.0, 2, draft_cost, verify_cost) == (
             f"draft cost {draft_cost}, verify cost {verify_cost}: give times over that of a plain pass, "
@@ -110,7 +115,7 @@ def test_what_is_no_draft_is_refused() -> None:
     assert refusal(BadInput, acceptance_of("DeepSeek-R1").at, -1) == "draft of -1 tokens: give a number of at least 0"
 
 
-def test_model_without_a_curve_takes_the_typical_one() -> None:
+def test_model_without_a_curve_uses_the_typical_one() -> None:
     assert acceptance_of("deepseek r1").model == "DeepSeek-R1"
     assert acceptance_of("deepseek-r1") is acceptance_of("DeepSeek-R1")
     assert acceptance_of("llama-3.1-70b") == typical(measured_curves())
@@ -118,7 +123,10 @@ def test_model_without_a_curve_takes_the_typical_one() -> None:
 
 @st.composite
 def falling_shares(draw: st.DrawFn) -> Shares:
-    """Acceptances of 1 to 4 positions with 1 to 3 choices each, the likeliest first, of at most 1 together."""
+    """Draw acceptance probabilities of 1 to 4 positions, each with 1 to 3 choices.
+
+    The choices of a position are in falling order and their sum is at most 1.
+    """
     positions = []
     for _ in range(draw(st.integers(1, 4))):
         parts = sorted(draw(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=3)), reverse=True)
@@ -128,7 +136,10 @@ def falling_shares(draw: st.DrawFn) -> Shares:
 
 
 def forests(positions: Shares, depth: int, nodes: int) -> Iterator[float]:
-    """What every forest of at most so many nodes yields, whose trees are the first choices of the first position."""
+    """Yield the expected number of accepted draft tokens for every forest of at most `nodes` nodes and depth `depth`.
+
+    The roots of a forest are the most likely choices of the first position.
+    """
     if not positions or not depth:
         yield 0.0
         return
@@ -140,8 +151,8 @@ def forests(positions: Shares, depth: int, nodes: int) -> Iterator[float]:
                     yield sum(share * (1 + v) for share, v in zip(positions[0], values, strict=False))
 
 
-def value(tree: DraftTree, shares: Shares) -> float:
-    """What a tree yields, from its nodes alone: each has the product of the shares on its path."""
+def yielded_tokens(tree: DraftTree, shares: Shares) -> float:
+    """Return the mean tokens per pass of a tree: 1 plus, for each node, the product of probabilities on its path."""
     values: list[float] = []
     for parent, choice, position in zip(tree.parents, tree.choices, tree.positions, strict=True):
         values.append((1.0 if parent == ROOT else values[parent]) * shares[position - 1][choice])
@@ -150,10 +161,10 @@ def value(tree: DraftTree, shares: Shares) -> float:
 
 @settings(max_examples=40, deadline=None)
 @given(falling_shares(), st.integers(1, 5), st.integers(1, 4))
-def test_no_tree_of_as_many_nodes_yields_more(shares: Shares, nodes: int, depth: int) -> None:
+def test_best_tree_yields_the_most_tokens_of_all_trees_of_its_size(shares: Shares, nodes: int, depth: int) -> None:
     tree = best_tree(shares, nodes, depth)
     assert tree.tokens_per_pass == pytest.approx(1 + max(forests(shares, depth, nodes)))
-    assert tree.tokens_per_pass == pytest.approx(value(tree, shares))
+    assert tree.tokens_per_pass == pytest.approx(yielded_tokens(tree, shares))
     assert len(tree.parents) <= nodes
     assert tree.depth <= depth
     siblings = list(zip(tree.parents, tree.choices, strict=True))
@@ -173,7 +184,7 @@ def test_single_choices_make_a_chain(firsts: list[float]) -> None:
 
 
 @pytest.mark.parametrize("curve", measured_curves(), ids=lambda curve: curve.model)
-def test_shares_of_a_curve_give_the_curve_again(curve: Acceptance) -> None:
+def test_shares_of_a_curve_reproduce_the_curve(curve: Acceptance) -> None:
     shares = shares_of(curve, choice_shares().shares)
     for length in curve.draft_tokens:
         firsts = [choices[0] for choices in shares[:length]]
@@ -182,7 +193,12 @@ def test_shares_of_a_curve_give_the_curve_again(curve: Acceptance) -> None:
 
 
 def machine(more: float, draft: float) -> DraftMachine:
-    """A plain pass takes 2 s; each further token ``more`` of it, and a token of the draft ``draft`` of it."""
+    """Return a machine whose plain decode pass takes 2 s.
+
+    Args:
+        more: Time that each further token of a pass costs, divided by the time of a plain pass.
+        draft: Time of a draft pass with one token, divided by the time of a plain pass.
+    """
 
     def verify_s(tokens: int) -> float:
         return 2.0 * (1 + more * (tokens - 1))
@@ -197,7 +213,7 @@ def tree_speed_up(times: DraftMachine) -> Callable[[DraftTree], float]:
 @given(st.sampled_from(measured_curves()), st.floats(0, 0.5), st.floats(0.01, 0.5))
 @settings(max_examples=30, deadline=None)
 def test_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance, more: float, draft: float) -> None:
-    """And its speed-up is E / (v + the draft's passes), from the numbers of the machine alone."""
+    """Its speed-up is E / (v + time of the draft passes), with the costs of the machine."""
     times = machine(more, draft)
     _, chain = best_draft(curve, lambda tokens: 2.0 / times.row(curve, tokens).token_s)
     tree, gain = fastest_tree(shares_of(curve, choice_shares().shares), tree_speed_up(times), range(1, 9))
@@ -207,7 +223,7 @@ def test_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance, mor
         assert gain == pytest.approx(2.0 * tree.tokens_per_pass / spent)
 
 
-def test_free_passes_make_wide_trees_and_dear_ones_none() -> None:
+def test_fastest_tree_is_wide_if_passes_are_free_and_none_if_they_are_expensive() -> None:
     shares = ((0.6, 0.2, 0.1), (0.5, 0.2, 0.1))
     wide, gain = fastest_tree(shares, tree_speed_up(machine(0.0, 0.01)), (1, 2, 4, 8, 12))
     assert len(wide.parents) == 12
@@ -216,14 +232,14 @@ def test_free_passes_make_wide_trees_and_dear_ones_none() -> None:
 
 
 def test_widths_are_of_nodes_with_children() -> None:
-    """Two guesses behind the root, of which the second alone goes on, with two."""
+    """Two nodes follow the root, and only the second of them has children, two in number."""
     tree = DraftTree(parents=(ROOT, ROOT, 1, 1, 3), choices=(0, 1, 0, 1, 0), tokens_per_pass=2.0)
     assert (tree.positions, tree.depth, tree.draft_widths) == ((1, 1, 2, 2, 3), 3, (1, 1, 1))
     both = DraftTree(parents=(ROOT, ROOT, 0, 1), choices=(0, 1, 0, 0), tokens_per_pass=2.0)
     assert both.draft_widths == (1, 2)
 
 
-def test_acceptances_that_are_none_are_refused() -> None:
+def test_impossible_acceptances_are_refused() -> None:
     assert refusal(BadInput, best_tree, [(0.5,), (1.5,)], 2) == (
         "acceptance 1.5 at position 2: give a share from 0 to 1"
     )
@@ -236,7 +252,7 @@ def test_acceptances_that_are_none_are_refused() -> None:
         assert refusal(BadInput, best_tree, [(0.5,)], nodes) == f"tree of {nodes} nodes: give 1 to {MAX_NODES}"
 
 
-def test_further_choices_catch_the_same_part_of_what_is_left() -> None:
+def test_further_choices_keep_their_fraction_of_the_remaining_probability() -> None:
     assert with_choices(0.5, (0.5, 0.25)) == pytest.approx((0.5, 0.25))
     assert with_choices(0.8, (0.5, 0.25, 0.125)) == pytest.approx((0.8, 0.1, 0.05))
     measured = choice_shares()

@@ -1,4 +1,4 @@
-"""The closed form of a constant number of requests: against rounds counted one by one, and its limits."""
+"""Tests of the closed form for a constant number of requests in flight, against rounds counted_rounds one by one."""
 
 import sys
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, _solve
 
 @dataclass(frozen=True)
 class PlainRounds:
-    """Rounds of fixed lengths, for any number of requests."""
+    """Costs of rounds that do not depend on the number of requests."""
 
     decode_s: float
     prompt: PromptRounds
@@ -32,10 +32,10 @@ class PlainRounds:
         return self.prompt
 
 
-def counted(costs: PlainRounds, new_tokens: int, requests: int) -> tuple[float, float]:
-    """Return the mean seconds of an answer and requests per second, with rounds counted one by one.
+def counted_rounds(costs: PlainRounds, new_tokens: int, requests: int) -> tuple[float, float]:
+    """Return the mean seconds of an answer and the requests per second, from rounds counted_rounds one by one.
 
-    Requests begin in turns, at even distances, and a prompt is read in whole rounds before the next one is.
+    The first requests start at equal distances. A prompt is read in whole rounds, and the next prompt waits for it.
     """
     rounds, answers, left = int(costs.prompt.rounds), [], 0
     reading, decoding, waiting, now = [0, rounds], {}, [], 0.0
@@ -64,10 +64,10 @@ def counted(costs: PlainRounds, new_tokens: int, requests: int) -> tuple[float, 
 
 @pytest.mark.parametrize("requests", [1, 2, 5, 10])
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_it_is_what_rounds_add_up_to(requests: int, rounds: int) -> None:
+def test_steady_state_equals_counted_rounds(requests: int, rounds: int) -> None:
     costs = PlainRounds(1.0, PromptRounds(rounds, 4.0))
     state = ClosedLoop(costs, 61).steady_state(requests)
-    answer_s, rate = counted(costs, 61, requests)
+    answer_s, rate = counted_rounds(costs, 61, requests)
     wait_s = min(1, requests - 1) * costs.decode_s / 2
     assert state.answer_s == pytest.approx(answer_s, rel=0.02)
     assert state.requests_per_s == pytest.approx(rate, rel=0.03)
@@ -75,16 +75,16 @@ def test_it_is_what_rounds_add_up_to(requests: int, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("requests", [1.0, 1.01, 1.5, 2.0, 4.0])
-def test_wait_for_the_pass_under_way_makes_requests_of_one_token_no_fewer(requests: float) -> None:
-    """One at a time they take 1 s each; with a wait of 2 s for the pass of another, two of them would take 3 s."""
+def test_wait_for_a_running_pass_does_not_lower_the_rate_of_one_token_requests(requests: float) -> None:
+    """One request at a time takes 1 s. A wait of 2 s for the pass of another request would make two take 3 s."""
     loop = ClosedLoop(PlainRounds(decode_s=4.0, prompt=PromptRounds(rounds=1, round_s=1.0, fill=1e-3)), 1)
     state = loop.steady_state(requests)
     assert state.requests_per_s >= 1.0
     assert state.ttft_s == pytest.approx(requests / state.requests_per_s)
 
 
-def test_where_prompts_fill_all_rounds_more_requests_only_wait() -> None:
-    """From N R f = R + T on: 22 requests, of which two prompts share a round."""
+def test_saturated_rounds_only_make_more_requests_wait() -> None:
+    """A machine is full from N R f = R + T rounds on: here 22 requests, and two prompts share a round."""
     loop = ClosedLoop(PlainRounds(1.0, PromptRounds(1, 5.0, fill=0.5)), 11)
     full, more = loop.steady_state(30), loop.steady_state(60)
     assert full.saturated
@@ -105,7 +105,7 @@ def test_where_prompts_fill_all_rounds_more_requests_only_wait() -> None:
     users=st.integers(1, 150),
 )
 @example(slots=4, token_s=1e-3, stage=0.92, prompt=0.27, chunks=1, delay=0.41, new_tokens=2, users=2)
-def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
+def test_wafers_lose_no_throughput_with_more_users(
     slots: int, token_s: float, stage: float, prompt: float, chunks: int, delay: float, new_tokens: int, users: int
 ) -> None:
     wafers = WaferDeployment(
@@ -133,15 +133,18 @@ def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
 @given(
     st.floats(0.1, 1e4), st.floats(0.01, 100), st.floats(0, 10), st.sampled_from([0.3, 1.0, 3.0]), st.floats(0.01, 0.99)
 )
-@example(scale=1023 / 0.125, slope=1.8612130814312047, offset=1.8612130814312047, power=1.0, part=0.9)
-@example(scale=0.1, slope=0.01171875, offset=2.0, power=3.0, part=0.015625)
-def test_rising_function_is_solved(scale: float, slope: float, offset: float, power: float, part: float) -> None:
-    """A function with a kink, whose solution is known."""
+@example(scale=1023 / 0.125, slope=1.8612130814312047, offset=1.8612130814312047, power=1.0, solution_fraction=0.9)
+@example(scale=0.1, slope=0.01171875, offset=2.0, power=3.0, solution_fraction=0.015625)
+def test_rising_function_is_solved(
+    scale: float, slope: float, offset: float, power: float, solution_fraction: float
+) -> None:
+    """Use a function with a kink whose solution is known."""
 
     def rising(x: float) -> float:
         return max(slope * x**power - offset, 2 * (slope * x**power - offset))
 
-    solution = part * scale
-    rounding = 4 * sys.float_info.epsilon * offset / (slope * power * solution ** (power - 1))  # of the function
+    solution = solution_fraction * scale
+    # Error of the solution because the function is rounded.
+    rounding = 4 * sys.float_info.epsilon * offset / (slope * power * solution ** (power - 1))
     found = _solve(rising, rising(solution), 0.0, scale)
     assert found == pytest.approx(solution, rel=1e-6, abs=1e-9 * scale + rounding)

@@ -1,4 +1,4 @@
-"""The request that comparisons of a small model start from."""
+"""Fixtures for tests of comparisons: a request for a small model."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from wse.studies.options.option import make_request
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
-    """Return a request for a model of four layers on small wafers, without rewrites."""
+    """Return a request for a model of four layers on small wafers, with schedule `baseline`."""
     folder = tmp_path_factory.mktemp("four")
     write_model(folder)
     write_config(folder, num_hidden_layers=4)

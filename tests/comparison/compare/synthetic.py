@@ -1,9 +1,10 @@
-"""Machines whose operating points are known in closed form: a token takes ``base_s`` and ``per_user_s`` a user more.
+"""Synthetic machines whose operating points are known in closed form.
 
-With N users, a prompt takes as long as a token, so that a request of T tokens takes T (base_s + N per_user_s):
+A decode step for N users takes ``base_s + N * per_user_s`` seconds. A prompt takes the same time as one token, so a
+request of T tokens takes ``T * (base_s + N * per_user_s)``:
 
-    tokens/s of a user = 1 / (base_s + N per_user_s)
-    USD per million    = USD/h / 3,600 * 10^6 * (base_s + N per_user_s) / N
+    tokens/s per user      = 1 / (base_s + N per_user_s)
+    USD per million tokens = USD/h / 3,600 * 10^6 * (base_s + N per_user_s) / N
 """
 
 import math
@@ -25,7 +26,13 @@ POWER_W = 1_000.0
 
 @dataclass(frozen=True, kw_only=True)
 class LinearDeployment:
-    """A deployment as of the module; from ``saturated_from`` users on, more of them are said to wait."""
+    """A deployment with the closed forms of this module.
+
+    Attributes:
+        base_s: Seconds of a decode step, without the part that grows with the users.
+        per_user_s: Additional seconds of a decode step for each user.
+        saturated_from: Number of users from which the deployment reports that it is saturated.
+    """
 
     base_s: float
     per_user_s: float
@@ -49,7 +56,7 @@ class LinearDeployment:
 
 
 def economics(kind: Kind, usd_per_hour: float, ends: tuple[float, float] | None = None) -> Economics:
-    """Return a price with a range, and a power."""
+    """Return economics with a price, an optional range of the price, and a power of POWER_W."""
     price = SourcedNumber(value=usd_per_hour, unit="USD/h", grade="I", source="test", range=ends)
     power = SourcedNumber(value=POWER_W, unit="W", grade="I", source="test", range=None)
     return Economics(kind=kind, sources={f"{kind}_power_w": power, f"{kind}_usd_per_hour": price})
@@ -65,7 +72,7 @@ def deployment(
     kind: Kind = GPU,
     saturated_from: float = math.inf,
 ) -> LinearDeployment:
-    """Return a deployment of one chip with room for some users."""
+    """Return a deployment of one chip whose KV cache has room for `room` users; `ends` is the range of its price."""
     return LinearDeployment(
         base_s=base_s,
         per_user_s=per_user_s,
@@ -85,7 +92,7 @@ def wafer(
     time_ratios: Sequence[float] = EXACT,
     **settings: float | tuple[float, float] | None,
 ) -> Machine:
-    """Return a wafer whose samples have times multiplied by ``time_ratios``; settings as of `deployment`."""
+    """Return a wafer with a sample per entry of `time_ratios`, which multiplies all times; settings as `deployment`."""
     return _machine(WAFER, "wse3", "bands", base_s, per_user_s, np.array(time_ratios), settings)
 
 
@@ -95,7 +102,7 @@ def gpu(
     time_ratios: Sequence[float] = EXACT,
     **settings: float | tuple[float, float] | None,
 ) -> Machine:
-    """Return a GPU; arguments as of `wafer`."""
+    """Return a GPU; the arguments are those of `wafer`."""
     return _machine(GPU, "h200", "vllm", base_s, per_user_s, np.array(time_ratios), settings)
 
 
@@ -113,5 +120,5 @@ def _machine(
 
 
 def usd(base_s: float, per_user_s: float, users: float, usd_per_hour: float = 1.0) -> float:
-    """Return USD per million tokens of some users, by the formula of the module."""
+    """Return USD per million tokens at a number of users, by the formula in the docstring of this module."""
     return usd_per_hour / 3600 * 1e6 * (base_s + users * per_user_s) / users

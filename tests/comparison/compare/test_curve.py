@@ -1,4 +1,7 @@
-"""Wafers beside GPUs: rows, tiers, frontiers, crossovers that are known in closed form, and the verdict."""
+"""Tests of cost-speed curves of wafers and GPUs: rows, tiers, frontiers, crossovers and the verdict.
+
+Most tests use synthetic machines whose crossovers are known in closed form.
+"""
 
 import math
 
@@ -76,21 +79,23 @@ def test_rows_have_the_operating_points_of_their_machine() -> None:
         assert (one.machine, one.kind, one.chips, one.dtype) == ("1 h200, vllm", GPU, 1, "fp8")
 
 
-def test_rows_end_where_more_users_only_wait() -> None:
+def test_rows_end_at_the_first_saturated_number_of_users() -> None:
     assert [one.users for one in rows_of(gpu(0.004, room=150, saturated_from=21), 50)] == [1, 2, 4, 8, 16, 21]
 
 
 @pytest.mark.parametrize(
     ("plain_speed", "room", "tiers"),
     [
-        (50.0, 1_000, {PLAIN: 160, FAST: 40}),  # 1/50 = 4 ms + 160 * 0.1 ms; 1/125 = 4 ms + 40 * 0.1 ms
+        (50.0, 1_000, {PLAIN: 160, FAST: 40}),  # 1/50 s = 4 ms + 160 * 0.1 ms; 1/125 s = 4 ms + 40 * 0.1 ms
         (40.0, 1_000, {PLAIN: 210, FAST: 60}),
         (100.0, 1_000, {PLAIN: 60}),  # one user alone gets 243.9 tokens/s, less than 250
         (50.0, 12, {PLAIN: 12, FAST: 12}),
         (300.0, 12, {}),
     ],
 )
-def test_tiers_are_the_most_users_that_get_a_speed(plain_speed: float, room: int, tiers: dict[str, int]) -> None:
+def test_tiers_are_at_the_largest_number_of_users_with_that_speed(
+    plain_speed: float, room: int, tiers: dict[str, int]
+) -> None:
     rows = rows_of(gpu(0.004, 0.0001 * (1 - 1e-9), room=room), plain_speed)
     assert {tier: one.users for one in rows for tier in one.tiers} == tiers
 
@@ -102,7 +107,7 @@ def test_frontier_leaves_out_what_is_slower_and_no_cheaper() -> None:
     assert [r.best for r in marked] == [True, True, False, True, True, True, True]
 
 
-def test_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> None:
+def test_cheapest_token_is_at_the_largest_number_of_users_with_the_speed() -> None:
     slow, quick = gpu(0.01, 0.001, room=100), gpu(0.002, 0.001, room=5, usd_per_hour=1)
     assert cheapest_token([slow, quick], 21) == pytest.approx(usd(0.01, 0.001, 37))  # 1/21 = 10 ms + 37.6 ms
     assert cheapest_token([slow, quick], 95) == pytest.approx(usd(0.002, 0.001, 5))
@@ -110,7 +115,7 @@ def test_cheapest_token_at_a_speed_is_that_of_the_most_users_who_get_it() -> Non
 
 
 def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:
-    """Slow wafers are the cheapest up to 10 tokens/s, GPUs up to 100, and fast wafers give 1,000."""
+    """Slow wafers are cheapest up to 10 tokens/s and GPUs up to 100; above that, only the fast wafer is fast enough."""
     machines = [wafer(0.1, room=100), wafer(0.001, usd_per_hour=10)]
     first, second = cheaper_speeds(machines, [gpu(0.01, room=5)])
     assert first.to_speed == pytest.approx(10, rel=1e-5)
@@ -118,11 +123,13 @@ def test_wafers_are_cheaper_at_two_ranges_of_speed() -> None:
 
 
 @given(st.lists(MACHINES, min_size=1, max_size=3), st.lists(MACHINES, min_size=1, max_size=3))
-def test_at_each_end_of_an_interval_the_cheaper_group_changes(ones: list[Machine], others: list[Machine]) -> None:
+def test_at_each_end_of_an_interval_the_cheaper_group_changes(
+    first_group: list[Machine], second_group: list[Machine]
+) -> None:
     def is_cheaper(speed: float) -> bool:
-        return cheapest_token(ones, speed) < cheapest_token(others, speed)
+        return cheapest_token(first_group, speed) < cheapest_token(second_group, speed)
 
-    for low, high in cheaper_speeds(ones, others):
+    for low, high in cheaper_speeds(first_group, second_group):
         assert low < high
         if low > 1:
             assert is_cheaper(low)
@@ -153,7 +160,10 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
 
 
 def test_verdict_is_decided_for_each_sample() -> None:
-    """A wafer that is twice as fast costs as much a token as one of half the price."""
+    """Each statement of the verdict has the fraction of samples in which it is true.
+
+    The expected crossovers use that a wafer that is twice as fast has the cost per token of one at half the price.
+    """
     ratios = (0.5, 1.0, 2.0, 100.0)  # the wafer is slower than the GPU in the last sample
     wafers = wafer(0.001, usd_per_hour=10, time_ratios=ratios)
     gpus = gpu(0.009, 0.001, room=31, usd_per_hour=3.6)
@@ -188,14 +198,17 @@ def test_kinds_of_crossover(intervals: tuple[Interval, ...], crossover: str) -> 
 
 
 def _first_cheaper(usd_per_hour: float) -> float:
-    """Return the speed from which a wafer of one user is cheaper: that of the fewest users that beat it on GPUs."""
+    """Return the speed from which one user on a wafer is cheaper than the GPUs.
+
+    It is the speed on the GPUs at the smallest number of users whose token there is at most as expensive.
+    """
     cost = usd(0.001, 0.0, 1, usd_per_hour)
     users = next(users for users in range(1, 32) if usd(0.009, 0.001, users, 3.6) <= cost)
     return 1 / (0.009 + users * 0.001)
 
 
-def test_number_of_gpus_without_room_for_a_user_is_passed_over() -> None:
-    """Two H100 hold the weights of 70B, and not the cache of 101,000 tokens beside them: four have room."""
+def test_number_of_gpus_without_room_for_a_user_is_left_out() -> None:
+    """Two H100 have room for the weights of 70B but not for a cache of 101,000 tokens as well. Four have room."""
     base = make_request(EstimateRequest, model="llama-3.1-70b", prompt_len=100_000, new_tokens=1_000)
     serving, impossible = prepared_gpus(CompareRequest(base=base, gpu=("h100",)))
     assert [one.server.parallelism.gpus for one in serving] == [4, 8]
@@ -204,8 +217,8 @@ def test_number_of_gpus_without_room_for_a_user_is_passed_over() -> None:
         curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
 
 
-def test_gpus_are_compared_in_all_numbers_of_a_node_and_the_best_rows_are_those_of_all_numbers() -> None:
-    """The heads of the model can be divided over 1, 2 and 4 GPUs, of which more are faster for one user."""
+def test_best_gpu_rows_are_the_frontier_over_all_numbers_of_gpus_in_a_node() -> None:
+    """The attention heads of the model can be divided over 1, 2 and 4 GPUs, and more GPUs are faster for one user."""
     placement = {"mesh": "16x16", "mapping": "region", "schedule": "baseline", "wafers": [1]}
     result = wse.compare("story", **placement, prompt_len=8, new_tokens=8, gpu=["h100"], jobs=1)
     gpus = [row for row in result.rows if row.kind == GPU]
@@ -221,7 +234,7 @@ def test_gpus_are_compared_in_all_numbers_of_a_node_and_the_best_rows_are_those_
         assert row.best != is_beaten
 
 
-def test_published_speeds_are_those_of_models_of_the_same_layers() -> None:
+def test_published_speeds_are_those_of_models_with_the_same_layers() -> None:
     points = public_points(load_model("llama-3.1-70b", with_weights=False).spec)
     assert {point.model for point in points} >= {"Llama-3.1-70B", "Llama-3.3-70B"}
     assert all("70B" in point.model for point in points)

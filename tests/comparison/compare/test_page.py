@@ -1,4 +1,4 @@
-"""The page of a comparison in a real browser: nothing is fetched, nothing complains, and tables sort."""
+"""Tests of the page of a comparison in a real browser: no request, no error, escaped texts and sortable tables."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ HOSTILE = replace(
 
 @pytest.fixture(scope="module")
 def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The page of a comparison in which every text is an attack."""
+    """Return a browser that shows the page of a comparison in which every text tries to inject a script."""
     file = tmp_path_factory.mktemp("page") / "compare.html"
     file.write_bytes(as_html(HOSTILE))
     browser.get_log("browser"), browser.get_log("performance")
@@ -46,7 +46,7 @@ def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return browser
 
 
-def test_it_loads_without_a_complaint_or_a_request_and_texts_are_texts(page: Any) -> None:
+def test_page_loads_without_errors_or_requests_and_escapes_texts(page: Any) -> None:
     assert page.get_log("browser") == []
     assert [url for url in requested(page) if not url.startswith("data:")] == []
     assert page.execute_script("return window.owned") is None
@@ -68,8 +68,8 @@ def test_tables_sort_by_value_and_the_best_is_marked(page: Any) -> None:
     assert texts(page, "#table-0 td:nth-child(5).best") == ["12,346"]
 
 
-def test_curves_of_wafers_and_gpus_tell_their_numbers(browser: Any, tmp_path: Path) -> None:
-    """Two drawings: a point for each row, a ring for each tier of what is best, published speeds; names are texts."""
+def test_curves_show_rows_tiers_and_published_speeds(browser: Any, tmp_path: Path) -> None:
+    """Show two drawings with a point per row, a ring per tier of the best machines, and published speeds."""
     rows = with_best([row(WAFER, 1, 900, 50, tier="plain"), *(replace(r, machine=IMAGE) for r in GPU_ROWS)])
     public = PublicPoint(model=SCRIPT, system=IMAGE, tokens_per_s_per_user=450.0, by="vendor", date="2024", source="a")
     result = CurveResult(

@@ -1,4 +1,4 @@
-"""Machines that are ranked for users and limits: replicas, the order, what misses the limits, and what is refused."""
+"""Tests of ranking machines for a number of users and latency limits: replicas, order, missed limits and refusals."""
 
 import math
 from dataclasses import replace
@@ -31,13 +31,13 @@ def ranked(**options: object) -> PlanResult:
 
 
 @pytest.fixture(scope="module")
-def of_many() -> PlanResult:
-    """Machines for 400 users, without limits."""
+def ranked_for_400_users() -> PlanResult:
+    """Return the ranking of machines for 400 users, without latency limits."""
     return ranked(users=400)
 
 
 def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[float, float] | None) -> PlannedRow:
-    """Return the row of a machine whose operating points are known in closed form."""
+    """Return the row of a synthetic machine whose operating points are known in closed form."""
     machine = deployment(base_s, kind=kind, **settings)  # type: ignore[arg-type]
     found = plan(machine, goal)
     assert found is not None
@@ -45,8 +45,8 @@ def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[fl
 
 
 @pytest.mark.parametrize("best", [4, 5, 7, 13, 23, 31, 32])
-def test_numbers_of_wafers_close_in_on_the_best(best: int) -> None:
-    """From multiples of 4, numbers are tried until the neighbours of the best are within an eighth of it."""
+def test_numbers_of_wafers_converge_to_the_best(best: int) -> None:
+    """From multiples of 4, try counts until the neighbours of the best are within an eighth of it."""
     tried = {4, 8, 16, 32}
     while counts := counts_near(min(tried, key=lambda count: abs(count - best)), tried):
         assert tried.isdisjoint(counts)
@@ -55,24 +55,25 @@ def test_numbers_of_wafers_close_in_on_the_best(best: int) -> None:
     assert len(tried) <= 4 + 2 * 4
 
 
-def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many: PlanResult) -> None:
-    """Without limits, each machine has a row with the fewest replicas, and rows with 2, 4, 8 ... of them."""
+def test_machines_are_sorted_by_cost_and_include_the_fewest_replicas(ranked_for_400_users: PlanResult) -> None:
+    """Without limits, each machine has a row with the fewest replicas and rows with 2, 4, 8, ... replicas."""
     replicas_by_machine: dict[tuple[int, str], list[int]] = {}
-    for row in of_many.rows:
+    for row in ranked_for_400_users.rows:
         replicas_by_machine.setdefault((row.chips, row.software), []).append(row.replicas)
     assert len(replicas_by_machine) == 2
-    assert of_many.tried == of_many.keeping == len(of_many.rows)
+    assert ranked_for_400_users.tried == ranked_for_400_users.keeping == len(ranked_for_400_users.rows)
     max_chips = max(chips for chips, _ in replicas_by_machine)
     for (chips, _), replicas in replicas_by_machine.items():
         assert len(set(replicas)) == len(replicas)
         assert {2**power for power in range(1, 7) if 2**power * chips <= max_chips} <= {*replicas}
-    assert {row.users for row in of_many.rows} == {400}
-    costs = [row.usd_per_million_tokens or math.inf for row in of_many.rows]
+    assert {row.users for row in ranked_for_400_users.rows} == {400}
+    costs = [row.usd_per_million_tokens or math.inf for row in ranked_for_400_users.rows]
     assert costs == sorted(costs)
-    for row in of_many.rows:
-        alone = row.max_users // row.replicas
+    for row in ranked_for_400_users.rows:
+        users_per_replica = row.max_users // row.replicas
         fewest = min(replicas_by_machine[row.chips, row.software])
-        assert row.replicas > fewest or fewest <= math.ceil(400 / alone)  # fewer if users wait for room
+        # The minimum can be below the quotient, because users may wait for room.
+        assert row.replicas > fewest or fewest <= math.ceil(400 / users_per_replica)
         chips = row.replicas * row.chips
         assert row.usd_per_million_tokens == pytest.approx(chips * 64.45 / 3600 / row.tokens_per_s * 1e6)
         assert (row.usd_per_million_tokens_low or 0.0) < (row.usd_per_million_tokens_high or 0.0)
@@ -91,12 +92,12 @@ def test_without_users_and_limits_one_user_decides() -> None:
 def test_rows_that_are_equal_are_both_on_the_front() -> None:
     goal = Goal(objective=COST)
     rows = [made_row(kind, 0.01, goal) for kind in (WAFER, GPU)]
-    slower, dearer = made_row(GPU, 0.02, goal, usd_per_hour=0.5), made_row(GPU, 0.01, goal, usd_per_hour=1.1)
-    assert [row.pareto for row in with_pareto([*rows, slower, dearer])] == [True, True, False, False]
+    slower, costlier = made_row(GPU, 0.02, goal, usd_per_hour=0.5), made_row(GPU, 0.01, goal, usd_per_hour=1.1)
+    assert [row.pareto for row in with_pareto([*rows, slower, costlier])] == [True, True, False, False]
     fast, cheap = (
         replace(rows[0], tokens_per_s_per_user=speed, usd_per_million_tokens=usd)
         for speed, usd in ((918.4, 20.0), (918.1, 10.0))
-    )  # the same speed as printed
+    )  # the speeds are equal after rounding for printing
     assert [row.pareto for row in with_pareto([fast, cheap])] == [False, True]
 
 
@@ -114,7 +115,7 @@ def test_lengths_that_fit_nowhere_are_named_with_the_reason() -> None:
         wse.compare("story", **options, lengths="8/480")
 
 
-def test_links_that_are_given_have_a_row_each() -> None:
+def test_given_links_have_a_row_each() -> None:
     links = {"link_bandwidth": [1.0, 100.0], "link_latency": [1.0]}
     rows = ranked(users=4, wafers=[2], **links).rows
     slow, fast = sorted(rows, key=lambda row: row.link_bytes_per_s or 0.0)

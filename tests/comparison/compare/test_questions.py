@@ -1,4 +1,4 @@
-"""The verdicts follow from their rows, and streamed weights from the model's shape."""
+"""Tests of the questions "one wafer or many" and "SRAM or streaming": the verdicts follow from the rows."""
 
 import re
 from dataclasses import replace
@@ -24,8 +24,8 @@ def asked(base: EstimateRequest) -> CompareRequest:
     return CompareRequest(base=replace_options(base, new_tokens=9), link_latency_us=(5.0, 20.0))
 
 
-def answered(question: str, request: CompareRequest) -> Report:
-    """The answer from this process, as the command line prints it."""
+def report_of(question: str, request: CompareRequest) -> Report:
+    """Return the report of the answer to a question, computed in this process."""
     return answer(question, request, jobs=1).to_dict()
 
 
@@ -33,8 +33,8 @@ def percent(change: float) -> str:
     return f"{100 * abs(change):.1f} %"
 
 
-def test_one_wafer_or_many(asked: CompareRequest) -> None:
-    report = answered(ONE_OR_MANY, replace(asked, candidates=("region",)))
+def test_one_wafer_or_many_has_a_verdict_from_its_rows(asked: CompareRequest) -> None:
+    report = report_of(ONE_OR_MANY, replace(asked, candidates=("region",)))
     rows = report["rows"]
     assert [row["wafers"] for row in rows] == [1, 2, 2, 4, 4]
     one, two, slow_two, four, _ = rows
@@ -57,32 +57,32 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
     assert first_part + sum(parts) == pytest.approx(total, abs=0.3)
 
 
-def test_sram_or_streaming(asked: CompareRequest) -> None:
+def test_sram_or_streaming_compares_streaming_at_each_link_rate(asked: CompareRequest) -> None:
     request = replace(asked, link_gb_per_s=(0.1, 150.0))
     result = answer(SRAM_OR_STREAMING, request, jobs=1)
     assert {row.link_bytes_per_s for row in result.best} == {None, 1e8, 150e9}
     assert "link" in [column.title for column in result.tables()[0].columns], "rows of each rate can be told apart"
     report = result.to_dict()
-    of_user, held, *streamed = report["rows"]
-    assert [row["objective"] for row in (of_user, held)] == ["latency", "throughput"]
+    fastest, most_throughput, *streamed = report["rows"]
+    assert [row["objective"] for row in (fastest, most_throughput)] == ["latency", "throughput"]
     assert {row["mapping"] for row in streamed} == {STREAMED}
     assert {row["link_bytes_per_s"] for row in streamed} == {1e8, 150e9}
     for row in streamed:
         assert set(row) <= {*COLUMNS, "best"}
         waits = row["host_bytes_per_token"] / row["link_bytes_per_s"] / row["wafers"]
-        assert row["tpot_s"] == pytest.approx(max(waits, of_user["tpot_s"])), "one wafer has no crossings to leave out"
+        assert row["tpot_s"] == pytest.approx(max(waits, fastest["tpot_s"])), "one wafer has no crossings to leave out"
         assert row["tokens_per_s"] == pytest.approx(row["users"] / row["tpot_s"])
-        assert row["limit"].startswith("host: " if waits > of_user["tpot_s"] else "pass: ")
+        assert row["limit"].startswith("host: " if waits > fastest["tpot_s"] else "pass: ")
     slow = [row for row in streamed if row["link_bytes_per_s"] == 1e8]
     first, second = report["verdict"]
     assert f"at most {slow[0]['tokens_per_s_per_user']:,.0f} tokens/s at 0.1 GB/s to 1 wafer, " in first
     (needed,) = (int(n) for n in re.findall(r"a batch of (\d+) at 0.1 GB/s to 1 wafer, ", second))
     (row,) = (row for row in slow if row["users"] == needed)
-    assert row["tokens_per_s"] >= held["tokens_per_s"] > (needed - 1) / row["tpot_s"]
+    assert row["tokens_per_s"] >= most_throughput["tokens_per_s"] > (needed - 1) / row["tpot_s"]
 
 
-def test_caches_of_users_in_all_sram(asked: CompareRequest) -> None:
-    """Keys and values of 2 heads of 8 features a layer in float32, unless a window keeps fewer tokens."""
+def test_users_with_room_fill_all_sram_with_their_caches(asked: CompareRequest) -> None:
+    """The cache of a token has keys and values of all KV heads in float32; layers with a window keep fewer tokens."""
     prepared = prepare_estimate(replace(asked.base, wafers=1))
     spec, context = prepared.spec, prepared.options.context
     bytes_a_token = 2 * spec.kv_head_count * spec.head_size * 4
@@ -95,7 +95,7 @@ def test_caches_of_users_in_all_sram(asked: CompareRequest) -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_weights_that_a_token_uses_are_all_but_rows_of_tables(tied: bool) -> None:  # noqa: FBT001
+def test_weights_per_token_are_all_except_the_embedding_table(tied: bool) -> None:  # noqa: FBT001
     spec = tiny_spec(tied=tied)
     weights = weights_of(spec, "float16", "float16")
     assert bytes_per_pass(weights, 1) == bytes_per_pass(weights, 64) == 2 * parameters_per_token(spec)
@@ -103,7 +103,7 @@ def test_weights_that_a_token_uses_are_all_but_rows_of_tables(tied: bool) -> Non
     assert weights.always_bytes == stored_bytes(spec, "float16", 2) - table
 
 
-def test_weights_of_a_mixture() -> None:
+def test_weights_of_a_mixture_count_the_active_experts() -> None:
     spec = mixture_spec(MIXTURES["shared"], layers=3)
     weights = weights_of(spec, "float32", "float32")
     assert bytes_per_pass(weights, 1) == pytest.approx(4 * parameters_per_token(spec))

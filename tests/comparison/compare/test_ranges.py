@@ -1,4 +1,4 @@
-"""Ranges of rows, and in how many samples the best row is better than the second."""
+"""Tests of sampled ranges of rows, and of the fraction of samples in which the best row is better than the second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def row(wafers: int, speed: float, cost: float, mapping: str = "bands") -> Compa
     )
 
 
-def test_the_best_two_numbers_of_wafers_are_compared_in_equal_samples() -> None:
+def test_orders_compare_the_best_two_numbers_of_wafers_in_equal_samples() -> None:
     rows = [row(1, 90, 2.0), row(1, 100, 3.0, "region"), row(2, 80, 1.0)]
     speeds = np.array([100.0, 50, 90, 70])
     samples = [
@@ -39,7 +39,7 @@ def test_the_best_two_numbers_of_wafers_are_compared_in_equal_samples() -> None:
     assert order_sentence(rows[:1], ()) == ""
 
 
-def test_a_row_without_room_for_users_has_no_ranges() -> None:
+def test_row_without_room_for_users_has_no_ranges() -> None:
     empty = row(1, 90, 2.0)
     assert with_ranges(empty, {}) is empty
 
@@ -47,12 +47,12 @@ def test_a_row_without_room_for_users_has_no_ranges() -> None:
 def test_rows_have_ranges_around_their_figures_and_those_of_an_estimate() -> None:
     options = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
     result = wse.compare("story", wafers=[1, 2], jobs=1, **options)
-    for each in result.possible:
-        for name, interval in each.ranges.items():
-            assert interval.value == getattr(each, name)
+    for compared in result.possible:
+        for name, interval in compared.ranges.items():
+            assert interval.value == getattr(compared, name)
             assert interval.low < interval.value < interval.high
     estimate = wse.estimate("story", **options)
-    first = next(each for each in result.possible if each.wafers == 1 and each.objective == "latency")
+    first = next(compared for compared in result.possible if compared.wafers == 1 and compared.objective == "latency")
     figures = first.ranges["tokens_per_s_per_user"], estimate.ranges["serving.tokens_per_s_per_user"]
     assert (figures[0].low, figures[0].high) == pytest.approx((figures[1].low, figures[1].high))
     assert result.orders is not None

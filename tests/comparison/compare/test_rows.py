@@ -1,4 +1,4 @@
-"""Rows of a comparison: those of an estimate of the same request, and sentences that follow from their numbers."""
+"""Tests of the rows of a comparison: they equal an estimate of the same request, and their order and marks follow."""
 
 import math
 import re
@@ -31,11 +31,11 @@ from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_
 
 @pytest.fixture(scope="module")
 def compared(base: EstimateRequest) -> Report:
-    return here(CompareRequest(base=base, wafers=(1, 2, 4), candidates=("region", "pipeline")))
+    return compared_report(CompareRequest(base=base, wafers=(1, 2, 4), candidates=("region", "pipeline")))
 
 
-def here(request: CompareRequest) -> Report:
-    """A comparison in this process, as the command line prints it."""
+def compared_report(request: CompareRequest) -> Report:
+    """Return the report of a comparison that is computed in this process."""
     return compare(request, jobs=1).to_dict()
 
 
@@ -51,19 +51,21 @@ def test_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatc
     request = CompareRequest(
         base=base, wafers=(2,), candidates=("region",), link_gb_per_s=(8, 150), link_latency_us=(0.5, 5, 20)
     )
-    rows = here(request)["rows"]
+    rows = compared_report(request)["rows"]
     assert len(rows) == 6
     assert compilations == ["region"]
 
 
-def test_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, tmp_path: Path) -> None:
+def test_row_of_another_link_equals_an_estimate_of_a_wafer_with_that_link(
+    base: EstimateRequest, tmp_path: Path
+) -> None:
     file = tmp_path / "slow.toml"
     file.write_text('base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = 2e-5\n')
     optimized = replace_options(base, schedule="optimized")
     request = CompareRequest(
         base=optimized, wafers=(2,), candidates=("region",), link_gb_per_s=(8.0,), link_latency_us=(20.0,)
     )
-    row, *_ = here(request)["rows"]
+    row, *_ = compared_report(request)["rows"]
     own = estimate(replace_options(optimized, wafer=str(file), wafers=2, mapping="region")).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
@@ -77,10 +79,11 @@ def test_row_of_another_link_is_that_of_a_wafer_with_it(base: EstimateRequest, t
     assert set(row) <= {*COLUMNS, "best", "cycles_by", "ranges"}
 
 
-def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) -> None:
-    """All else stays as it is but for ways to the edges of wafers: the same for each crossing, little beside a layer.
+def test_more_wafers_slow_a_stream_down_only_by_the_crossings(compared: Report) -> None:
+    """Crossings between wafers account for nearly all of the additional time per token.
 
-    A token crosses to each further wafer, and its id back to the first.
+    Without the crossings, each wafer adds the same number of cycles, for the paths to the edges of the wafers. It is
+    small compared with the time of a layer. A token crosses to each further wafer, and its id returns to the first one.
     """
     first, *rows = (row for row in compared["rows"] if row["mapping"] == "region")
     clock_hz = load_wafer("wse3").clock_hz
@@ -95,7 +98,7 @@ def test_more_wafers_cost_a_stream_no_more_than_the_crossings(compared: Report) 
 
 
 def timed(base: EstimateRequest) -> TimedEstimate:
-    """The estimate of a request, with its deployment."""
+    """Return the estimate of a request, with its deployment."""
     prepared = prepare_estimate(base)
     return timed_estimate(prepared, compile_fastest(prepared).program)
 
@@ -113,7 +116,7 @@ def test_users_of_a_row_are_the_fewest_that_saturate_the_machine(compared: Repor
         assert f"KV cache: {deployment.max_concurrency:,} users of 25 tokens fit" in row["limit"]
 
 
-def test_users_of_a_row_are_no_more_than_have_room(base: EstimateRequest) -> None:
+def test_users_of_a_row_are_limited_by_the_kv_cache(base: EstimateRequest) -> None:
     estimated, economics = timed(replace(base, wafers=2)), load_economics(load_wafer("wse3"))
     for room in (3, 0):
         smaller = replace(estimated, deployment=replace(estimated.deployment, max_concurrency=room))
@@ -129,20 +132,20 @@ def test_users_of_a_row_are_no_more_than_have_room(base: EstimateRequest) -> Non
             )
 
 
-def test_wafers_that_are_not_given_are_multiples_of_the_fewest(base: EstimateRequest) -> None:
-    rows = here(CompareRequest(base=base, candidates=("region",), link_latency_us=(5.0,)))["rows"]
+def test_default_numbers_of_wafers_are_multiples_of_the_fewest(base: EstimateRequest) -> None:
+    rows = compared_report(CompareRequest(base=base, candidates=("region",), link_latency_us=(5.0,)))["rows"]
     assert [row["wafers"] for row in rows] == [1, 2, 4]
     assert all(math.isclose(row["link_latency_s"], 5e-6) for row in rows[1:])
     assert "link_latency_s" not in rows[0]
 
 
-def test_nothing_that_fits(base: EstimateRequest) -> None:
+def test_comparison_in_which_nothing_fits_is_refused(base: EstimateRequest) -> None:
     small = replace_options(base, mesh="2x2", context=32, batch=64)
     with pytest.raises(DoesNotFit, match="none of 2 combinations can be: region on 1: ") as error:
-        here(CompareRequest(base=small, wafers=(1, 5), candidates=("region",)))
+        compared_report(CompareRequest(base=small, wafers=(1, 5), candidates=("region",)))
     mesh = re.search(r"--mesh (\d+x\d+)", str(error.value))
     bigger = CompareRequest(base=replace_options(small, mesh=mesh[1]), wafers=(1, 5), candidates=("region",))
-    assert here(bigger)["rows"][0]["mapping"] == "region"
+    assert compared_report(bigger)["rows"][0]["mapping"] == "region"
 
 
 def test_best_of_each_machine_is_marked(compared: Report) -> None:
@@ -160,7 +163,7 @@ def test_best_of_each_machine_is_marked(compared: Report) -> None:
 
 
 def test_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its combination may be the best one: a verdict on the others alone would be wrong."""
+    """Refuse to give a verdict, because the combination of the killed process may be the best one."""
     monkeypatch.setattr(
         engine_pool, "outputs", lambda *_: iter([(1, KilledItem("its process was ended 2 times (signal 9)"))])
     )
@@ -169,9 +172,9 @@ def test_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateRequest) -> None:
-    names = tuple(name for name in strategies() if name != "auto")  # which tries the others
-    unasked = here(CompareRequest(base=base, wafers=(1, 2), own_link=True, candidates=names))
+def test_strategies_that_cannot_apply_are_tried_only_on_request(base: EstimateRequest) -> None:
+    names = tuple(name for name in strategies() if name != "auto")  # `auto` only tries the other strategies
+    unasked = compared_report(CompareRequest(base=base, wafers=(1, 2), own_link=True, candidates=names))
     assert {(row["mapping"], row["wafers"]) for row in unasked["rows"]} == {
         ("bands", 1),
         ("pipeline", 1),
@@ -182,6 +185,6 @@ def test_what_cannot_apply_is_not_tried_unless_it_is_asked_for(base: EstimateReq
         ("tensor", 2),
     }, "no experts in a dense model, and a single wafer has nothing to span"
     assert "expert" not in unasked["inputs"]["mapping"]
-    asked = here(CompareRequest(base=base, wafers=(1,), mappings=("region", "tensor", "expert")))
+    asked = compared_report(CompareRequest(base=base, wafers=(1,), mappings=("region", "tensor", "expert")))
     assert list(dict.fromkeys(row["mapping"] for row in asked["rows"])) == ["region", "tensor", "expert"]
     assert "has no experts" in asked["rows"][-1]["reason"]

@@ -1,4 +1,4 @@
-"""Executed runs compared by their traces, and what a comparison prints."""
+"""Tests of comparing executed runs by their traces, and result rows that other tests of comparisons reuse."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ ASKED: dict[str, Any] = {"prompt_ids": (1, 2, 3), "mesh": "3x3", "new_tokens": 9
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """The same prompt on one wafer and on two: both reports, both traces, their comparison."""
+    """Return the reports, trace paths and comparison of two runs of the same prompt, on one wafer and on two."""
     made = [traced_run(tmp_path_factory.mktemp("run"), **ASKED, wafers=wafers) for wafers in (1, 2)]
     paths = [one.path for one in made]
     return [one.report for one in made], paths, compare_traces(*paths).to_dict()
@@ -88,7 +88,7 @@ def test_run_does_not_differ_from_itself(runs: Runs) -> None:
     assert [change["kind"] for phase in compared["changes"].values() for change in phase] == ["all", "all"]
 
 
-def test_run_without_a_decoded_token(runs: Runs, tmp_path: Path) -> None:
+def test_run_without_a_decoded_token_is_refused(runs: Runs, tmp_path: Path) -> None:
     _, (path, _), _ = runs
     one = traced_run(tmp_path, **ASKED | {"new_tokens": 1}).path
     with pytest.raises(BadTrace, match=r"run\.h5: has no pass that decoded a token"):
@@ -146,6 +146,6 @@ RESULT = CompareResult(
 )
 
 
-def test_equal_reasons_are_told_once() -> None:
+def test_equal_reasons_are_merged() -> None:
     rows = [ComparisonRow(mapping=name, wafers=wafers, reason="r") for name in "ab" for wafers in (1, 2)]
     assert reasons([*rows, ROW]) == [("a on 1, a on 2, b on 1, b on 2", "r")]

@@ -1,4 +1,4 @@
-"""Tables as a page: reading CSV files, what the page contains, and its Pareto front in a browser."""
+"""Tests of `wse explore`: reading CSV files, the contents of the page, and its Pareto front in a browser."""
 
 import json
 import random
@@ -36,7 +36,7 @@ def page_of(tmp_path: Path, text: str) -> bytes:
     return as_html(path, read_csv(path))
 
 
-def test_sweep_begins_with_a_users_tokens_against_a_wafers(tmp_path: Path) -> None:
+def test_sweep_begins_with_speed_per_user_against_tokens_per_wafer(tmp_path: Path) -> None:
     data = data_of(page_of(tmp_path, SWEEP))
     columns = {column["name"]: column for column in data["columns"]}
     assert [data["columns"][data[axis]]["name"] for axis in "xy"] == ["serving_tokens_per_s_per_user", A_WAFER]
@@ -47,7 +47,7 @@ def test_sweep_begins_with_a_users_tokens_against_a_wafers(tmp_path: Path) -> No
     assert data["rows"] == 3
 
 
-def test_another_table_begins_with_its_first_numbers(tmp_path: Path) -> None:
+def test_other_tables_begin_with_their_first_numeric_columns(tmp_path: Path) -> None:
     data = data_of(page_of(tmp_path, "name,same,p,q\nx,1,1,2\ny,1,3,4\n"))
     assert [data["columns"][data[axis]]["name"] for axis in "xy"] == ["p", "q"]
     assert [column["name"] for column in data["columns"]] == ["name", "p", "q"]
@@ -56,7 +56,7 @@ def test_another_table_begins_with_its_first_numbers(tmp_path: Path) -> None:
     assert b"All rows are the same" in page_of(tmp_path, "a,b\n1,2\n1,2\n")
 
 
-def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:
+def test_texts_of_a_table_are_escaped(tmp_path: Path) -> None:
     cell = HOSTILE.replace('"', '""')
     page = page_of(tmp_path, f'"{cell}",same,n\n"{cell}","{cell}",1\nx,"{cell}",2\n').decode()
     assert page.count("<script") == 2
@@ -69,14 +69,14 @@ def test_no_text_of_a_table_is_more_than_text(tmp_path: Path) -> None:
     assert not re.findall(r"https?://", page.replace("http://www.w3.org/2000/svg", ""))
 
 
-def test_table_of_a_comparison_has_tokens_of_a_wafer_too(tmp_path: Path) -> None:
+def test_table_of_a_comparison_has_tokens_per_wafer(tmp_path: Path) -> None:
     path = tmp_path / "c.csv"
     path.write_text("wafers,tokens_per_s_per_user,tokens_per_s\n0,1,2\n4,10,20\n")
     *_, rate = with_rate_a_wafer(read_csv(path))
     assert (rate.name, rate.numbers) == (A_WAFER, (None, 5.0))
 
 
-def written(tmp_path: Path, text: str | bytes) -> Path:
+def written_csv(tmp_path: Path, text: str | bytes) -> Path:
     path = tmp_path / "t.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
@@ -84,15 +84,15 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
 
 def test_columns_are_numbers_or_words(tmp_path: Path) -> None:
     text = '\ufeffa,b,c,d\r\n1,x,,1e-3\r\n\r\n-2.5,"y,\n""z""",3,\r\n'
-    a, b, c, d = read_csv(written(tmp_path, text))
+    a, b, c, d = read_csv(written_csv(tmp_path, text))
     assert (a.numbers, c.numbers, d.numbers) == ((1, -2.5), (None, 3), (1e-3, None))
     assert (b.numbers, b.words) == (None, ("x", 'y,\n"z"'))
     assert b.distinct == ["x", 'y,\n"z"']
 
 
 @pytest.mark.parametrize("cell", ["nan", "inf", "1e999", "0x10", "1_000", "١", "true", "1 2"])
-def test_what_is_no_finite_number_makes_a_column_of_words(tmp_path: Path, cell: str) -> None:
-    first, _ = read_csv(written(tmp_path, f"a,b\n1,2\n{cell},3\n"))
+def test_cell_that_is_no_finite_number_makes_a_column_of_words(tmp_path: Path, cell: str) -> None:
+    first, _ = read_csv(written_csv(tmp_path, f"a,b\n1,2\n{cell},3\n"))
     assert first.numbers is None
     assert first.words == ("1", cell)
 
@@ -116,17 +116,17 @@ BAD: list[tuple[str | bytes, str]] = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD, ids=[message[:30] for _, message in BAD])
-def test_bad_tables_are_one_line(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_bad_table_is_a_one_line_error(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(BadInput) as error:
-        read_csv(written(tmp_path, text))
+        read_csv(written_csv(tmp_path, text))
     line = str(error.value)
     assert message in line
     assert "t.csv" in line
     assert line.isprintable()
 
 
-def test_more_than_a_page_shows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path, "a,b\n" + "1,2\n" * 5)
+def test_table_that_is_too_large_for_a_page_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written_csv(tmp_path, "a,b\n" + "1,2\n" * 5)
     monkeypatch.setattr(csv_table, "MAX_ROWS", 4)
     with pytest.raises(BadInput, match="has over 4 rows of 2 columns"):
         read_csv(path)
@@ -159,7 +159,7 @@ def front_of(rows: list[tuple[int, int, int]], *, x_less: bool, y_less: bool) ->
 @pytest.mark.parametrize(
     ("x_less", "y_less", "batches"), [(False, False, (0, 4)), (True, False, (2, 3)), (True, True, (0, 4))]
 )
-def test_front_is_that_of_a_plain_search(
+def test_front_is_that_of_an_exhaustive_search(
     browser: Any,  # noqa: F811
     tmp_path: Path,
     x_less: bool,  # noqa: FBT001

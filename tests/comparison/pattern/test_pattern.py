@@ -1,4 +1,4 @@
-"""`wse pattern`: cases, faults of own patterns, and the page, also in a browser."""
+"""Tests of `wse pattern`: predicted costs, errors in user-defined patterns, and the HTML page in a real browser."""
 
 import json
 import re
@@ -94,7 +94,7 @@ def test_wrong_pattern_has_a_fault_and_no_cycles(own: Any, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("mine = 3", "mine.py: mine: is of type int, not a pattern; give a function of (length, lines, arrival)"),
         ("def mine(length): ...", "mine.py: mine: is called with (length, lines, arrival), which it does not take"),
@@ -109,13 +109,13 @@ def test_wrong_pattern_has_a_fault_and_no_cycles(own: Any, fault: str) -> None:
     ],
 )
 def test_errors_in_a_file_are_one_line_with_file_and_line(
-    source: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(source, encoding="utf-8")
     with pytest.raises(BadInput) as error:
         wse.pattern("mine.py:mine", pes=[4])
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
 
 
@@ -137,13 +137,13 @@ def test_page_has_tables_faults_and_the_wavelets_of_small_cases(tmp_path: Path) 
     assert set(to_all["operations"][::3]) == {0, 1, 2, 3}
 
 
-def test_number_takes_the_place_of_the_authors() -> None:
+def test_number_after_at_sign_replaces_the_default() -> None:
     cycles = {case.pattern: case.cycles for case in wse.pattern("two_phase@8,two_phase@2,two_phase", words=[1]).cases}
     assert cycles["two_phase@8"] == cycles["two_phase"] != cycles["two_phase@2"]
 
 
-MAX_STACKED = 8  # words drawn of those that wait at one side of a PE
-COUNT_CIRCLES = """
+MAX_STACKED = 8  # waiting words that the page draws at one side of a PE
+COUNT_DRAWN_CIRCLES = """
 const drawn = CanvasRenderingContext2D.prototype.arc;
 window.circles = 0;
 CanvasRenderingContext2D.prototype.arc = function (...all) {
@@ -151,7 +151,7 @@ CanvasRenderingContext2D.prototype.arc = function (...all) {
   return drawn.apply(this, all);
 };
 """
-GO = """
+GO_TO_CYCLE = """
 const place = document.getElementById("place");
 place.value = arguments[0];
 window.circles = 0;
@@ -161,9 +161,11 @@ return [window.circles, document.getElementById("cycle").textContent];
 
 
 def words_at(cycle: int, animation: dict[str, Any], hop_cycles: int, ramp_cycles: int) -> int:
-    """Words that are on a link or ramp at a cycle, and those that wait in a router, as far as they are drawn.
+    """Return how many words the page draws at a cycle: words in transit and words that wait in a router.
 
-    A router holds what came by a link until it leaves; one that leaves through two ports leaves once.
+    A word is in transit while it is on a link or ramp. A word waits in a router from its arrival by a link until it
+    leaves. A word that leaves through two ports leaves once. At most MAX_STACKED waiting words are drawn at one side
+    of a PE.
     """
     moves = [tuple(animation["moves"][at : at + 5]) for at in range(0, len(animation["moves"]), 5)]
     moving = sum(0 <= cycle - start < (hop_cycles if through else ramp_cycles) for start, _, through, _, _ in moves)
@@ -189,7 +191,7 @@ def test_words_are_drawn_where_they_are_at_each_cycle(browser: Any, tmp_path: Pa
     wait_for(browser, "return document.getElementById('legend').textContent")
     assert browser.get_log("browser") == []
     assert [url for url in requested(browser) if not url.startswith("data:")] == []
-    browser.execute_script(COUNT_CIRCLES)
+    browser.execute_script(COUNT_DRAWN_CIRCLES)
     waited = 0
     for index, animation in enumerate(data["animations"]):
         choose = (
@@ -198,9 +200,9 @@ def test_words_are_drawn_where_they_are_at_each_cycle(browser: Any, tmp_path: Pa
         browser.execute_script(choose, str(index))
         cycles = animation["cycles"]
         for cycle in range(cycles + 1):
-            circles, told = browser.execute_script(GO, cycle)
+            circles, label = browser.execute_script(GO_TO_CYCLE, cycle)
             expected = words_at(cycle, animation, data["hop_cycles"], data["ramp_cycles"])
-            assert (circles, told) == (expected, f"cycle {cycle} of {cycles}"), animation["name"]
+            assert (circles, label) == (expected, f"cycle {cycle} of {cycles}"), animation["name"]
             waited = max(waited, expected)
         assert circles == 0  # all have arrived
     assert waited > MAX_STACKED // 2

@@ -1,4 +1,4 @@
-"""A small scenario, as a mapping with what its file contains, for tests to change."""
+"""A small scenario as a mapping, in the format of scenario files, which tests change and extend."""
 
 from typing import Any
 
@@ -15,6 +15,6 @@ FIGURE: dict[str, Any] = {
 
 
 def scenario(**changes: Any) -> dict[str, Any]:
-    """The story model on a small wafer, with tables instead of its own."""
+    """Return a scenario of the story model on a small wafer; `changes` replace its keys, and None removes a key."""
     table = {"title": "A title", "question": "Which?", "models": [{"model": "story"}], "machines": [WAFER], **LENGTHS}
     return {key: value for key, value in (table | changes).items() if value is not None}

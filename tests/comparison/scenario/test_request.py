@@ -1,4 +1,4 @@
-"""Scenario files: a slip is one line with the place, the value and the remedy; unknown keys have their nearest."""
+"""Tests of reading scenario files: the settings that a file describes, and one-line errors for mistakes in it."""
 
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,10 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "kind", "says"), CASES, ids=lambda value: str(value)[:50])
-def test_slip_is_one_line(changes: dict[str, Any], kind: type[BadInput], says: str) -> None:
+@pytest.mark.parametrize(("changes", "kind", "message"), CASES, ids=lambda value: str(value)[:50])
+def test_mistake_is_a_short_error(changes: dict[str, Any], kind: type[BadInput], message: str) -> None:
     text = refusal(kind, read_scenario, scenario(**changes))
-    assert says in text
+    assert message in text
     assert len(text) < 900
 
 
@@ -82,12 +82,12 @@ def test_example_can_be_read_and_the_page_lists_the_figures() -> None:
 
 
 @pytest.mark.parametrize("name", bundled_scenarios())
-def test_bundled_scenarios_are_sourced(name: str) -> None:
+def test_bundled_scenarios_have_sources(name: str) -> None:
     published = read_scenario(name).published
     assert any(figure.decides for figure in published)
     assert all(figure.source.startswith("https://") and figure.evidence for figure in published)
 
 
-def test_values_of_further_axes_are_told() -> None:
+def test_settings_name_their_values_of_further_axes() -> None:
     settings = read_scenario(scenario(machines=[WAFER | {"mapping": ["bands", "pipeline"]}])).settings
     assert [one.other for one in settings] == [{"mapping": "bands"}, {"mapping": "pipeline"}]

@@ -1,4 +1,4 @@
-"""Scenarios: combinations against the estimates that they are made of, figures that decide, tiers, prices."""
+"""Tests of scenario results: predictions, comparison with published figures, tiers and prices."""
 
 import pytest
 
@@ -13,14 +13,14 @@ from wse.studies.scenario.study import answer
 DRAFTS = [{"name": "none"}, {"name": "best", "draft": "0.9,0.8"}]
 
 
-pytestmark = pytest.mark.xdist_group("scenarios")  # which share the scenario with drafts
+pytestmark = pytest.mark.xdist_group("scenarios")  # one worker runs all, because tests share cached estimates
 
 
 def speed(combination: CombinationResult) -> float:
     return combination.prediction.tokens_per_s_per_user
 
 
-def test_figures_that_decide_rule_out_and_others_are_shown() -> None:
+def test_figures_rule_out_a_combination_only_if_they_decide() -> None:
     plain = speed(answer(scenario(), jobs=1).combinations[0])
     figures = [
         FIGURE | {"value": 0.9 * plain, "relation": "at_least"},
@@ -36,7 +36,7 @@ def test_figures_that_decide_rule_out_and_others_are_shown() -> None:
     assert ruled.ruled_out_by[0].startswith("a user: ")
 
 
-def test_what_does_not_fit_is_ruled_out_with_the_reason() -> None:
+def test_combination_that_does_not_fit_is_ruled_out_with_the_reason() -> None:
     models = [{"model": ["story", "llama-3-8b"], "dtype": "float16"}]
     result = answer(scenario(models=models, machines=[WAFER | {"wafers": 1}], published=[FIGURE]), jobs=1)
     story, large = result.combinations
@@ -46,32 +46,32 @@ def test_what_does_not_fit_is_ruled_out_with_the_reason() -> None:
     assert "does not fit" in large.ruled_out_by[0]
 
 
-def test_scenario_of_which_nothing_can_be_is_refused() -> None:
+def test_scenario_without_a_possible_combination_is_refused() -> None:
     text = refusal(DoesNotFit, answer, scenario(models=[{"model": "llama-3-8b"}], machines=[WAFER | {"wafers": 1}]))
     assert "none of 1 combination is possible" in text
 
 
-def test_prices_of_a_scenario_take_the_place_of_those_of_wse() -> None:
+def test_prices_of_a_scenario_replace_the_bundled_prices() -> None:
     machines = [WAFER, GPU]
     plain = answer(scenario(machines=machines), jobs=1)
     prices = {"wafer_usd_per_hour": 6.445, "gpu_usd_per_hour": {"h100": 29.5}}
-    dear = answer(scenario(machines=machines, prices=prices), jobs=1)
+    expensive = answer(scenario(machines=machines, prices=prices), jobs=1)
     ratios = [
         after.prediction.usd_per_million_tokens / before.prediction.usd_per_million_tokens
-        for before, after in zip(plain.combinations, dear.combinations, strict=True)
+        for before, after in zip(plain.combinations, expensive.combinations, strict=True)
         if before.prediction and after.prediction
     ]
     assert ratios == pytest.approx([0.1, 10])
-    assert dear.economics["wafer_usd_per_hour.wse3"].value == 6.445
-    assert dear.economics["gpu_usd_per_hour.h100"].grade == "U"
+    assert expensive.economics["wafer_usd_per_hour.wse3"].value == 6.445
+    assert expensive.economics["gpu_usd_per_hour.h100"].grade == "U"
 
 
 TIERS = {"plain_speed": [60, 200], "speed_up": 2.0}
-EIGHT = {"gpu": "h200", "gpus": 8, "stack": "trtllm"}
+EIGHT_H200 = {"gpu": "h200", "gpus": 8, "stack": "trtllm"}
 
 
 def test_fast_tier_is_the_largest_that_is_fast_enough() -> None:
-    table = scenario(models=[{"model": "llama-3.1-70b", "dtype": "fp8"}], machines=[EIGHT], tiers=TIERS)
+    table = scenario(models=[{"model": "llama-3.1-70b", "dtype": "fp8"}], machines=[EIGHT_H200], tiers=TIERS)
     first, second = answer(table, jobs=1).combinations
     assert second.tiers is None or second.tiers.ordinary_users < first.tiers.ordinary_users
     tiers = first.tiers
@@ -89,8 +89,8 @@ def test_fast_tier_is_the_largest_that_is_fast_enough() -> None:
     assert tiers.cost_ratio == pytest.approx(quick[1] / slow[1])
 
 
-def test_fast_tier_that_one_user_alone_does_not_reach_is_told() -> None:
-    machines, models = [EIGHT], [{"model": "llama-3.1-70b", "dtype": "fp8"}]
+def test_unreachable_fast_tier_has_one_user_and_is_ruled_out() -> None:
+    machines, models = [EIGHT_H200], [{"model": "llama-3.1-70b", "dtype": "fp8"}]
     tiers = {"plain_speed": 100.0, "speed_up": 50.0}
     figures = [FIGURE | {"figure": "speed_up", "value": 50, "relation": "at_least"}]
     result = answer(scenario(models=models, machines=machines, tiers=tiers, published=figures), jobs=1)
@@ -101,8 +101,8 @@ def test_fast_tier_that_one_user_alone_does_not_reach_is_told() -> None:
 
 
 @pytest.mark.slow
-def test_drafts_of_the_fast_tier_alone_leave_the_ordinary_one_as_it_is() -> None:
-    table = {"models": [{"model": "llama-3.1-70b", "dtype": "fp8"}], "machines": [EIGHT], "drafts": DRAFTS}
+def test_drafts_for_the_fast_tier_do_not_change_the_ordinary_tier() -> None:
+    table = {"models": [{"model": "llama-3.1-70b", "dtype": "fp8"}], "machines": [EIGHT_H200], "drafts": DRAFTS}
     tiers = {"plain_speed": 60.0, "speed_up": 2.0}
     both, fast = (answer(scenario(**table, tiers=tiers | {"drafts": which}), jobs=1) for which in ("both", "fast"))
     plain, drafted = fast.combinations
@@ -111,20 +111,24 @@ def test_drafts_of_the_fast_tier_alone_leave_the_ordinary_one_as_it_is() -> None
     assert both.combinations[1].tiers.ordinary_users > plain.tiers.ordinary_users
 
 
-def test_figure_of_one_machine_is_not_held_against_another() -> None:
+def test_figure_of_one_machine_is_not_compared_with_another() -> None:
     figures = [FIGURE | {"machines": ["one H100"], "dtypes": ["float16"], "drafts": ["none"]}]
     result = answer(scenario(machines=[WAFER, GPU], published=figures), jobs=1)
     assert [row.agreement is None for row in result.combinations] == [True, False]
 
 
-def test_more_users_than_caches_have_room_for_are_ruled_out() -> None:
+def test_users_beyond_the_capacity_of_the_kv_cache_are_ruled_out() -> None:
     result = answer(scenario(machines=[GPU], users=[1, 1_000_000]), jobs=1)
     assert result.combinations[1].ruled_out_by is not None
 
 
 @pytest.mark.slow
-def test_layout_of_users_with_drafts_has_room_for_all() -> None:
-    """Without drafts, some of these users would wait on a faster layout; with drafts, they would be refused."""
+def test_layout_with_drafts_has_room_for_all_users() -> None:
+    """Reserve cache memory for all users when drafts are used.
+
+    Without drafts, a layout that is faster but has fewer places may be chosen, on which some users wait. With drafts,
+    users without a place would be refused.
+    """
     machine = {"wafer": "wse3", "mesh": "40x40", "wafers": 1}
     draft = {"name": "d", "draft": "0.8,0.7", "draft_model": "story-draft", "draft_place": "host"}
     result = answer(scenario(machines=[machine], drafts=[draft], users=[72], prompt_len=256, new_tokens=256), jobs=1)

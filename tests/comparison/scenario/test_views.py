@@ -1,4 +1,4 @@
-"""Tables, drawings and the page of a scenario: texts escaped, what is ruled out in grey, the verdict by rule."""
+"""Tests of how a scenario is shown: tables, drawings and the HTML page, with escaped texts and a verdict by rule."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def published(**changes: Any) -> PublishedResult:
 
 
 def costs(low: float, value: float, high: float, tier: str = "") -> dict[str, float]:
-    """Costs of a million tokens by key, of a tier if it is named."""
+    """Return the range of USD per million tokens with the keys of a result; `tier` is a prefix of the keys."""
     key = f"{tier}usd_per_million_tokens"
     return {f"{key}_low": low, key: value, f"{key}_high": high}
 
@@ -94,7 +94,7 @@ def test_agreement_by_relation(relation: Any, predicted: float, agreement: str) 
 
 
 SMALL, LARGE = combination("small", 8, 1100), combination("large", 70, 400)
-CANNOT = combination("huge", 400, 0, prediction=None, curve=None, ruled_out_by=("huge does not fit; give more",))
+IMPOSSIBLE = combination("huge", 400, 0, prediction=None, curve=None, ruled_out_by=("huge does not fit; give more",))
 AT_LEAST = published(relation="at_least")
 
 
@@ -111,14 +111,14 @@ TIERS = TiersResult(
 )
 
 
-def test_combination_is_as_near_as_its_worst_figure_that_decides() -> None:
+def test_agreement_of_a_combination_is_that_of_its_worst_deciding_figure() -> None:
     figures = (
         published(figure="speed_up", value=2.5, relation="at_least"),
         published(figure="cost_ratio", value=2.8, relation="at_most"),
         published(figure="speed_up", value=9, decides=False),
     )
-    dear = replace(TIERS, cost_ratio=6.0)
-    made = result(combination("a", 1, 40, tiers=TIERS), combination("b", 1, 40, tiers=dear), figures=figures)
+    expensive = replace(TIERS, cost_ratio=6.0)
+    made = result(combination("a", 1, 40, tiers=TIERS), combination("b", 1, 40, tiers=expensive), figures=figures)
     assert [one.agreement for one in made.combinations] == [NEAR, RULED_OUT]
     assert made.combinations[1].ruled_out_by == ("cost of a fast token: 6 times, published at most 2.8 times",)
     (ratios, _) = drawings_of(made)
@@ -128,8 +128,8 @@ def test_combination_is_as_near_as_its_worst_figure_that_decides() -> None:
     assert "Tiers" in [table.title for table in made.tables()]
 
 
-def test_what_is_ruled_out_is_grey_and_speeds_without_a_price_stand_at_the_edge() -> None:
-    made = result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,))
+def test_ruled_out_combinations_are_grey_and_published_speeds_need_no_price() -> None:
+    made = result(SMALL, LARGE, IMPOSSIBLE, figures=(AT_LEAST,))
     drawings = drawings_of(made)
     assert series_of(drawings) == ["small"]
     costs, sizes = drawings
@@ -138,8 +138,8 @@ def test_what_is_ruled_out_is_grey_and_speeds_without_a_price_stand_at_the_edge(
     assert [(point.x, point.y) for point in costs.public] == [(1000, None)]
 
 
-def test_page_is_one_file_and_its_texts_end_no_script() -> None:
-    made = result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,))
+def test_page_is_one_file_with_escaped_texts() -> None:
+    made = result(SMALL, LARGE, IMPOSSIBLE, figures=(AT_LEAST,))
     page = scenario_as_html(made).decode()
     assert "<i>t" not in page
     assert page.count("</script>") == 2

@@ -1,4 +1,4 @@
-"""Grids of the tiny model, whose estimates take hundredths of a second."""
+"""Fixtures for tests of sweeps: grids over a tiny model whose estimates take about 10 ms each."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ MakeGrid = Callable[..., Grid]
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """The config.json of the tiny model, without weights."""
+    """Return the path of the config.json of the tiny model, without weights."""
     folder = tmp_path / "model"
     folder.mkdir()
     return write_config(folder)
@@ -22,7 +22,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def grid_of(config: Path) -> MakeGrid:
-    """A grid of the tiny model from texts as ``--set`` has them; prompts of 5 tokens, 4 new ones."""
+    """Return a function that builds a grid over the tiny model from ``--set`` texts, with 5 prompt and 4 new tokens."""
 
     def make(*sets: str) -> Grid:
         return read_grid(str(config), [*sets, "prompt_len=5", "new_tokens=4"])
@@ -31,5 +31,5 @@ def grid_of(config: Path) -> MakeGrid:
 
 
 def axes(**sizes: int) -> Grid:
-    """A grid with axes of so many values."""
+    """Return a grid with one axis per keyword; each axis has the values 1 to its given size."""
     return Grid(tuple(Axis(name, tuple(range(1, 1 + size))) for name, size in sizes.items()))

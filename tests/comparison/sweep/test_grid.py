@@ -1,4 +1,4 @@
-"""The grid of a sweep: products of axes, requests, and groups for workers."""
+"""Tests of sweep grids: products of axes, the request of each setting, and the distribution of settings to workers."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ def test_values_from_python_make_the_grid_of_the_same_file(tmp_path: Path) -> No
     ],
     ids=str,
 )
-def test_values_from_python_are_those_that_an_estimate_takes(
+def test_values_from_python_are_converted_to_those_of_an_estimate(
     values: dict[str, object], wanted: tuple[object, ...]
 ) -> None:
     (axis,) = grid_of(values).axes
@@ -87,10 +87,10 @@ def test_setting_is_a_request(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 4), st.data())
-def test_every_setting_once(batches: int, tokens: int, workers: int, data: st.DataObject) -> None:
+def test_queue_gives_each_setting_once(batches: int, tokens: int, workers: int, data: st.DataObject) -> None:
     grid = axes(batch=batches, new_tokens=tokens)
     queue = Queue(grid.groups(range(len(grid))))
-    given_out: list[int] = []
+    finished: list[int] = []
     failed: set[int] = set()
     while (worker := data.draw(st.integers(0, workers - 1))) is not None:
         setting = queue.next(worker)
@@ -100,11 +100,11 @@ def test_every_setting_once(batches: int, tokens: int, workers: int, data: st.Da
             failed.add(setting)
             queue.retry(worker, setting)
         else:
-            given_out.append(setting)
-    assert sorted(given_out) == list(range(len(grid)))
+            finished.append(setting)
+    assert sorted(finished) == list(range(len(grid)))
 
 
-def test_groups_are_alike_but_for_numbers_of_machines_and_new_tokens() -> None:
+def test_groups_differ_only_in_machine_values_and_new_tokens() -> None:
     two = (1, 2)
     grid = Grid((Axis("new_tokens", two), Axis("batch", two), Axis("wafer.hop_cycles", two), Axis("context", two)))
     found = grid.groups(range(len(grid)))

@@ -1,4 +1,4 @@
-"""The journal of a sweep, and sweeps whose processes fail."""
+"""Tests of the journal of a sweep, which lets an interrupted sweep continue, and of sweeps whose workers fail."""
 
 import multiprocessing
 import os
@@ -42,7 +42,7 @@ def write(table: Path, *, restart: bool = False) -> None:
         assert {entry.setting: entry for entry in journal.entries()} == {entry.setting: entry for entry in ENTRIES}
 
 
-def test_what_was_done_is_there_in_the_grids_order(table: Path) -> None:
+def test_journal_yields_finished_settings_in_grid_order(table: Path) -> None:
     write(table)
     with Journal(table, "d", SETTINGS) as journal:
         assert journal.finished_settings() == [0, 1, 2]
@@ -55,7 +55,7 @@ def test_what_was_done_is_there_in_the_grids_order(table: Path) -> None:
     assert not journal_path(table).exists()
 
 
-def test_kill_at_any_byte_leaves_all_whole_lines(table: Path) -> None:
+def test_journal_cut_at_any_byte_keeps_all_whole_lines(table: Path) -> None:
     write(table)
     whole = journal_path(table).read_bytes()
     ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
@@ -69,7 +69,7 @@ def test_kill_at_any_byte_leaves_all_whole_lines(table: Path) -> None:
         assert journal_path(table).read_bytes() == whole, cut
 
 
-def test_one_process_at_a_time(table: Path) -> None:
+def test_journal_is_open_only_once_at_a_time(table: Path) -> None:
     with Journal(table, "d", SETTINGS) as journal:
         journal.append(0, ENTRIES[1].line())
         with pytest.raises(BadInput, match=r"another sweep is writing it; wait for that, or give another path with -o"):
@@ -79,7 +79,7 @@ def test_one_process_at_a_time(table: Path) -> None:
 
 
 @pytest.mark.parametrize(("digest", "settings"), [("e", SETTINGS), ("d", SETTINGS + 1)])
-def test_other_settings_are_refused_until_told_to_begin_anew(table: Path, digest: str, settings: int) -> None:
+def test_other_settings_are_refused_without_restart(table: Path, digest: str, settings: int) -> None:
     write(table)
     before = journal_path(table).read_bytes()
     with pytest.raises(BadInput, match=r"was begun with other settings.*--restart"):
@@ -117,7 +117,7 @@ def test_file_that_is_no_journal_is_left_alone(table: Path, content: bytes, rest
         b'{"setting": 3, "row": {"a": "' + b"x" * 2**20 + b'"}}',
     ],
 )
-def test_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
+def test_line_that_is_no_setting_is_refused(table: Path, line: bytes) -> None:
     write(table)
     with journal_path(table).open("ab") as file:
         file.write(line + b"\n")
@@ -126,19 +126,19 @@ def test_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
     write(table, restart=True)
 
 
-def test_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
+def test_full_disk_is_an_error_that_keeps_finished_settings(table: Path) -> None:
     with Journal(table, "d", SETTINGS) as journal:
         journal.append(0, ENTRIES[1].line())
         size = journal_path(table).stat().st_size
-        says = r"cannot write table.csv.partial: File too large; correct that and"
-        with pytest.raises(BadInput, match=says), small_files(size + 9):
+        message = r"cannot write table.csv.partial: File too large; correct that and"
+        with pytest.raises(BadInput, match=message), small_files(size + 9):
             journal.append(1, ENTRIES[2].line())
         assert journal.finished_settings() == [0]
     with Journal(table, "d", SETTINGS) as journal:
         assert journal.finished_settings() == [0]
 
 
-def test_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_path_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cannot write table.csv.partial: No such file or directory"):
         Journal(tmp_path / "none" / "table.csv", "d", SETTINGS)
     journal_path(tmp_path / "a.csv").mkdir()
@@ -148,8 +148,8 @@ def test_place_that_cannot_be_written(tmp_path: Path) -> None:
             Journal(tmp_path / name, "d", SETTINGS)
 
 
-def alone(grid: Grid, table: Path) -> bytes:
-    """The table as it should be, of estimates one by one in this process."""
+def estimated_in_this_process(grid: Grid, table: Path) -> bytes:
+    """Return the expected table: estimate each setting of the grid in this process and write the rows to `table`."""
     entries = [
         JournalEntry(setting=setting, row=flat(estimate(grid.request(setting)).to_dict()))
         for setting in range(len(grid))
@@ -159,7 +159,7 @@ def alone(grid: Grid, table: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) -> None:
+def test_killed_worker_loses_no_setting(tmp_path: Path, grid_of: MakeGrid) -> None:
     grid = grid_of("mesh=3x3,3x2", "wafer.ramp_cycles=2,3")
     killed: list[int] = []
 
@@ -172,11 +172,13 @@ def test_killed_worker_takes_nothing_along(tmp_path: Path, grid_of: MakeGrid) ->
 
     sweep(grid, tmp_path / "t.csv", jobs=1, on_row=kill)
     assert len(set(killed)) == 2
-    assert (tmp_path / "t.csv").read_bytes() == alone(grid, tmp_path / "alone.csv")
+    assert (tmp_path / "t.csv").read_bytes() == estimated_in_this_process(grid, tmp_path / "expected.csv")
 
 
 @pytest.mark.slow
-def test_setting_that_kills_its_process_each_time_is_a_row(grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_that_always_kills_its_process_is_an_error_row(
+    grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Deadly(EstimateRequest):
         def __reduce__(self) -> tuple[object, tuple[int]]:
             return os._exit, (9,)
@@ -188,15 +190,15 @@ def test_setting_that_kills_its_process_each_time_is_a_row(grid_of: MakeGrid, mo
     assert "fewer --jobs" in entry.error
 
 
-def test_processes_that_cannot_start_are_one_line(grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "work", os._exit)  # of a pipe: the process ends with exit code 1
+def test_processes_that_cannot_start_are_an_error(grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "work", os._exit)  # its argument is a pipe, so the process ends with exit code 1
     with pytest.raises(
         BadInput, match=r"could not start \(exit code 1\).*fewer --jobs, and give the same command again"
     ):
         list(module._outcomes(grid_of("mesh=3x3"), [0], 1, pool.outputs))
 
 
-def test_bug_is_a_row_and_is_told_when_the_table_is_there(
+def test_bug_is_a_row_and_is_raised_after_the_table_is_written(
     tmp_path: Path, grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(request: EstimateRequest) -> object:
@@ -204,24 +206,22 @@ def test_bug_is_a_row_and_is_told_when_the_table_is_there(
         raise KeyError(message)
 
     monkeypatch.setattr(rows, "cached_estimate", broken)
-    monkeypatch.setattr(
-        module, "_outcomes", lambda grid, *_: iter([rows.estimate_setting(0, grid.request(0))])
-    )  # in this process, where estimate is broken
+    # Run the setting in this process, because `cached_estimate` is replaced only here.
+    monkeypatch.setattr(module, "_outcomes", lambda grid, *_: iter([rows.estimate_setting(0, grid.request(0))]))
     with pytest.raises(WseBug, match=r"(?s)1 settings ended in a bug.*Traceback.*KeyError: 'oh'"):
         sweep(grid_of("mesh=3x3"), tmp_path / "t.csv")
     assert "a bug of wse: KeyError: 'oh'" in (tmp_path / "t.csv").read_text()
 
 
-def test_another_model_of_the_same_name_is_another_sweep(tmp_path: Path, grid_of: MakeGrid, config: Path) -> None:
-    grid, table = grid_of("mesh=3x3"), tmp_path / "t.csv"
-    table.mkdir()
+def test_digest_changes_with_the_content_of_the_config_file(grid_of: MakeGrid, config: Path) -> None:
+    grid = grid_of("mesh=3x3")
     before = module._digest(grid)
     config.write_text(config.read_text().replace('"intermediate_size": 20', '"intermediate_size": 24'))
     assert load_model(str(config)).spec.ffn_size == 24
     assert module._digest(grid) != before
 
 
-def test_another_pattern_in_the_same_file_is_another_sweep(tmp_path: Path, grid_of: MakeGrid) -> None:
+def test_digest_changes_with_the_content_of_a_pattern_file(tmp_path: Path, grid_of: MakeGrid) -> None:
     file = tmp_path / "mine.py"
     file.write_text("mine = None")
     grid = grid_of(f"all_reduce=chain,{file}:mine")

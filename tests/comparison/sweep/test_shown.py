@@ -1,4 +1,4 @@
-"""What a sweep prints: the axes and seven columns, sorted, the best marked; what its table and its picture have."""
+"""Tests of the output of a sweep: the printed rows and their order, the plot, and the columns of the table file."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ REPORTS = [
     },
 ]
 GRID = axes(batch=4, context=1)
-QUICK = {"mapping": "region", "schedule": "baseline", "prompt_len": 5, "new_tokens": 4}
+QUICK_OPTIONS = {"mapping": "region", "schedule": "baseline", "prompt_len": 5, "new_tokens": 4}
 ENTRIES = [
     *(JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS)),
     JournalEntry(setting=3, error="too\nlarge"),
@@ -42,7 +42,8 @@ def test_help_names_every_short_column() -> None:
     assert tuple(known_names.sweep_columns()) == tuple(SHORT)
 
 
-def order(**view: object) -> list[float | str]:
+def shown_batches(**view: object) -> list[float | str]:
+    """Return the batch size of each shown row, in the order of the rows."""
     return [row.setting["batch"] for row in shown_rows(GRID, ENTRIES, SweepView(**view))]  # type: ignore[arg-type]
 
 
@@ -67,17 +68,17 @@ def test_rows_have_the_axes_with_several_values_and_seven_columns() -> None:
         ("latency_ttft_s", [2, 1, 3, 4]),
     ],
 )
-def test_best_of_a_column_first_and_what_has_no_answer_last(sort: str | None, want: list[int]) -> None:
-    assert order(sort=sort) == want
+def test_rows_are_sorted_best_first_and_failed_settings_last(sort: str | None, want: list[int]) -> None:
+    assert shown_batches(sort=sort) == want
 
 
-def test_first_rows_alone_are_those_that_are_fastest() -> None:
-    assert order(top=2) == [3, 1]
-    assert order(top=2, sort="wafers") == [1, 2]
+def test_top_rows_are_the_first_in_the_order() -> None:
+    assert shown_batches(top=2) == [3, 1]
+    assert shown_batches(top=2, sort="wafers") == [1, 2]
 
 
 @pytest.mark.parametrize("width", [40, 120])
-def test_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
+def test_printed_table_marks_the_best_and_cuts_nothing(width: int) -> None:
     rows = shown_rows(GRID, ENTRIES, SweepView(top=4))
     stream = io.StringIO()
     console = console_on(stream)
@@ -92,7 +93,7 @@ def test_print_out_marks_the_best_and_cuts_nothing(width: int) -> None:
     assert ("type" in heading) == (width > 40) == ("omitted" not in printed)
 
 
-def test_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
+def test_plot_has_a_line_for_each_setting_of_the_other_axes() -> None:
     grid = axes(batch=2, context=3)
     entries = [
         JournalEntry(setting=at, row={"decode_tokens_per_s_per_user": 100.0 + at, "latency_ttft_s": 0.1})
@@ -107,8 +108,8 @@ def test_picture_has_a_line_for_each_setting_of_the_other_axes() -> None:
     assert [list(line.get_ydata()) for line in users.lines] == [[], []]
 
 
-def test_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path, tmp_path: Path) -> None:
-    grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, **QUICK}
+def test_sweep_in_which_all_settings_fail_is_an_error_with_a_table(config: Path, tmp_path: Path) -> None:
+    grid = {"model": config, "mesh": ["1x1", "1x2"], "wafers": 1, **QUICK_OPTIONS}
     grid |= {"wafer.sram_bytes_per_pe": 9_000}
     with pytest.raises(BadInput, match=r"none of 2 settings has an answer; the first: .* does not fit on 1x1"):
         wse.sweep(grid, output=tmp_path / "t.csv", jobs=1)
@@ -116,19 +117,19 @@ def test_sweep_without_any_answer_is_an_error_that_leaves_its_table(config: Path
     assert not (tmp_path / "t.csv.partial").exists()
 
 
-def test_column_that_is_an_axis_is_told_once() -> None:
+def test_column_that_equals_an_axis_is_shown_once() -> None:
     rows = shown_rows(
         axes(wafers=2), [JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
     )
     assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
-    other = JournalEntry(setting=1, row=REPORTS[2])  # two were requested, four it takes
+    other = JournalEntry(setting=1, row=REPORTS[2])  # 2 wafers were requested but the estimate needs 4
     rows = shown_rows(axes(wafers=2), [JournalEntry(setting=0, row=REPORTS[0]), other], SweepView())
     assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
     with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):
         check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
 
 
-def test_grades_and_prose_are_in_the_table_when_asked_for(tmp_path: Path) -> None:
+def test_table_has_grades_and_texts_only_with_every_column(tmp_path: Path) -> None:
     row = {"a_s": 1.0, "grades_a_s_grade": "M", "energy_assumptions": "long", "cost_grade": "I", "b_source": "x"}
     for every_column, want in ((False, ["batch", "error", "a_s"]), (True, ["batch", "error", *row])):
         write_table(

@@ -1,4 +1,4 @@
-"""The table of a sweep: cells, order of columns, and reading it back."""
+"""Tests of the table file of a sweep: types of cells, order of columns, reading it back, data frame and plot."""
 
 import csv
 import itertools
@@ -41,7 +41,7 @@ def test_csv_reads_back(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sets(st.sampled_from("abcdefg")).map(sorted), min_size=1))
-def test_every_column_once_each_behind_what_precedes_it_in_its_row(rows: list[list[str]]) -> None:
+def test_merged_columns_keep_the_order_of_each_row(rows: list[list[str]]) -> None:
     kinds: dict[str, set[type]] = {}
     for row in rows:
         before = list(kinds)
@@ -53,7 +53,7 @@ def test_every_column_once_each_behind_what_precedes_it_in_its_row(rows: list[li
     assert all(kind == {int} for kind in kinds.values())
 
 
-def test_report_as_a_row() -> None:
+def test_report_becomes_a_flat_row() -> None:
     assert flat(plain({"a": {"b.c": 1, "l": [1]}, "x": float("nan"), "y": {}})) == {"a_b_c": 1, "x": None}
     with pytest.raises(WseBug, match="two keys of a report are both column a_b"):
         flat({"a": {"b": 1}, "a_b": 2})
@@ -74,7 +74,7 @@ def test_table_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module", params=["t.csv", pytest.param("t.parquet", marks=pytest.mark.slow)])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
-    """Four settings of the tiny model, two of which cannot be estimated; fewer rows are shown."""
+    """Return a sweep of four settings of the tiny model, two of which cannot be estimated; only one row is shown."""
     if request.param == "t.parquet":
         pytest.importorskip("pyarrow")
     folder = tmp_path_factory.mktemp("swept")
@@ -86,7 +86,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def swept(written: SweepResult, tmp_path: Path) -> SweepResult:
-    """The sweep, with a copy of its table that a test may change."""
+    """Return the sweep of `written` with a copy of its table, which a test may change."""
     return replace(written, table=str(shutil.copy(written.table, tmp_path)))
 
 
@@ -102,7 +102,7 @@ def test_frame_has_every_setting_and_column(swept: SweepResult) -> None:
     assert frame["sram_fits"].tolist()[:2] == [True, True]
 
 
-def test_plot_has_every_setting_over_the_asked_axis(swept: SweepResult) -> None:
+def test_plot_has_every_setting_over_the_given_axis(swept: SweepResult) -> None:
     user, _, ttft, _ = swept.plot("wafer.clock_hz").axes
     (line, failed) = user.lines
     assert (line.get_label(), list(line.get_xdata())) == ("mesh 4x4", [1e9, 2e9])
@@ -114,7 +114,7 @@ def test_plot_has_every_setting_over_the_asked_axis(swept: SweepResult) -> None:
         swept.plot("mehs")
 
 
-def test_table_that_is_gone_or_another_is_one_line(swept: SweepResult) -> None:
+def test_missing_or_changed_table_is_an_error(swept: SweepResult) -> None:
     table = Path(swept.table)
     if table.suffix == ".csv":
         table.write_text(table.read_text().rpartition("\n9999x1")[0].rpartition("\n")[0] + "\n")

@@ -1,4 +1,4 @@
-"""What if: each change on its own is the estimate of the changed machine, sorted by its effect."""
+"""Tests of `wse what-if`: each change is compared with an estimate of the changed machine, largest effect first."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -
     plain = wse.estimate("story", **SMALL)
     assert result.base.tokens_per_s_per_user == plain.serving.tokens_per_s_per_user
     for row, setting in (("clock", "wafer.clock_hz=x2"), ("hop", "wafer.hop_cycles=1")):
-        alone = wse.estimate("story", **SMALL, set=setting)
+        changed = wse.estimate("story", **SMALL, set=setting)
         (found,) = (r for r in result.changes if r.change == row and r.value in ("x2", "1"))
-        assert found.tokens_per_s_per_user == alone.serving.tokens_per_s_per_user
-        assert found.ttft_s == alone.serving.ttft_s
-        assert found.wafers == alone.system.wafers
-        ratio = alone.serving.tokens_per_s_per_user / plain.serving.tokens_per_s_per_user
+        assert found.tokens_per_s_per_user == changed.serving.tokens_per_s_per_user
+        assert found.ttft_s == changed.serving.ttft_s
+        assert found.wafers == changed.system.wafers
+        ratio = changed.serving.tokens_per_s_per_user / plain.serving.tokens_per_s_per_user
         assert found.factors["tokens_per_s_per_user"] == pytest.approx(ratio)
     assert result.changes[0].numbers == {"wafer.clock_hz": (875e6, 1750e6)}
 
@@ -34,7 +34,7 @@ def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -
     [({}, 1, 1, 1), ({"users": 8, "replicas": 2}, 2, 8, 2), ({"objective": "throughput"}, 16, 18, 1)],
     ids=str,
 )
-def test_inputs_and_numbers_of_the_machine_as_it_is_are_those_of_an_estimate(
+def test_inputs_and_numbers_of_the_base_are_those_of_an_estimate(
     options: dict[str, Any], batch: int, users: int, replicas: int
 ) -> None:
     found = wse.what_if("story", **SMALL, **options, changes=["clock=x2"], jobs=1)
@@ -46,7 +46,7 @@ def test_inputs_and_numbers_of_the_machine_as_it_is_are_those_of_an_estimate(
         assert getattr(found.base, key) == getattr(plain.serving, key)
 
 
-def test_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult) -> None:
+def test_changes_are_sorted_by_effect_with_impossible_ones_last(result: WhatIfResult) -> None:
     assert [(row.change, row.value) for row in result.changes] == [
         ("clock", "x2"), ("clock", "x0.8"), ("hop", "1"), ("sram", "x2"), ("hop", "x0.3")
     ]  # fmt: skip
@@ -54,19 +54,19 @@ def test_largest_effect_comes_first_and_what_cannot_be_last(result: WhatIfResult
     assert result.changes[-1].tokens_per_s_per_user is None
 
 
-def test_changes_without_an_effect_are_a_line() -> None:
+def test_changes_without_an_effect_share_a_line() -> None:
     result = wse.what_if("story", **SMALL, changes="clock=x2,latency=x0.5,bandwidth=x2,hop=x0.3,host=x0.5", jobs=1)
     (table,) = result.tables()
-    assert [row.change for row in table.rows] == ["", "clock", "host"]  # no link between wafers is used
+    assert [row.change for row in table.rows] == ["", "clock", "host"]  # one wafer uses no link between wafers
     host = next(row for row in result.changes if row.change == "host")
-    assert host.factors["ttft_s"] < 1  # the prompt comes from the host
+    assert host.factors["ttft_s"] < 1  # the prompt is read from the host
     footer = dict(table.footer)
     assert footer["no effect"] == "latency x0.5, bandwidth x2: less than 0.5 % on each number"
     assert "is not a whole number" in footer["hop x0.3"]
     assert {row.change for row in result.changes} == {"clock", "host", "latency", "bandwidth", "hop"}
 
 
-def test_wafer_less_where_pes_have_twice_the_sram() -> None:
+def test_more_sram_needs_fewer_wafers() -> None:
     result = wse.what_if(
         "story", wafer="wse2", mesh="4x4", mapping="bands", prompt_len=8, new_tokens=8, changes="sram=x4", jobs=1
     )
@@ -75,13 +75,13 @@ def test_wafer_less_where_pes_have_twice_the_sram() -> None:
     assert row.factors["wafers"] == row.wafers / result.base.wafers
 
 
-def test_changes_add_to_what_was_set() -> None:
+def test_changes_apply_to_the_machine_with_set_values() -> None:
     result = wse.what_if("story", **SMALL, set="wafer.clock_hz=x2", changes="clock=x2,hop=1", jobs=1)
     assert {row.change: row.numbers for row in result.changes}["clock"] == {"wafer.clock_hz": (1.75e9, 3.5e9)}
     assert "--set wafer.clock_hz=1750000000" in result.title
 
 
-def test_replicas_that_a_change_makes_fewer_have_a_column() -> None:
+def test_replicas_have_a_column_if_a_change_needs_fewer() -> None:
     options = {**SMALL, "users": 300, "replicas": "auto"}
     found = wse.what_if("story", **options, changes="sram=x2", jobs=1)
     more_sram = next(row for row in found.changes if row.change == "sram")

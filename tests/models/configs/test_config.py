@@ -1,4 +1,4 @@
-"""Configurations: sizes, absent keys, rotary embeddings, and refusals."""
+"""Tests of reading config.json: sizes, absent keys, rotary embeddings, and refused values."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
-from tests.models.families.configs import LLAMA4, SPELLINGS, both
+from tests.models.families.configs import LLAMA4, SPELLINGS, old_and_new
 from tests.models.helpers import older_rope, result_or_refusal, write_config
 from wse.errors import BadInput, BadModel
 from wse.models.configs.config import read_config
@@ -27,7 +27,7 @@ def test_a_config_file_of_another_name_names_the_model(tmp_path: Path) -> None:
     assert read_config(path).name == "llama-9b"
 
 
-def test_absent_keys_have_the_meaning_that_the_format_gives_them(tmp_path: Path) -> None:
+def test_absent_keys_have_the_defaults_of_the_format(tmp_path: Path) -> None:
     path = write_config(
         tmp_path,
         *("num_key_value_heads", "head_dim", "rope_theta", "tie_word_embeddings", "torch_dtype"),
@@ -57,7 +57,7 @@ def test_absent_keys_have_the_meaning_that_the_format_gives_them(tmp_path: Path)
         ("-", {"rope_interleaved": False, "is_llama_config": True, "use_cache": True}, "layer_count", 2),
     ],
 )
-def test_spellings_and_harmless_keys(
+def test_spellings_and_harmless_keys_are_read(
     tmp_path: Path, drop: str, changes: dict[str, Any], field: str, expected: Any
 ) -> None:
     assert getattr(read_config(write_config(tmp_path, drop, **changes)), field) == expected
@@ -87,8 +87,8 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_number_is_finite(tmp_path: Path, value: float) -> None:
-    """JSON has no such numbers; the metadata of a GGUF may."""
+def test_number_that_is_not_finite_is_refused(tmp_path: Path, value: float) -> None:
+    """JSON has no infinite numbers or NaN, but the metadata of a GGUF file may have them."""
     config = ConfigReader(tmp_path / "a.gguf", {"base": value})
     assert refusal(BadModel, config.number, "base", 0.0, 1e15) == (
         f"{tmp_path / 'a.gguf'}: base = {value}: give a number above 0, at most 1e+15"
@@ -106,7 +106,7 @@ def test_a_number_is_finite(tmp_path: Path, value: float) -> None:
         (b'{"a": "\xff"}', "not JSON: byte 7 is not UTF-8"),
     ],
 )
-def test_text_that_is_not_json_is_placed(tmp_path: Path, text: bytes, tail: str) -> None:
+def test_text_that_is_not_json_is_refused_with_its_position(tmp_path: Path, text: bytes, tail: str) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(text)
     assert refusal(BadModel, read_config, path) == f"{path}: {tail}; correct it or fetch the file again"
@@ -122,12 +122,12 @@ def test_a_list_and_deep_nesting_are_refused(tmp_path: Path) -> None:
     assert refusal(BadModel, read_config, path).endswith("; correct it or fetch the file again")
 
 
-JSON = st.recursive(
+JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-CONFIGS = [LLAMA4, *(config for name in SPELLINGS for config in both(name))]
+CONFIGS = [LLAMA4, *(config for name in SPELLINGS for config in old_and_new(name))]
 TABLES = ("text_config", "rope_parameters", "rope_scaling")
 
 
@@ -137,7 +137,7 @@ def test_any_values_in_a_config_of_any_family_are_read_or_refused(tmp_path: Path
     config = copy.deepcopy(data.draw(st.sampled_from(CONFIGS)))
     objects = [config, *(config[key] for key in TABLES if config.get(key))]
     changed = data.draw(st.sampled_from(objects))
-    changed |= data.draw(st.dictionaries(st.sampled_from(sorted(changed)), JSON | st.integers(0, 9), max_size=3))
+    changed |= data.draw(st.dictionaries(st.sampled_from(sorted(changed)), JSON_VALUES | st.integers(0, 9), max_size=3))
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     spec = result_or_refusal(BadInput, read_config, path)
@@ -147,7 +147,7 @@ def test_any_values_in_a_config_of_any_family_are_read_or_refused(tmp_path: Path
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "rope.json").read_text(encoding="utf-8"))["cases"]
 CONTEXT = 4096
-ULPS = 4  # of float32: powers are rounded once here, and by the processor's own routine in torch
+ULPS = 4  # units in the last place of float32, because torch computes powers with a routine of the processor
 
 
 def spec_of(folder: Path, case: dict[str, Any], rope: dict[str, Any]) -> ModelSpec:
@@ -180,7 +180,7 @@ def test_both_spellings_give_the_frequencies_of_transformers(tmp_path: Path, ind
     assert spec_of(tmp_path, case, older_rope(case["rope_parameters"])).rope == spec.rope
 
 
-def test_long_rope_holds_for_the_original_context_and_others_for_the_whole(tmp_path: Path) -> None:
+def test_context_limit_is_the_original_one_for_long_rope_only(tmp_path: Path) -> None:
     limits = {
         (case["rope_parameters"]["rope_type"], case.get("original_max_position_embeddings")): spec_of(
             tmp_path, case, {"rope_parameters": case["rope_parameters"]}
@@ -191,7 +191,7 @@ def test_long_rope_holds_for_the_original_context_and_others_for_the_whole(tmp_p
     assert {limit for (kind, _), limit in limits.items() if kind != "longrope"} == {CONTEXT}
 
 
-def test_llama3_without_a_band_between_its_limits_divides_by_nothing() -> None:
+def test_llama3_rope_with_equal_limits_has_no_division_by_zero() -> None:
     rope = llama3_rope(16, 1e4, factor=4.0, low=1.0, high=1.0, original=100)
     plain = plain_rope(16, 1e4)
     waves = [2 * np.pi / frequency for frequency in plain.frequencies]

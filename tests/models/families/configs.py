@@ -1,4 +1,4 @@
-"""Configs of every family as transformers 5 writes them, those of its goldens, and as transformers 4 writes them."""
+"""Configs of every family: those of the golden files, as transformers 5 writes them, and as transformers 4 does."""
 
 import json
 from pathlib import Path
@@ -14,23 +14,27 @@ CONFIGS: dict[str, Config] = {
     for path in sorted((DATA / "families").glob("*.json"))
 }
 
-NEWER = {"dtype", "rope_parameters", "layer_types"}
+NEW_KEYS = {"dtype", "rope_parameters", "layer_types"}
 """Keys that transformers 4 does not write."""
 
 SPELLINGS: dict[str, Config] = json.loads((DATA / "spellings.json").read_text(encoding="utf-8"))
-"""A golden, changes of it as transformers 5 spells them; keys that transformers 4 leaves out, and those of its own."""
+"""Config pairs by name.
+
+A pair has the name of a golden file and changes of its config as transformers 5 writes them. For transformers 4, it
+has keys that are left out (`left_out`) and keys with their own spelling (`own`).
+"""
 
 
-def both(name: str) -> tuple[Config, Config]:
-    """The config of a spelling as transformers 4 and 5 write it."""
+def old_and_new(name: str) -> tuple[Config, Config]:
+    """Return the config of an entry of `SPELLINGS` as transformers 4 and as transformers 5 writes it."""
     spelling = SPELLINGS[name]
     new = CONFIGS[spelling["golden"]] | spelling.get("changes", {})
     return older(new, {*spelling.get("left_out", ())}) | spelling.get("own", {}), new
 
 
 def older(new: Config, dropped: set[str]) -> Config:
-    """As transformers 4 writes a config, without some keys."""
-    kept = {key: value for key, value in new.items() if key not in NEWER | dropped}
+    """Return a config of transformers 5 as transformers 4 writes it, without the keys in `dropped`."""
+    kept = {key: value for key, value in new.items() if key not in NEW_KEYS | dropped}
     return kept | {"torch_dtype": new["dtype"]} | older_rope(new.get("rope_parameters", {}))
 
 
@@ -40,10 +44,10 @@ GEMMA3: Config = {
     "torch_dtype": "float32",
     "vision_config": {"hidden_size": 3},
     "mm_tokens_per_image": 256,
-    "text_config": both("gemma3")[0],
+    "text_config": old_and_new("gemma3")[0],
 }
 del GEMMA3["text_config"]["torch_dtype"]
-"""Gemma 3 beside its vision model, as transformers 4 writes it."""
+"""Gemma 3 with its vision model, as transformers 4 writes it."""
 
 MINISTRAL3: Config = {
     "model_type": "mistral3",
@@ -53,7 +57,7 @@ MINISTRAL3: Config = {
     "image_token_index": 10,
     "text_config": CONFIGS["ministral3"],
 }
-"""Ministral 3 beside its vision model."""
+"""Ministral 3 with its vision model."""
 
 QWEN3_5: Config = {
     "model_type": "qwen3_5_moe",
@@ -63,7 +67,7 @@ QWEN3_5: Config = {
     "text_config": CONFIGS["qwen3_5_moe"]
     | {"rope_parameters": CONFIGS["qwen3_5_moe"]["rope_parameters"] | {"mrope_section": [1, 1, 0]}},
 }
-"""Qwen3.5 with experts beside its vision model."""
+"""Qwen3.5 with experts and with its vision model."""
 
 LLAMA4: Config = {
     "model_type": "llama4",
@@ -74,4 +78,4 @@ LLAMA4: Config = {
     "text_config": older(CONFIGS["llama4"], {"architectures", "moe_layers", "no_rope_layers"}),
 }
 del LLAMA4["text_config"]["torch_dtype"]
-"""Llama 4 beside its vision model, as transformers 4 writes it."""
+"""Llama 4 with its vision model, as transformers 4 writes it."""

@@ -1,6 +1,6 @@
-"""Spec and tensors of every family against Hugging Face transformers, in plain numpy: readers without a machine.
+"""Tests of the spec and tensors of every family: a plain numpy decoder gives the logits of Hugging Face transformers.
 
-The goldens are made by tools/make_goldens.py.
+No emulated machine takes part. tools/make_goldens.py makes the golden files.
 """
 
 import json
@@ -14,7 +14,7 @@ from random_checkpoint import write_checkpoint
 from wse.models.load import load_model
 
 GOLDENS = sorted((Path(__file__).parents[2] / "data" / "families").glob("*.json"))
-TOLERANCE = 1e-5  # of the largest logit: transformers computes in float32, this test in float64
+TOLERANCE = 1e-5  # relative to the largest logit: transformers computes in float32, this test in float64
 
 
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)

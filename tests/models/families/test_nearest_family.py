@@ -1,4 +1,4 @@
-"""A config of an unknown family is refused with the nearest family and what that family lacks."""
+"""Tests of configs of unknown families: the refusal names the nearest family and the settings that it lacks."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a family's mathematics does not cover is refused by name."""
+"""Tests of configs with unsupported settings: the refusal names the setting."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from tests.hardware.helpers import refusal
 from tests.models.families.configs import CONFIGS, LLAMA4
-from tests.models.helpers import CONFIG, about
+from tests.models.helpers import CONFIG, fill_ellipsis
 from wse.errors import BadModel
 from wse.models.configs.config import read_config
 
@@ -29,15 +29,16 @@ def rows_of_table() -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a config with changes; the value ABSENT removes a key."""
     return {key: value for key, value in (config | changes).items() if value != ABSENT}
 
 
 @pytest.mark.parametrize(("name", "changes", "tail"), list(rows_of_table()))
-def test_what_is_not_covered_is_named(tmp_path: Path, name: str, changes: dict[str, Any], tail: str) -> None:
+def test_unsupported_setting_is_named(tmp_path: Path, name: str, changes: dict[str, Any], tail: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(changed({"tiny": CONFIG, **CONFIGS}[name], changes)))
-    says = about(changes, tail) if tail.startswith("…") else tail
-    assert refusal(BadModel, read_config, path).startswith(f"{path}: {says}")
+    message = fill_ellipsis(changes, tail) if tail.startswith("…") else tail
+    assert refusal(BadModel, read_config, path).startswith(f"{path}: {message}")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where the files of each family have our tensors, in every way that they are written."""
+"""Tests of where the tensors of each family are found in its files, in all layouts that files of the family use."""
 
 import json
 from pathlib import Path
@@ -25,8 +25,8 @@ def golden(name: str) -> dict[str, Any]:
     return loaded
 
 
-def drawn(name: str) -> Arrays:
-    """The tensors of a golden under the names of its file."""
+def tensors_of(name: str) -> Arrays:
+    """Return the tensors of a golden model under the names of its file."""
     loaded = golden(name)
     return {key: values(key, shape, loaded["seed"]) for key, shape in loaded["tensors"].items()}
 
@@ -39,10 +39,10 @@ def opened(folder: Path, config: dict[str, Any], arrays: Arrays) -> Checkpoint:
     return checkpoint
 
 
-def assert_same(one: Checkpoint, other: Checkpoint) -> None:
-    assert one.names == other.names
-    for name in one.names:
-        np.testing.assert_array_equal(one.tensor(name), other.tensor(name), err_msg=name)
+def assert_same(first: Checkpoint, second: Checkpoint) -> None:
+    assert first.names == second.names
+    for name in first.names:
+        np.testing.assert_array_equal(first.tensor(name), second.tensor(name), err_msg=name)
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 WITH_SHARED_NORMS = ("cohere", "cohere2", "falcon_7b", "stablelm_parallel")
-"""Models with one norm for both blocks of a layer."""
-UNREAD = {"opt": {"model.decoder.embed_positions.weight": slice(2)}}
-"""Rows of tensors, by family and name, that belong to no token."""
+"""Golden models in which attention and FFN of a layer share one norm."""
+UNREAD_ROWS = {"opt": {"model.decoder.embed_positions.weight": slice(2)}}
+"""Rows of tensors that no token uses, by golden model and tensor name."""
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.json")))
 def test_every_value_of_a_file_is_used_once(tmp_path: Path, name: str) -> None:
-    arrays = drawn(name)
+    arrays = tensors_of(name)
     counted = {key: np.arange(array.size, dtype=np.float32).reshape(array.shape) for key, array in arrays.items()}
     at = 0
     for array in counted.values():
@@ -71,13 +71,13 @@ def test_every_value_of_a_file_is_used_once(tmp_path: Path, name: str) -> None:
     shapes = tensor_shapes(checkpoint.spec)
     assert {tensor: checkpoint.tensor(tensor).shape for tensor in checkpoint.names} == shapes
     found = np.concatenate([checkpoint.tensor(tensor).reshape(-1) for tensor in shapes])
-    unread = [counted[key][rows].reshape(-1) for key, rows in UNREAD.get(name, {}).items()]
+    unread = [counted[key][rows].reshape(-1) for key, rows in UNREAD_ROWS.get(name, {}).items()]
     shared = [counted[key].reshape(-1) for key in counted if name in WITH_SHARED_NORMS and "input_layernorm" in key]
     expected = np.concatenate([np.arange(at), *shared])
     np.testing.assert_array_equal(np.sort(np.concatenate([found, *unread])), np.sort(expected))
 
 
-PARTS = {
+EXPERT_PARTS = {
     "qwen2_moe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
     "minimax_m2": ("block_sparse_moe.experts", ("w1", "w3", "w2")),
     "olmoe": ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
@@ -90,11 +90,11 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_experts_in_one_tensor_are_those_written_one_by_one(folders: tuple[Path, Path], name: str) -> None:
-    """As transformers 5 holds them in memory."""
-    config, arrays = golden(name)["config"], drawn(name)
-    block, parts = PARTS[name]
+@pytest.mark.parametrize("name", EXPERT_PARTS)
+def test_stacked_experts_equal_separate_experts(folders: tuple[Path, Path], name: str) -> None:
+    """transformers 5 stores the experts of a layer stacked in memory, and may write them so."""
+    config, arrays = golden(name)["config"], tensors_of(name)
+    block, parts = EXPERT_PARTS[name]
     stacked = {key: array for key, array in arrays.items() if f".{block}." not in key}
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}.{block}"
@@ -109,39 +109,39 @@ def test_experts_in_one_tensor_are_those_written_one_by_one(folders: tuple[Path,
     assert_same(opened(folders[0], config, arrays), opened(folders[1], config, stacked))
 
 
-def test_gpt2_names_with_and_without_their_prefix(folders: tuple[Path, Path]) -> None:
-    config, arrays = golden("gpt2")["config"], drawn("gpt2")
+def test_gpt2_is_read_with_and_without_name_prefix(folders: tuple[Path, Path]) -> None:
+    config, arrays = golden("gpt2")["config"], tensors_of("gpt2")
     bare = {key.removeprefix("transformer."): array for key, array in arrays.items()}
     bare |= {"h.0.attn.bias": np.ones((1, 1, 4, 4), np.float32), "lm_head.weight": bare["wte.weight"]}
     assert_same(opened(folders[0], config, arrays), opened(folders[1], config, bare))
 
 
 @pytest.mark.parametrize("name", ["llama4", "gemma3", "ministral3", "mistral"])
-def test_a_text_model_beside_its_vision_model(folders: tuple[Path, Path], name: str) -> None:
+def test_text_model_is_read_with_a_vision_model(folders: tuple[Path, Path], name: str) -> None:
     model_type = "mistral3" if "istral" in name else name
-    config, arrays = golden(name)["config"], drawn(name)
+    config, arrays = golden(name)["config"], tensors_of(name)
     architecture = f"{model_type.capitalize()}ForConditionalGeneration"
     outer = {"model_type": model_type, "architectures": [architecture], "text_config": config}
-    seeing = {f"language_model.{key}": array for key, array in arrays.items()}
-    beside = ["multi_modal_projector.linear_1.weight"]
-    beside += ["vision_model.class_embedding" if name == "llama4" else "vision_tower.vision_model.bias"]
-    seeing |= {each: np.ones(3, np.float32) for each in beside}
-    assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
+    multimodal = {f"language_model.{key}": array for key, array in arrays.items()}
+    vision_names = ["multi_modal_projector.linear_1.weight"]
+    vision_names += ["vision_model.class_embedding" if name == "llama4" else "vision_tower.vision_model.bias"]
+    multimodal |= {vision_name: np.ones(3, np.float32) for vision_name in vision_names}
+    assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, multimodal))
 
 
 @pytest.mark.parametrize("start", ["model.language_model.", "language_model.model."])
-def test_qwen3_5_beside_its_vision_model(folders: tuple[Path, Path], start: str) -> None:
-    config, arrays = golden("qwen3_5")["config"], drawn("qwen3_5")
+def test_qwen3_5_is_read_with_a_vision_model(folders: tuple[Path, Path], start: str) -> None:
+    config, arrays = golden("qwen3_5")["config"], tensors_of("qwen3_5")
     outer = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": config}
     heads = {"lm_head.weight": "language_model.lm_head.weight"} if start.startswith("language") else {}
-    seeing = {heads.get(key, key.replace("model.", start, 1)): array for key, array in arrays.items()}
-    seeing |= {name: np.ones(3, np.float32) for name in ("model.visual.blocks.0.norm1.bias", "mtp.norm.weight")}
-    assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, seeing))
+    multimodal = {heads.get(key, key.replace("model.", start, 1)): array for key, array in arrays.items()}
+    multimodal |= {name: np.ones(3, np.float32) for name in ("model.visual.blocks.0.norm1.bias", "mtp.norm.weight")}
+    assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, multimodal))
 
 
 @pytest.mark.parametrize("name", ["deepseek_v3", "glm4_moe"])
-def test_the_layer_that_predicts_a_second_token_is_left_out(folders: tuple[Path, Path], name: str) -> None:
-    config, arrays = golden(name)["config"], drawn(name)
+def test_multi_token_prediction_layer_is_left_out(folders: tuple[Path, Path], name: str) -> None:
+    config, arrays = golden(name)["config"], tensors_of(name)
     beyond = config["num_hidden_layers"]
     more = {
         f"model.layers.{beyond}.eh_proj.weight": np.ones((2, 2), np.float32),

@@ -1,4 +1,4 @@
-"""GGUF tensors: values of blocks, and names and layouts of every family."""
+"""Tests of GGUF tensors: decoded values of blocks, and names and layouts in every family, against golden files."""
 
 import json
 from dataclasses import replace
@@ -27,17 +27,17 @@ GOLDENS = {
     for golden in [json.loads(path.read_text(encoding="utf-8"))]
     if golden["config"]["model_type"] in WRITERS.keys() & FAMILIES.keys()
 }
-SAID_ELSEWHERE: dict[str, dict[str, Any]] = {
+GGUF_DEFAULTS: dict[str, dict[str, Any]] = {
     "mistral": {"model_type": "llama", "architectures": None, "sliding_window": None},
     "llama4": {"attention_chunk_size": 8192, "floor_scale": 8192},
     "gemma2": {"query_pre_attn_scalar": 16},
     "qwen2": {"use_sliding_window": False, "layer_types": None},
 }
-"""Keys of the goldens that GGUF does not store, and what llama.cpp takes for them."""
+"""Config keys by family that GGUF does not store, with the values that llama.cpp uses for them."""
 
 
-def written(folder: Path, golden: dict[str, Any]) -> tuple[GgufFile, dict[str, Any]]:
-    """The golden as a GGUF file; and its tensors."""
+def written_gguf(folder: Path, golden: dict[str, Any]) -> tuple[GgufFile, dict[str, Any]]:
+    """Write a golden model as a GGUF file; return the open file and the golden tensors."""
     tensors = {name: values(name, shape, golden["seed"]) for name, shape in golden["tensors"].items()}
     metadata, made = as_gguf(golden["config"], tensors)
     return GgufFile(write_arrays(folder / "m.gguf", metadata, made)), tensors
@@ -46,10 +46,10 @@ def written(folder: Path, golden: dict[str, Any]) -> tuple[GgufFile, dict[str, A
 @pytest.mark.parametrize("name", GOLDENS)
 def test_metadata_gives_the_model_of_the_config(tmp_path: Path, name: str) -> None:
     golden = GOLDENS[name]
-    config = golden["config"] | SAID_ELSEWHERE.get(name, {})
+    config = golden["config"] | GGUF_DEFAULTS.get(name, {})
     (tmp_path / "m.json").write_text(json.dumps(config))
     wanted = read_config(tmp_path / "m.json")
-    found, _ = read_gguf(written(tmp_path, golden)[0])
+    found, _ = read_gguf(written_gguf(tmp_path, golden)[0])
     assert found.norm_eps == pytest.approx(wanted.norm_eps, rel=1e-6)  # stored as float32
     np.testing.assert_allclose(frequencies(found), frequencies(wanted), rtol=3e-7)
     same = {"norm_eps": 1.0, "rope": None}
@@ -61,20 +61,20 @@ def frequencies(spec: ModelSpec) -> list[float]:
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_tensors_come_back_as_they_were(tmp_path: Path, name: str) -> None:
-    gguf, wanted = written(tmp_path, GOLDENS[name])
+def test_tensors_are_read_back_unchanged(tmp_path: Path, name: str) -> None:
+    gguf, wanted = written_gguf(tmp_path, GOLDENS[name])
     spec, entries = read_gguf(gguf)
     Checkpoint(spec, entries)
     assert sorted(entries) == sorted(wanted)
     for key, array in wanted.items():
         got = entries[key]
         assert got.shape == array.shape
-        tolerance = 3e-7 if name == "gemma2" else 0  # one is added and taken away
+        tolerance = 3e-7 if name == "gemma2" else 0  # the writer adds 1 to the norms and the reader subtracts it
         np.testing.assert_allclose(got.array(), array, rtol=0, atol=tolerance, err_msg=key)
         np.testing.assert_array_equal(got.array((slice(1, 3),)), got.array()[1:3], err_msg=key)
 
 
-def test_a_stack_of_other_than_the_experts_is_refused_under_its_own_name(tmp_path: Path) -> None:
+def test_stack_with_a_wrong_number_of_experts_is_refused(tmp_path: Path) -> None:
     golden = GOLDENS["mixtral"]
     tensors = {name: values(name, shape, golden["seed"]) for name, shape in golden["tensors"].items()}
     metadata, made = as_gguf(golden["config"], tensors)
@@ -95,20 +95,20 @@ def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "tensor 'model.norm.weight' is there twice" in refusal(BadModel, read_gguf, GgufFile(path))
 
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "gguf_blocks.json").read_text(encoding="utf-8"))
+BLOCK_GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "gguf_blocks.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
-def test_values_are_those_of_the_gguf_package_bit_for_bit(kind: str) -> None:
+def test_values_equal_those_of_the_gguf_package_bit_for_bit(kind: str) -> None:
     block = BLOCK_KINDS[kind]
-    raw = stored("blocks", [1, GOLDEN["blocks"] * block.weights], kind, GOLDEN["seed"])
+    raw = stored("blocks", [1, BLOCK_GOLDEN["blocks"] * block.weights], kind, BLOCK_GOLDEN["seed"])
     got = block.decode_blocks(raw.reshape(1, -1, block.bytes))
-    wanted = np.frombuffer(bytes.fromhex(GOLDEN["values"][kind]), "<u4")
+    wanted = np.frombuffer(bytes.fromhex(BLOCK_GOLDEN["values"][kind]), "<u4")
     np.testing.assert_array_equal(got.view(np.uint32)[0], wanted)
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q6_K"])
-def test_stretches_of_blocks_are_alike(kind: str) -> None:
+def test_blocks_decode_equally_across_chunk_boundaries(kind: str) -> None:
     block = BLOCK_KINDS[kind]
     one = stored("one", [1, block.weights], kind, 1).reshape(1, block.bytes)
     many = block.decode_blocks(np.broadcast_to(one, (BLOCKS_AT_ONCE + 3, 1, block.bytes)))

@@ -1,4 +1,4 @@
-"""GGUF files: models, vocabularies, and damaged files."""
+"""Tests of reading models and vocabularies from GGUF files, including damaged files."""
 
 import itertools
 import struct
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
-from tests.models.helpers import CONFIG, about, result_or_refusal, tiny_tensors
+from tests.models.helpers import CONFIG, fill_ellipsis, result_or_refusal, tiny_tensors
 from wse.errors import BadModel, UnknownName
 from wse.models.gguf.configs import ARCHITECTURES
 from wse.models.gguf.file import GgufFile
@@ -23,18 +23,21 @@ from wse.models.gguf.tensor_places import SUPPORTED
 from wse.models.gguf.tokenizer import read_vocabulary
 from wse.models.load import load_model
 
-TINY = CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+TINY_CONFIG = CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 
 
-def written(folder: Path, *drop: str, tensors: dict[str, Any] | None = None, **changes: Any) -> Path:
-    """The tiny model with metadata changed (``__`` for a dot, ``_`` kept) and without the keys ``drop``."""
-    metadata, made = as_gguf(TINY, tiny_tensors() if tensors is None else tensors)
+def written_gguf(folder: Path, *drop: str, tensors: dict[str, Any] | None = None, **changes: Any) -> Path:
+    """Write the tiny model as a GGUF file and return its path.
+
+    `changes` replace metadata, with ``__`` in a keyword for a dot in the key. The keys in `drop` are left out.
+    """
+    metadata, made = as_gguf(TINY_CONFIG, tiny_tensors() if tensors is None else tensors)
     metadata |= {key.replace("__", "."): value for key, value in changes.items()}
     return write_arrays(folder / "m.gguf", {k: v for k, v in metadata.items() if k not in drop}, made)
 
 
-def test_a_head_that_is_missing_is_the_embedding(tmp_path: Path) -> None:
-    model = load_model(written(tmp_path, tensors=tiny_tensors(tied=True)))
+def test_model_without_a_head_is_tied_to_the_embedding(tmp_path: Path) -> None:
+    model = load_model(written_gguf(tmp_path, tensors=tiny_tensors(tied=True)))
     assert model.spec.tied_embedding
 
 
@@ -50,7 +53,7 @@ def test_a_head_that_is_missing_is_the_embedding(tmp_path: Path) -> None:
 def test_the_element_type_is_that_of_the_matrices(tmp_path: Path, matrices: Any, vectors: Any, dtype: str) -> None:
     types = itertools.cycle(matrices)
     tensors = {k: a.astype(next(types) if a.ndim > 1 else vectors) for k, a in tiny_tensors().items()}
-    assert load_model(written(tmp_path, tensors=tensors)).spec.dtype == dtype
+    assert load_model(written_gguf(tmp_path, tensors=tensors)).spec.dtype == dtype
 
 
 FAULTS: list[tuple[list[str], dict[str, Any], str]] = [
@@ -66,21 +69,21 @@ FAULTS: list[tuple[list[str], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("drop", "changes", "tail"), FAULTS)
 def test_unusable_metadata_is_refused(tmp_path: Path, drop: list[str], changes: dict[str, Any], tail: str) -> None:
-    path = written(tmp_path, *drop, **changes)
+    path = written_gguf(tmp_path, *drop, **changes)
     stored = {key.replace("__", "."): value for key, value in changes.items()}
-    assert refusal(BadModel, load_model, path).startswith(f"{path}: {about(stored, tail)}")
+    assert refusal(BadModel, load_model, path).startswith(f"{path}: {fill_ellipsis(stored, tail)}")
 
 
 def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, general__architecture="bloom")
+    path = written_gguf(tmp_path, general__architecture="bloom")
     assert refusal(UnknownName, load_model, path) == (
         f"{path}: unknown GGUF architecture 'bloom': known: {', '.join(sorted(ARCHITECTURES))}"
     )
 
 
 @pytest.mark.parametrize("factors", [[1.0, 2.0], [1.0, 0.0, 2.0], [1.0, np.nan, 2.0]])
-def test_factors_of_frequencies_that_are_none_are_refused(tmp_path: Path, factors: list[float]) -> None:
-    metadata, made = as_gguf(TINY, tiny_tensors())
+def test_bad_frequency_factors_are_refused(tmp_path: Path, factors: list[float]) -> None:
+    metadata, made = as_gguf(TINY_CONFIG, tiny_tensors())
     made["rope_freqs.weight"] = np.array(factors, np.float32)
     path = write_arrays(tmp_path / "m.gguf", metadata, made)
     assert f"tensor 'rope_freqs.weight' has shape [{len(factors)}]" in refusal(BadModel, load_model, path)
@@ -104,7 +107,7 @@ def vocabulary(folder: Path, **changes: Any) -> Any:
     return read_vocabulary(GgufFile(write_arrays(folder / "v.gguf", metadata, {})))
 
 
-def test_the_vocabulary_comes_back(tmp_path: Path) -> None:
+def test_vocabulary_is_read_back(tmp_path: Path) -> None:
     found = vocabulary(tmp_path)
     assert (found.model, found.pre, found.tokens, found.scores) == ("gpt2", "smollm", ["<s>", "a", "b"], None)
     assert (found.types, found.merges, found.special_ids) == ([3, 1, 1], ["a b"], {"bos": 0, "eot": 2})
@@ -123,20 +126,22 @@ def test_the_vocabulary_comes_back(tmp_path: Path) -> None:
         ({"model": 3}, "tokenizer.ggml.model = 3: give a text"),
     ],
 )
-def test_a_vocabulary_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], tail: str) -> None:
+def test_bad_vocabulary_is_refused(tmp_path: Path, changes: dict[str, Any], tail: str) -> None:
     assert refusal(BadModel, vocabulary, tmp_path, **changes) == f"{tmp_path / 'v.gguf'}: {tail}"
 
 
-A = np.arange(12, dtype=np.float32).reshape(3, 4)
+ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
 AGAIN = "; fetch the file again"
 
 
 def file_of(items: list[tuple[str, Any]], infos: bytes = b"", count: int = 0, data: bytes = b"") -> bytes:
-    made = b"".join(text(key) + item(value) for key, value in items)
-    return padded(head(count, len(items)) + made + infos) + data
+    """Return a GGUF file with metadata `items`, `count` tensors that `infos` describes, and tensor `data`."""
+    metadata = b"".join(text(key) + item(value) for key, value in items)
+    return padded(head(count, len(items)) + metadata + infos) + data
 
 
-def one(shape: tuple[int, ...] = (2, 4), number: int = 0, offset: int = 0) -> bytes:
+def tensor_file(shape: tuple[int, ...] = (2, 4), number: int = 0, offset: int = 0) -> bytes:
+    """Return a GGUF file with one tensor "a" of type `number` that begins at byte `offset` of 32 bytes of data."""
     return file_of([], tensor_info("a", shape, number, offset), 1, b"\0" * 32)
 
 
@@ -167,19 +172,27 @@ FILE_FAULTS: list[tuple[str, bytes, str]] = [
     ("alignment", file_of([("general.alignment", 24)]), "general.alignment = 24 must be a power of two up to"),
     ("parts", file_of([("split.count", 3)]), "is one of 3 parts of a model"),
     ("same tensor", file_of([], 2 * tensor_info("a", (4,), 0, 0), 2, bytes(32)), "tensor 'a' is there twice" + AGAIN),
-    ("no dimensions", one(()), "tensor 'a' has 0 dimensions, the limit is 4" + AGAIN),
-    ("huge", one((2**40, 2**40)), f"tensor 'a': shape [{2**40}, {2**40}] is not a list of plausible sizes" + AGAIN),
-    ("offset", one(offset=8), "tensor 'a' begins at byte 8 of the data, which is not a multiple of 32" + AGAIN),
-    ("past the end", one((3, 4)), "tensor 'a' takes 48 bytes from byte 96, the file has 128; it may be cut short"),
-    ("no whole blocks", one((2, 40), 8), "tensor 'a': rows of 40 are not whole blocks of 32 of Q8_0" + AGAIN),
+    ("no dimensions", tensor_file(()), "tensor 'a' has 0 dimensions, the limit is 4" + AGAIN),
+    (
+        "huge",
+        tensor_file((2**40, 2**40)),
+        f"tensor 'a': shape [{2**40}, {2**40}] is not a list of plausible sizes" + AGAIN,
+    ),
+    ("offset", tensor_file(offset=8), "tensor 'a' begins at byte 8 of the data, which is not a multiple of 32" + AGAIN),
+    (
+        "past the end",
+        tensor_file((3, 4)),
+        "tensor 'a' takes 48 bytes from byte 96, the file has 128; it may be cut short",
+    ),
+    ("no whole blocks", tensor_file((2, 40), 8), "tensor 'a': rows of 40 are not whole blocks of 32 of Q8_0" + AGAIN),
     (
         "unsupported",
-        one((2, 256), 16),
+        tensor_file((2, 256), 16),
         f"1 tensors, 'a' first, are stored as IQ2_XXS, which is not supported; supported: {KINDS}",
     ),
     (
         "unknown",
-        one((2, 256), 99),
+        tensor_file((2, 256), 99),
         f"1 tensors, 'a' first, are stored as type 99, which is not supported; supported: {KINDS}",
     ),
     (
@@ -198,9 +211,9 @@ def test_a_broken_file_is_refused(tmp_path: Path, content: bytes, tail: str) -> 
 
 
 def test_every_cut_of_a_good_file_is_refused(tmp_path: Path) -> None:
-    path = write_arrays(tmp_path / "m.gguf", {"k": "text", "words": ["a", "b"], "n": 3}, {"a": A})
+    path = write_arrays(tmp_path / "m.gguf", {"k": "text", "words": ["a", "b"], "n": 3}, {"a": ARRAY})
     data = path.read_bytes()
-    for length in range(len(data) - 16):  # the padding behind the last tensor is not needed
+    for length in range(len(data) - 16):  # the padding after the last tensor is not needed
         path.write_bytes(data[:length])
         refusal(BadModel, GgufFile, path)
 
@@ -208,7 +221,7 @@ def test_every_cut_of_a_good_file_is_refused(tmp_path: Path) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_file_with_any_bytes_changed_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
-    path = write_arrays(tmp_path / "m.gguf", {"k": "text", "words": ["a", "b"], "n": 3}, {"a": A, "b": A[0]})
+    path = write_arrays(tmp_path / "m.gguf", {"k": "text", "words": ["a", "b"], "n": 3}, {"a": ARRAY, "b": ARRAY[0]})
     content = bytearray(path.read_bytes())
     for at, value in data.draw(st.lists(st.tuples(st.integers(0, 160), st.integers(0, 255)), min_size=1, max_size=4)):
         content[at] = value

@@ -1,4 +1,4 @@
-"""Checkpoints: views, missing tensors, and rows that are read in parts."""
+"""Tests of checkpoints: tensors as views, missing or wrong tensors, and rows that are read in parts."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ def opened(folder: Path, tensors: dict[str, Any] | None = None, **config: Any) -
     return Checkpoint(read_config(folder / "config.json"), open_model_files(folder))
 
 
-def test_aligned_tensors_are_views_and_others_aligned_copies(tmp_path: Path) -> None:
+def test_aligned_tensors_are_views_and_others_are_copied(tmp_path: Path) -> None:
     tensors = tiny_tensors()
     write_model(tmp_path, tensors)
     spec = read_config(tmp_path / "config.json")
@@ -69,7 +69,7 @@ def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(np.int64, "I64"), (ml_dtypes.float8_e4m3fn, "F8_E4M3")])
-def test_what_is_no_type_of_weights_is_refused(tmp_path: Path, dtype: Any, kind: str) -> None:
+def test_unsupported_element_type_is_refused(tmp_path: Path, dtype: Any, kind: str) -> None:
     tensors = tiny_tensors()
     tensors[Q0] = tensors[Q0].astype(dtype)
     tail = " without scales" if kind == "F8_E4M3" else ""
@@ -79,7 +79,7 @@ def test_what_is_no_type_of_weights_is_refused(tmp_path: Path, dtype: Any, kind:
     )
 
 
-def test_of_many_disagreements_ten_are_named_and_all_counted(tmp_path: Path) -> None:
+def test_wrong_tensors_are_counted_and_ten_are_named(tmp_path: Path) -> None:
     tensors = tiny_tensors()
     message = refusal(BadModel, opened, tmp_path, tensors, num_hidden_layers=1, head_dim=4)
     assert message.startswith(f"{tmp_path}: 13 tensors disagree with the config: {Q0!r} has shape [24, 12], ")
@@ -93,7 +93,7 @@ PATHS = [*sorted((GOLDENS / "families").glob("*.json")), *sorted((GOLDENS / "for
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_stretches_are_the_rows_of_the_whole(path: Path, tmp_path: Path) -> None:
+def test_row_ranges_are_the_rows_of_the_whole_tensor(path: Path, tmp_path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
     if golden["config"]["model_type"] not in FAMILIES:
         pytest.skip("this family is not read")
@@ -102,12 +102,12 @@ def test_stretches_are_the_rows_of_the_whole(path: Path, tmp_path: Path) -> None
         whole, rows = checkpoint.tensor(name), checkpoint.rows(name)
         assert rows.shape == whole.shape
         cuts = sorted({0, 1, len(whole) // 3, len(whole) // 2 + 1, len(whole)})
-        stretches = [rows[begin:end] for begin, end in pairwise(cuts)]
-        np.testing.assert_array_equal(np.concatenate(stretches), whole, err_msg=name)
+        row_ranges = [rows[begin:end] for begin, end in pairwise(cuts)]
+        np.testing.assert_array_equal(np.concatenate(row_ranges), whole, err_msg=name)
         assert rows[2:2].shape == (0, *whole.shape[1:])
 
 
-PIECES: list[dict[str, Any]] = [
+SLICES: list[dict[str, Any]] = [
     {},
     {"index": (slice(1, 9, 2),)},
     {"index": (slice(2, None), slice(1, 4))},
@@ -120,8 +120,8 @@ PIECES: list[dict[str, Any]] = [
 
 
 @settings(max_examples=15, deadline=None)
-@given(given_=st.sampled_from(PIECES), begin=st.integers(0, 6), count=st.integers(0, 6))
-def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) -> None:
+@given(slice_values=st.sampled_from(SLICES), begin=st.integers(0, 6), count=st.integers(0, 6))
+def test_row_range_of_a_slice_is_read(slice_values: dict[str, Any], begin: int, count: int) -> None:
     array = np.arange(60.0).reshape(10, 6)
     decoded: list[int] = []
 
@@ -130,10 +130,10 @@ def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) ->
         return array[rows]
 
     entry = replace(plain_entry("t", "F32", array.copy(), MappedFile(Path(__file__))), rows=decode)
-    file_slice = FileSlice(file_name="t", file_shape=array.shape, **given_)
-    whole = array[given_.get("index", ())]
-    whole = whole.T if given_.get("transposed") else whole
-    whole = whole[given_["rows"]] if "rows" in given_ else whole
+    file_slice = FileSlice(file_name="t", file_shape=array.shape, **slice_values)
+    whole = array[slice_values.get("index", ())]
+    whole = whole.T if slice_values.get("transposed") else whole
+    whole = whole[slice_values["rows"]] if "rows" in slice_values else whole
     assert file_slice.shape == whole.shape
     np.testing.assert_array_equal(file_slice.read(entry), whole)
     row_range = file_slice.read(entry, slice(begin, begin + count))
@@ -141,8 +141,8 @@ def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) ->
     assert decoded == [file_slice.read_values(len(whole)), file_slice.read_values(len(row_range))]
 
 
-def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_decoded() -> None:
-    """As of a transposed expert of gpt-oss, whose numbers share scales along our columns."""
+def test_decoded_values_count_whole_blocks_and_no_plain_values() -> None:
+    """The tensors are like a transposed expert of gpt-oss, in which columns of a matrix share scales."""
     file = MappedFile(Path(__file__))
     plain = plain_entry("plain", "F32", np.zeros((10, 6), np.float32), file)
     packed = replace(plain_entry("packed", "F32", np.zeros((3, 6, 10), np.float32), file), kind="MXFP4")
@@ -158,7 +158,7 @@ def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_deco
     assert rows.is_read_whole
 
 
-def test_pages_are_let_go_each_time_that_many_values_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_released_after_a_number_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = json.loads(PATHS[0].read_text(encoding="utf-8"))
     checkpoint = load_model(write_checkpoint(tmp_path, golden, golden.get("dtype", "float32"))).checkpoint
     rows, released = checkpoint.rows("embedding"), list[MappedFile]()
@@ -170,7 +170,7 @@ def test_pages_are_let_go_each_time_that_many_values_were_read(tmp_path: Path, m
         assert len(released) == row // 5
 
 
-def test_pages_that_were_let_go_come_back(tmp_path: Path) -> None:
+def test_released_pages_can_be_read_again(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(bytes(range(256)) * 64)
     file = MappedFile(path)

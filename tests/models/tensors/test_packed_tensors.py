@@ -1,3 +1,5 @@
+"""Tests of packed weights: decoded values of fp8 and mxfp4 tensors, and which tensors of a model are packed."""
+
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +27,22 @@ FP8 = {"quant_method": "fp8", "weight_block_size": [4, 5], "activation_scheme": 
 SIZES = st.integers(1, 9)
 
 
-def held(path: Path, tensors: dict[str, NDArray[Any]], packing: Packing) -> dict[str, TensorEntry]:
+def unpacked_entries(path: Path, tensors: dict[str, NDArray[Any]], packing: Packing) -> dict[str, TensorEntry]:
     return unpack(open_safetensors(write_safetensors(path, tensors)), packing)
 
 
 @settings(max_examples=25, deadline=None)
 @given(outputs=SIZES, inputs=SIZES, block=st.tuples(SIZES, SIZES), seed=st.integers(0, 2**32 - 1))
-def test_fp8_is_number_times_the_scale_of_its_block(
+def test_fp8_value_is_the_number_times_the_scale_of_its_block(
     tmp_path_factory: pytest.TempPathFactory, outputs: int, inputs: int, block: tuple[int, int], seed: int
 ) -> None:
     random = np.random.default_rng(seed)
     numbers = random.standard_normal((outputs, inputs)).astype(ml_dtypes.float8_e4m3fn)
     scales = random.random((-(-outputs // block[0]), -(-inputs // block[1])), np.float32)
     path = tmp_path_factory.mktemp("fp8") / "m.safetensors"
-    entries = held(path, {"a.weight": numbers, "a.weight_scale_inv": scales}, Packing(method="fp8", block=block))
+    entries = unpacked_entries(
+        path, {"a.weight": numbers, "a.weight_scale_inv": scales}, Packing(method="fp8", block=block)
+    )
     assert list(entries) == ["a.weight"]
     wanted = np.empty((outputs, inputs), np.float32)
     for i in range(outputs):
@@ -52,12 +56,12 @@ def test_fp8_is_number_times_the_scale_of_its_block(
     np.testing.assert_array_equal(entry.array((half,)), wanted[half])
 
 
-def test_mxfp4_is_the_formats_own_numbers_times_a_power_of_two(tmp_path: Path) -> None:
+def test_mxfp4_value_is_a_float4_number_times_a_power_of_two(tmp_path: Path) -> None:
     random = np.random.default_rng(5)
     blocks = random.integers(0, 256, (3, 7, 2, 16), dtype=np.uint8)
     scales = random.integers(0, 256, (3, 7, 2), dtype=np.uint8)
     scales[0, 0, 0] = 255  # not a number
-    entries = held(
+    entries = unpacked_entries(
         tmp_path / "m.safetensors",
         {"e.down_proj_blocks": blocks, "e.down_proj_scales": scales, "e.down_proj_bias": np.ones((3, 7), np.float32)},
         Packing(method="mxfp4"),
@@ -87,18 +91,22 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "tensors", "says"), FAULTS)
-def test_unlike_parts_are_refused(tmp_path: Path, method: str, tensors: dict[str, Any], says: str) -> None:
+@pytest.mark.parametrize(("method", "tensors", "message"), FAULTS)
+def test_scales_that_do_not_match_are_refused(
+    tmp_path: Path, method: str, tensors: dict[str, Any], message: str
+) -> None:
     path = tmp_path / "m.safetensors"
-    assert refusal(BadModel, held, path, tensors, Packing(method=method, block=(4, 5))).startswith(f"{path}: {says}")
+    assert refusal(BadModel, unpacked_entries, path, tensors, Packing(method=method, block=(4, 5))).startswith(
+        f"{path}: {message}"
+    )
 
 
-def test_the_size_of_a_block_is_read_from_the_config(tmp_path: Path) -> None:
+def test_block_size_is_read_from_the_config(tmp_path: Path) -> None:
     spec = read_config(write_config(tmp_path, quantization_config=FP8))
     assert (spec.packing.method, spec.packing.block, spec.packing.unpacked) == ("fp8", (4, 5), ())
     assert (spec.weight_type, spec.dtype) == ("fp8", "float32")
-    del_block = {key: value for key, value in FP8.items() if key != "weight_block_size"}
-    assert read_config(write_config(tmp_path, quantization_config=del_block)).packing.block == (128, 128)
+    without_block = {key: value for key, value in FP8.items() if key != "weight_block_size"}
+    assert read_config(write_config(tmp_path, quantization_config=without_block)).packing.block == (128, 128)
     plain = read_config(write_config(tmp_path))
     assert (plain.packing, plain.weight_type) == (Packing(), "float32")
 
@@ -119,16 +127,19 @@ INT4 = {
     [
         (["lm_head"], ()),
         (["re:.*self_attn.*", "model.layers.0.mlp.down_proj"], ("q", "k", "v", "o", "down")),
-        (["self_attn", "re:self_attn"], ()),  # a name is a whole one, an expression matches from the beginning
+        (["self_attn", "re:self_attn"], ()),  # a name must match as a whole, an expression from its beginning
     ],
 )
-def test_int4_packs_all_but_what_is_ignored(tmp_path: Path, ignore: list[str], unpacked: tuple[str, ...]) -> None:
+def test_int4_packs_all_linear_tensors_except_ignored_ones(
+    tmp_path: Path, ignore: list[str], unpacked: tuple[str, ...]
+) -> None:
     spec = read_config(write_config(tmp_path, quantization_config=INT4 | {"ignore": ignore}))
     assert (spec.weight_type, spec.dtype, spec.packing.unpacked) == ("int4", "float32", unpacked)
     packed = {name for name in tensor_shapes(spec) if coding_of(spec, name, "int4") is not None}
     linear = {name for name in tensor_shapes(spec) if is_linear(name)}
     assert packed == {name for name in linear if name.split(".")[2] not in unpacked}
-    assert all(coding_of(spec, name, "int8") is not None for name in linear)  # another type is of all of them
+    # With another type than the packed one, all linear tensors are coded.
+    assert all(coding_of(spec, name, "int8") is not None for name in linear)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +152,8 @@ def test_int4_packs_all_but_what_is_ignored(tmp_path: Path, ignore: list[str], u
         ("llama-3.1-70b", "bfloat16", set()),
     ],
 )
-def test_a_published_configuration_has_its_weights_type(name: str, weight_type: str, packed: set[str] | None) -> None:
-    """None: all linear layers."""
+def test_published_configuration_has_its_weight_type(name: str, weight_type: str, packed: set[str] | None) -> None:
+    """Check the type of the weights and which tensors are packed; `packed` None stands for all linear layers."""
     spec = read_config(CONFIGURATIONS[name])
     assert (spec.weight_type, spec.dtype) == (weight_type, "bfloat16")
     linear = [tensor for tensor in tensor_shapes(spec) if is_linear(tensor)]
@@ -150,7 +161,7 @@ def test_a_published_configuration_has_its_weights_type(name: str, weight_type: 
     assert found == ({t.split(".", 2)[-1] for t in linear} if packed is None else packed)
 
 
-def test_weights_of_compressed_tensors_are_timed_and_not_read(tmp_path: Path) -> None:
+def test_weights_of_compressed_tensors_are_timed_but_not_read(tmp_path: Path) -> None:
     folder = write_model(tmp_path, quantization_config=INT4)
     message = refusal(BadModel, load_model, folder)
     assert message.startswith(f"{folder / 'model.safetensors'}: weights of compressed-tensors cannot be read; ")

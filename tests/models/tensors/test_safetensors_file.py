@@ -1,3 +1,5 @@
+"""Tests of reading safetensors files and sharded checkpoints, including damaged files."""
+
 import json
 import struct
 from pathlib import Path
@@ -20,7 +22,7 @@ B = np.arange(4, dtype=np.float16)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_arrays_come_back_as_views_of_the_file(tmp_path: Path, dtype: Any) -> None:
+def test_arrays_are_views_of_the_file(tmp_path: Path, dtype: Any) -> None:
     tensors = {"a": A.astype(dtype), "b": np.zeros((0, 3), dtype), "c": np.array(1.5, dtype)}
     entries = open_safetensors(write_safetensors(tmp_path / "m.safetensors", tensors))
     assert list(entries) == ["a", "b", "c"]
@@ -33,7 +35,7 @@ def test_arrays_come_back_as_views_of_the_file(tmp_path: Path, dtype: Any) -> No
         assert not got.flags.owndata
 
 
-def test_names_may_come_in_any_order_and_the_header_may_be_padded(tmp_path: Path) -> None:
+def test_header_may_be_padded_and_have_names_in_any_order(tmp_path: Path) -> None:
     header = header_of({"a": A, "b": B})
     header = dict(reversed(header.items()))
     path = tmp_path / "m.safetensors"
@@ -86,7 +88,7 @@ def test_a_broken_header_is_refused(tmp_path: Path, header: Any, tail: str) -> N
     assert refusal(BadModel, open_safetensors, path).startswith(f"{path}: {tail}")
 
 
-def test_files_cut_short_and_absurd_lengths(tmp_path: Path) -> None:
+def test_short_files_and_implausible_lengths_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     path.write_bytes(b"")
     assert refusal(BadModel, open_safetensors, path) == (f"{path}: is empty{AGAIN}")
@@ -140,7 +142,7 @@ def write_sharded(folder: Path, weight_map: Any) -> Path:
     return index
 
 
-def test_shards_are_joined(tmp_path: Path) -> None:
+def test_shards_are_merged(tmp_path: Path) -> None:
     write_sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
     entries = open_model_files(tmp_path)
     np.testing.assert_array_equal(entries["a"].array(), A)
@@ -148,7 +150,7 @@ def test_shards_are_joined(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../one.safetensors", "/etc/one.safetensors", "a\\b.safetensors", "one.bin", 7])
-def test_a_shard_must_lie_beside_its_index(tmp_path: Path, name: Any) -> None:
+def test_shard_outside_the_folder_of_its_index_is_refused(tmp_path: Path, name: Any) -> None:
     index = write_sharded(tmp_path, {"a": name})
     assert refusal(BadModel, open_sharded, index) == (
         f"{index}: 'a' is in {name!r}; a shard must be a .safetensors file beside the index, named without folders"

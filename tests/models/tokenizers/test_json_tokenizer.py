@@ -1,3 +1,5 @@
+"""Tests of tokenizer.json files: encoding, decoding, special tokens, and refused files."""
+
 import json
 from pathlib import Path
 
@@ -15,12 +17,15 @@ from wse.models.tokenizers.library_tokenizer import LibraryTokenizer
 from wse.models.tokenizers.tokenizer import json_tokenizer
 from wse.models.tokenizers.tokenizer_config import AddedToken, TokenizerConfig
 
-NONE = TokenizerConfig()
+NO_CONFIG = TokenizerConfig()
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 def write_spelled(path: Path) -> Path:
-    """The Llama 1 and 2 form: words begin with ▁, unknown characters are spelled in bytes."""
+    """Write a tokenizer in the format of Llama 1 and 2 and return its path.
+
+    Words begin with ▁, and an unknown character is encoded as its bytes.
+    """
     pieces = ["<unk>", "<s>", "</s>", *BYTES, "▁", "a", "b", "é", "ab", "▁a"]
     vocab = {piece: i for i, piece in enumerate(pieces)}
     library = tokenizers.Tokenizer(
@@ -37,7 +42,7 @@ def write_spelled(path: Path) -> Path:
 
 
 def write_byte_level(path: Path) -> Path:
-    """The GPT-2 and Llama 3 form: every byte is a character of the alphabet."""
+    """Write a tokenizer in the format of GPT-2 and Llama 3, in which every byte is a character; return its path."""
     pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa"]
     library = tokenizers.Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, [("Ġ", "a")]))
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -55,12 +60,12 @@ WRITERS = {"spelled": (write_spelled, 265, 1, 2), "byte-level": (write_byte_leve
 def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> LibraryTokenizer:
     write, size, bos, eos = WRITERS[request.param]
     spec = read_config(write_config(tmp_path, vocab_size=size, bos_token_id=bos, eos_token_id=eos))
-    return json_tokenizer(write(tmp_path / "tokenizer.json"), spec, NONE)
+    return json_tokenizer(write(tmp_path / "tokenizer.json"), spec, NO_CONFIG)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(alphabet="ab éß😀\n", max_size=20))
-def test_text_comes_back(tokenizer: LibraryTokenizer, text: str) -> None:
+def test_encoded_text_decodes_to_itself(tokenizer: LibraryTokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
     assert ids[0] in (1, 257)
     assert 257 not in ids[1:]
@@ -77,12 +82,12 @@ def test_an_id_outside_the_vocabulary_is_refused(tokenizer: LibraryTokenizer) ->
 
 
 @pytest.mark.parametrize("bos", [None, 1])
-def test_what_is_put_around_a_text_is_the_post_processors_word(tmp_path: Path, bos: int | None) -> None:
-    """Neither the config's begin token nor the flag beside the file counts, as in transformers 5."""
+def test_post_processor_alone_adds_special_tokens(tmp_path: Path, bos: int | None) -> None:
+    """Like transformers 5, ignore the begin token of the config and the flag in tokenizer_config.json."""
     spec = read_config(write_config(tmp_path, vocab_size=265, bos_token_id=bos))
     path = write_spelled(tmp_path / "tokenizer.json")
     assert json_tokenizer(path, spec, TokenizerConfig(add_bos_token=False)).encode("a") == [1, 264]
-    assert json_tokenizer(path, spec, NONE).encode("a", bare=True) == [264]
+    assert json_tokenizer(path, spec, NO_CONFIG).encode("a", bare=True) == [264]
     path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))
     silent = TokenizerConfig(marks=(("bos_token", "<s>"),), add_bos_token=True)
     assert json_tokenizer(path, spec, silent).encode("a") == [264]
@@ -97,34 +102,34 @@ def test_an_added_token_with_another_id_is_refused(tmp_path: Path) -> None:
     assert "has the token 'ab' as 263" in refusal(BadModel, json_tokenizer, path, spec, config)
 
 
-def test_a_prefix_of_pieces_inside_words_is_refused(tmp_path: Path) -> None:
-    """The library reads such merges without looking, and ends the process where they lack the prefix."""
+def test_subword_prefix_is_refused(tmp_path: Path) -> None:
+    """The library does not check such merges, and ends the process if they lack the prefix."""
     spec = read_config(write_config(tmp_path, vocab_size=259))
     path = write_byte_level(tmp_path / "tokenizer.json")
     whole = json.loads(path.read_text(encoding="utf-8"))
     for harmless in ("", None):
         whole["model"]["continuing_subword_prefix"] = harmless
         path.write_text(json.dumps(whole), encoding="utf-8")
-        assert json_tokenizer(path, spec, NONE).vocab_size == 259
+        assert json_tokenizer(path, spec, NO_CONFIG).vocab_size == 259
     whole["model"]["continuing_subword_prefix"] = "x"
     path.write_text(json.dumps(whole), encoding="utf-8")
-    assert "continuing_subword_prefix marks pieces inside" in refusal(BadModel, json_tokenizer, path, spec, NONE)
+    assert "continuing_subword_prefix marks pieces inside" in refusal(BadModel, json_tokenizer, path, spec, NO_CONFIG)
 
 
 @pytest.mark.parametrize(("vocab_size", "fits"), [(262, False), (265, True), (267, True), (300, False)])
-def test_the_vocabulary_must_be_the_models_up_to_padding(tmp_path: Path, vocab_size: int, fits: bool) -> None:  # noqa: FBT001
+def test_vocabulary_must_fit_the_model_up_to_padding(tmp_path: Path, vocab_size: int, fits: bool) -> None:  # noqa: FBT001
     spec = read_config(write_config(tmp_path, vocab_size=vocab_size))
     path = write_spelled(tmp_path / "tokenizer.json")
     if fits:
-        assert json_tokenizer(path, spec, NONE).decode([vocab_size - 1]) in ("", "a")
+        assert json_tokenizer(path, spec, NO_CONFIG).decode([vocab_size - 1]) in ("", "a")
         return
-    assert f"has 265 tokens, the model {vocab_size}" in refusal(BadModel, json_tokenizer, path, spec, NONE)
+    assert f"has 265 tokens, the model {vocab_size}" in refusal(BadModel, json_tokenizer, path, spec, NO_CONFIG)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1", '{"model": {"type": "None"}}', "\xff"])
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(text.encode("latin-1"))
-    message = refusal(BadModel, json_tokenizer, path, read_config(write_config(tmp_path)), NONE)
+    message = refusal(BadModel, json_tokenizer, path, read_config(write_config(tmp_path)), NO_CONFIG)
     assert message.startswith(f"{path}: not a tokenizer of the tokenizers library (")
     assert message.endswith("); fetch the file again")

@@ -1,4 +1,4 @@
-"""Files beside a tokenizer: which is used, special tokens, and chat templates."""
+"""Tests of the files of a tokenizer: which file is used, special tokens, and chat templates."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.hardware.helpers import refusal
-from tests.models.helpers import about, llama2c_bytes, write_config
+from tests.models.helpers import fill_ellipsis, llama2c_bytes, write_config
 from wse.errors import BadModel
 from wse.models.configs.config import read_config
 from wse.models.tokenizers import chat_template
@@ -28,7 +28,7 @@ def test_a_folder_without_the_file_has_the_defaults(tmp_path: Path) -> None:
     assert read_tokenizer_config(tmp_path) == TokenizerConfig()
 
 
-def test_all_that_is_read(tmp_path: Path) -> None:
+def test_tokenizer_config_has_all_values_of_the_file(tmp_path: Path) -> None:
     write(
         tmp_path,
         tokenizer_class="LlamaTokenizerFast",
@@ -68,7 +68,7 @@ def test_a_template_file_comes_before_the_one_in_the_config(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ({"bos_token": 1}, "…: give a string, or an object with content"),
         ({"add_bos_token": "yes"}, "…: give true or false"),
@@ -79,16 +79,16 @@ def test_a_template_file_comes_before_the_one_in_the_config(tmp_path: Path) -> N
         ({"chat_template": [{"name": "a", "template": "b"}]}, "chat_template = ['a']: no template among these is"),
     ],
 )
-def test_a_value_that_cannot_be_is_named(tmp_path: Path, values: dict[str, Any], says: str) -> None:
+def test_bad_value_is_named(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     path = write(tmp_path, **values)
-    assert refusal(BadModel, read_tokenizer_config, tmp_path).startswith(f"{path}: {about(values, says)}")
+    assert refusal(BadModel, read_tokenizer_config, tmp_path).startswith(f"{path}: {fill_ellipsis(values, message)}")
 
 
 def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "chat_template.jinja"
     path.write_bytes(b"ab\xff")
-    says = f"{path}: byte 2 is not UTF-8; fetch the file again"
-    assert refusal(BadModel, read_tokenizer_config, tmp_path) == says
+    message = f"{path}: byte 2 is not UTF-8; fetch the file again"
+    assert refusal(BadModel, read_tokenizer_config, tmp_path) == message
 
 
 DATA = llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16)
@@ -100,7 +100,7 @@ def test_a_folder_without_tokenizer_gives_none(tmp_path: Path) -> None:
     assert load_tokenizer(tmp_path, spec) is None
 
 
-def test_any_tok_file_is_taken_and_tokenizer_bin_first(tmp_path: Path) -> None:
+def test_any_tok_file_is_used_and_tokenizer_bin_first(tmp_path: Path) -> None:
     spec = read_config(write_config(tmp_path))
     (tmp_path / "tok512.bin").write_bytes(DATA)
     assert isinstance(load_tokenizer(tmp_path, spec), Llama2cTokenizer)
@@ -110,7 +110,7 @@ def test_any_tok_file_is_taken_and_tokenizer_bin_first(tmp_path: Path) -> None:
     assert isinstance(load_tokenizer(tmp_path, spec), Llama2cTokenizer)
 
 
-def test_tokenizer_json_comes_before_all(tmp_path: Path) -> None:
+def test_tokenizer_json_is_used_before_all_others(tmp_path: Path) -> None:
     spec = read_config(write_config(tmp_path))
     (tmp_path / "tokenizer.bin").write_bytes(DATA)
     (tmp_path / "tokenizer.json").write_text("{}")
@@ -126,13 +126,13 @@ def template(source: str, **marks: str) -> ChatTemplate:
     return ChatTemplate(source=source, origin="folder", marks=tuple(marks.items()))
 
 
-def asked(source: str) -> dict[str, str]:
-    """The renderer's answer, without a process of its own."""
+def rendered_here(source: str) -> dict[str, str]:
+    """Return the answer of the renderer, which runs in this process instead of one of its own."""
     return answer({"template": source, "messages": TURN, "marks": {}})
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['style']}-{len(case['messages'])}")
-def test_the_text_is_that_of_transformers(case: dict[str, Any]) -> None:
+def test_rendered_text_is_that_of_transformers(case: dict[str, Any]) -> None:
     found = answer({"template": case["source"], "messages": case["messages"], "marks": case["marks"]})
     if case["text"] is None:
         assert found == {"kind": "refused", "error": "System role not supported"}
@@ -144,7 +144,7 @@ AGAIN = "fetch the file again, or leave --chat out"
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "problem"),
     [
         ("{% if %}", "fails: line 1: Expected an expression, got 'end of statement block'"),
         ("{% nonsense %}", "fails: line 1: Encountered unknown tag 'nonsense'."),
@@ -161,26 +161,26 @@ AGAIN = "fetch the file again, or leave --chat out"
     ],
     ids=lambda value: value[:40],
 )
-def test_a_template_that_cannot_be_used_is_refused(source: str, says: str) -> None:
+def test_a_template_that_cannot_be_used_is_refused(source: str, problem: str) -> None:
     message = refusal(BadModel, template(source).render, TURN)
-    assert message.startswith(f"folder: the chat template {says}"), message
+    assert message.startswith(f"folder: the chat template {problem}"), message
     assert message.endswith(AGAIN)
 
 
 @pytest.mark.slow
-def test_a_template_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_template_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = template(
         "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = i * j %}{% endfor %}{% endfor %}"
     )
     monkeypatch.setattr(chat_template, "WALL_S", 1)
-    says = f"folder: the chat template fails: it takes more than 1 s; {AGAIN}"
-    assert refusal(BadModel, endless.render, TURN) == says
+    message = f"folder: the chat template fails: it takes more than 1 s; {AGAIN}"
+    assert refusal(BadModel, endless.render, TURN) == message
     monkeypatch.setattr(chat_template, "WALL_S", 60)
-    says = f"folder: the chat template fails: it needs too much time or memory; {AGAIN}"
-    assert refusal(BadModel, endless.render, TURN) == says
+    message = f"folder: the chat template fails: it needs too much time or memory; {AGAIN}"
+    assert refusal(BadModel, endless.render, TURN) == message
 
 
-def test_no_name_of_the_interpreter_is_in_reach() -> None:
+def test_template_cannot_reach_names_of_the_interpreter() -> None:
     for name in ("open", "eval", "exec", "__import__", "globals", "self.__init__.__globals__", "cycler.__init__"):
-        found = asked(f"{{{{ {name} }}}}")
+        found = rendered_here(f"{{{{ {name} }}}}")
         assert found.get("text", "") == "" or found.get("kind") == "broken", (name, found)

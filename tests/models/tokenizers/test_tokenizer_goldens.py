@@ -1,4 +1,4 @@
-"""Ids of real tokenizers, and files of SentencePiece."""
+"""Tests of token ids of real tokenizers against golden files, and of reading SentencePiece files."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ DATA = Path(__file__).parents[2] / "data" / "text" / "tokenizers.json"
 
 
 def cases() -> list[dict[str, Any]]:
-    """Those of the file, with what they share put in its place."""
+    """Return the cases of the golden file, with references to shared values replaced by the values."""
     found = json.loads(DATA.read_text(encoding="utf-8"))
     for case in found["cases"]:
         values = case.get("files") or case["metadata"]
@@ -39,7 +39,7 @@ CASES = cases()
 
 
 def size_of(case: dict[str, Any]) -> int:
-    """Ids of the vocabulary, those that tokenizer_config.json adds included."""
+    """Return the size of the vocabulary, including tokens that tokenizer_config.json adds."""
     if "metadata" in case:
         return len(case["metadata"]["tokenizer.ggml.tokens"])
     if "tokenizer.model" in case["files"]:
@@ -71,15 +71,17 @@ def case(request: pytest.FixtureRequest) -> dict[str, Any]:
     return found
 
 
-def test_ids_are_those_of_the_golden(case: dict[str, Any], tmp_path: Path) -> None:
+def test_ids_are_those_of_the_golden_file(case: dict[str, Any], tmp_path: Path) -> None:
     tokenizer = tokenizer_of(case, tmp_path)
     assert {text: tokenizer.encode(text) for text in case["ids"]} == case["ids"]
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(alphabet="ab 1é\n😀北'’\u0301👍🏽ﬁ", max_size=25))
-def test_a_stream_joins_to_the_text_and_splits_no_character(case: dict[str, Any], text: str, cache: Any) -> None:
-    tokenizer = cache(case)
+def test_streamed_texts_join_to_the_text_and_split_no_character(
+    case: dict[str, Any], text: str, tokenizer_of_case: Any
+) -> None:
+    tokenizer = tokenizer_of_case(case)
     ids = tokenizer.encode(text)
     stream = tokenizer.stream()
     parts = [stream.push(i) for i in ids]
@@ -88,8 +90,8 @@ def test_a_stream_joins_to_the_text_and_splits_no_character(case: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Tokenizers by case, made once."""
+def tokenizer_of_case(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a function that returns the tokenizer of a case and creates each tokenizer once."""
     made: dict[str, LibraryTokenizer] = {}
 
     def get(case: dict[str, Any]) -> LibraryTokenizer:
@@ -100,7 +102,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return get
 
 
-WHOLE = [base64.b64decode(c["files"]["tokenizer.model"]) for c in CASES if c["name"].startswith("sentencepiece")]
+SENTENCEPIECE_FILES = [
+    base64.b64decode(c["files"]["tokenizer.model"]) for c in CASES if c["name"].startswith("sentencepiece")
+]
 
 
 def varint(value: int) -> bytes:
@@ -121,7 +125,7 @@ def piece(text: str, score: float = 0.0, kind: int = 1) -> bytes:
 
 
 PIECES = piece("<unk>", kind=2) + piece("<s>", kind=3) + piece("</s>", kind=3) + piece("▁", -2.0) + piece("a", -1.0)
-PAIRS = field(2, field(3, 2))
+BPE = field(2, field(3, 2))
 
 
 def read(folder: Path, data: bytes, size: int = 5, **config: Any) -> LibraryTokenizer:
@@ -130,23 +134,23 @@ def read(folder: Path, data: bytes, size: int = 5, **config: Any) -> LibraryToke
     return sentencepiece_tokenizer(path, read_config(write_config(folder, vocab_size=size)), TokenizerConfig(**config))
 
 
-def test_a_model_of_five_pieces(tmp_path: Path) -> None:
-    assert read(tmp_path, PIECES + PAIRS).encode("aa") == [3, 4, 4]
-    assert read(tmp_path, PIECES).encode("aa") == [3, 4, 4]  # unigram is what nothing else says
-    assert read(tmp_path, PIECES + PAIRS, add_bos_token=True, add_eos_token=True).encode("a") == [1, 3, 4, 2]
+def test_sentencepiece_model_of_five_pieces_is_encoded(tmp_path: Path) -> None:
+    assert read(tmp_path, PIECES + BPE).encode("aa") == [3, 4, 4]
+    assert read(tmp_path, PIECES).encode("aa") == [3, 4, 4]  # the default model type is unigram
+    assert read(tmp_path, PIECES + BPE, add_bos_token=True, add_eos_token=True).encode("a") == [1, 3, 4, 2]
     named = {"add_bos_token": True, "marks": (("bos_token", "</s>"),)}
-    assert read(tmp_path, PIECES + PAIRS, **named).encode("a") == [2, 3, 4]
-    silent = PIECES + field(2, field(3, 2) + field(41, 2**64 - 1))  # no begin token: -1
-    assert read(tmp_path, silent, add_bos_token=True).encode("a") == [3, 4]
-    assert read(tmp_path, PIECES + PAIRS, add_prefix_space=False).encode("a") == [4]
-    assert read(tmp_path, PIECES + PAIRS + field(3, field(3, 0))).encode("a") == [4]
+    assert read(tmp_path, PIECES + BPE, **named).encode("a") == [2, 3, 4]
+    without_begin_token = PIECES + field(2, field(3, 2) + field(41, 2**64 - 1))  # the id -1: there is no begin token
+    assert read(tmp_path, without_begin_token, add_bos_token=True).encode("a") == [3, 4]
+    assert read(tmp_path, PIECES + BPE, add_prefix_space=False).encode("a") == [4]
+    assert read(tmp_path, PIECES + BPE + field(3, field(3, 0))).encode("a") == [4]
 
 
 AGAIN = "fetch the file again"
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message_start"),
     [
         (b"", f"not a SentencePiece model (no pieces in 0 bytes); {AGAIN}"),
         (b"\x80" * 20, f"not a SentencePiece model (no integer at byte 0); {AGAIN}"),
@@ -160,18 +164,20 @@ AGAIN = "fetch the file again"
         (PIECES + field(2, field(24, 1)), "spaces after words or unmarked spaces are not supported"),
         (PIECES + piece("a"), f"the token 'a' is there twice, as 4 and 5; {AGAIN}"),
         (PIECES + field(2, field(40, 9)), f"the unknown token 9 is none of 5; {AGAIN}"),
-        (PIECES + PAIRS + piece("b" * 2000), "a token of 2,000 characters; at most 1,024 can be read"),
+        (PIECES + BPE + piece("b" * 2000), "a token of 2,000 characters; at most 1,024 can be read"),
         (PIECES + piece("b"), "has 6 tokens, the model 5; use the tokenizer that belongs to the model"),
     ],
 )
-def test_what_cannot_be_read_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
-    assert refusal(BadModel, read, tmp_path, data).startswith(f"{tmp_path / 'tokenizer.model'}: {says}")
+def test_bad_sentencepiece_file_is_refused(tmp_path: Path, data: bytes, message_start: str) -> None:
+    assert refusal(BadModel, read, tmp_path, data).startswith(f"{tmp_path / 'tokenizer.model'}: {message_start}")
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=st.integers(0, 1), at=st.floats(0, 1, exclude_max=True), new=st.binary(max_size=6), cut=st.booleans())
-def test_any_damage_is_refused_or_read(tmp_path: Path, which: int, at: float, new: bytes, *, cut: bool) -> None:
-    whole = WHOLE[which]
+def test_damaged_sentencepiece_file_is_read_or_refused(
+    tmp_path: Path, which: int, at: float, new: bytes, *, cut: bool
+) -> None:
+    whole = SENTENCEPIECE_FILES[which]
     place = int(at * len(whole))
     data = whole[:place] + new + (b"" if cut else whole[place + len(new) :])
     tokenizer = result_or_refusal(BadModel, read, tmp_path, data, (400, 110)[which])
@@ -180,8 +186,8 @@ def test_any_damage_is_refused_or_read(tmp_path: Path, which: int, at: float, ne
         tokenizer.decode(ids or [])
 
 
-def test_a_table_of_characters_that_is_none_is_refused_when_it_is_used(tmp_path: Path) -> None:
-    """The library panics only then; the panic's own words are on standard error too."""
+def test_bad_character_table_is_refused_when_it_is_used(tmp_path: Path) -> None:
+    """The library panics only when it encodes; it also writes its own message to standard error."""
     table = struct.pack("<I", 1024) + bytes([0, 1, 2, 255] * 256) + b"a\0"
     message = refusal(BadModel, read(tmp_path, PIECES + field(3, field(2, table))).encode, "é 😀 ab")
     assert message.startswith(f"{tmp_path / 'tokenizer.model'}: not a tokenizer of the tokenizers library (index out")

@@ -1,4 +1,4 @@
-"""Continuous batching: what happens to every request, for any lengths, arrivals and room."""
+"""Tests of continuous batching in simulations: every request is served, at times that are computed by hand."""
 
 from dataclasses import replace
 
@@ -23,6 +23,7 @@ COSTS = PlainCosts(
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
+    """Draw up to 25 requests with any arrival times, lengths, tiers and shared prefixes."""
     count = draw(st.integers(1, 25))
 
     def numbers(most: int) -> np.ndarray:
@@ -44,12 +45,12 @@ def workloads(draw: st.DrawFn) -> Workload:
     st.sampled_from(["same", "kept prefixes", "own"]),
 )
 @settings(max_examples=60, deadline=None)
-def test_every_request_is_served_once_and_none_beyond_the_room(
-    work: Workload, seats: int, room: int, block: int, prefill: str
+def test_requests_are_served_once_and_within_the_room(
+    work: Workload, max_users: int, room: int, block: int, prefill: str
 ) -> None:
     room = -(-room // block) * block
     costs = replace(COSTS, kv_capacity_tokens=room, kv_block_tokens=block)
-    policy = ContinuousPolicy(max_users=seats, prompt_tokens=16, prefix_cache=prefill == "kept prefixes")
+    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=16, prefix_cache=prefill == "kept prefixes")
     machine = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4) if prefill == "own" else None
     outcome = simulate_continuous(work, costs, policy, prefill=machine)
     assert (outcome.start_s >= work.arrival_s - 1e-12).all()
@@ -57,11 +58,11 @@ def test_every_request_is_served_once_and_none_beyond_the_room(
     assert (outcome.end_s >= outcome.first_s).all()
     tokens = (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum()
     assert tokens == (work.new_tokens - 1).sum()
-    held, expected = outcome.little
-    assert held == pytest.approx(expected)
+    mean_in_system, expected = outcome.little
+    assert mean_in_system == pytest.approx(expected)
     for when in np.concatenate([outcome.start_s, outcome.left_s]):
         inside = (outcome.start_s <= when) & (when < outcome.left_s)
-        assert inside.sum() <= seats
+        assert inside.sum() <= max_users
         if not policy.prefix_cache:
             assert (-(-(work.prompt_tokens + work.new_tokens)[inside] // block) * block).sum() <= room
 
@@ -71,8 +72,8 @@ def serve(arrival_s: list[float], prompts: list[int], answers: list[int], **poli
     return simulate_continuous(work, COSTS, ContinuousPolicy(**{"max_users": 8, "prompt_tokens": 8} | policy))
 
 
-def test_one_request_alone_takes_its_pieces_and_passes() -> None:
-    """A prompt of 10 in parts of 8 and 2; then passes after 10, 11 and 12 tokens."""
+def test_single_request_takes_its_prompt_parts_and_passes() -> None:
+    """A prompt of 10 tokens is read in parts of 8 and 2; then there are passes after 10, 11 and 12 tokens."""
     outcome = serve([1.0], [10], [4])
     first = 2 * 0.005 + 10 * 0.002 + 0.003
     assert outcome.first_s[0] - 1.0 == pytest.approx(first)
@@ -82,17 +83,17 @@ def test_one_request_alone_takes_its_pieces_and_passes() -> None:
     assert outcome.work_s == pytest.approx(outcome.busy_s) == pytest.approx(first - 0.003 + passes)
 
 
-def test_prompt_beside_decoding_lengthens_a_gap_by_its_piece() -> None:
+def test_prompt_part_lengthens_a_gap_of_a_decoding_user() -> None:
     alone = serve([0.0], [4], [50])
-    beside = serve([0.0, 0.2], [4, 8], [50, 1])
-    assert beside.end_s[0] - alone.end_s[0] == pytest.approx(0.005 + 8 * 0.002)
-    gaps = gap_distribution(beside)
+    with_prompt = serve([0.0, 0.2], [4, 8], [50, 1])
+    assert with_prompt.end_s[0] - alone.end_s[0] == pytest.approx(0.005 + 8 * 0.002)
+    gaps = gap_distribution(with_prompt)
     assert gaps.most == pytest.approx(0.011 + 0.005 + 8 * 0.002, abs=1e-4 * 55)
 
 
 @pytest.mark.parametrize("prefill", ["same", "own"])
-def test_gaps_between_tokens_are_the_time_from_first_to_last(prefill: str) -> None:
-    """Of all users together: the wait of a second token until its user joins, drain and transfer among it, counts."""
+def test_gaps_between_tokens_add_up_to_the_time_from_first_to_last(prefill: str) -> None:
+    """The mean over all users includes the wait for the second token, with drain and transfer of the cache."""
     random = np.random.Generator(np.random.Philox(2))
     work = plain_workload(random.exponential(0.1, 60).cumsum(), random.integers(1, 30, 60), random.integers(1, 40, 60))
     machine = PrefillMachine(costs=COSTS, transfer_s=0.05, transfer_s_per_token=1e-3) if prefill == "own" else None
@@ -102,15 +103,15 @@ def test_gaps_between_tokens_are_the_time_from_first_to_last(prefill: str) -> No
     assert gaps.mean * (work.new_tokens - 1).sum() == pytest.approx(spans, rel=1e-6)
 
 
-def test_fast_request_overtakes_those_who_wait() -> None:
+def test_fast_request_overtakes_waiting_requests() -> None:
     work = plain_workload(np.array([0.0, 0.1, 0.2]), np.full(3, 4), np.full(3, 100))
     work = replace(work, tier=np.array([NORMAL, NORMAL, FAST]))
     outcome = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=1, prompt_tokens=8))
     assert outcome.start_s.argsort().tolist() == [0, 2, 1]
 
 
-def test_prompts_on_a_machine_of_their_own_leave_decoding_alone() -> None:
-    """Gaps are those of decode passes; a first token waits for the prompts before it."""
+def test_prompts_on_a_separate_machine_do_not_lengthen_gaps() -> None:
+    """Gaps are only those of decode passes, and a first token waits for the prompts before it."""
     work = plain_workload(np.array([0.0, 0.0]), np.array([100, 100]), np.array([30, 30]))
     machine = PrefillMachine(costs=COSTS, transfer_s=0.05, transfer_s_per_token=0.001)
     outcome = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=8, prompt_tokens=8), prefill=machine)
@@ -119,13 +120,14 @@ def test_prompts_on_a_machine_of_their_own_leave_decoding_alone() -> None:
     assert outcome.start_s.tolist() == pytest.approx([0.0, reading])
     gaps = gap_distribution(outcome)
     assert gaps.p90 <= 0.01 + 2 * 0.001 + 130e-4
-    moved = 0.05 + 100 * 0.001  # which the second token waits for, and for a pass under way
+    # The second token waits for the transfer of the cache and for a running pass.
+    moved = 0.05 + 100 * 0.001
     assert moved + 0.01 < gaps.most < moved + 2 * (0.01 + 2 * 0.001 + 130e-4)
     assert outcome.prefill_busy_s == pytest.approx(2 * reading)
 
 
-def test_caches_take_turns_on_the_link_to_where_they_are_decoded() -> None:
-    """Two prompts that are read within the time that one cache takes: the second waits for the link."""
+def test_caches_are_sent_one_after_another_on_the_link() -> None:
+    """Two prompts are read in less time than the transfer of one cache, so the second one waits for the link."""
     work = plain_workload(np.array([0.0, 0.0]), np.array([10, 20]), np.array([2, 2]))
     machine = PrefillMachine(costs=PlainCosts(prompt_s=0.001), transfer_s=0.5, transfer_s_per_token=0.1)
     plain = PlainCosts(pass_s=0.01)
@@ -145,8 +147,8 @@ def test_kept_prefix_is_not_read_again() -> None:
     assert (outcome.prefixes.hits, outcome.prefixes.saved_tokens) == (1, 40)
 
 
-def test_pass_costs_by_the_mean_context_of_the_users_in_flight() -> None:
-    """The second user joins after some passes of the first."""
+def test_pass_time_depends_on_the_mean_context_of_the_users_in_flight() -> None:
+    """The second user joins after several passes of the first."""
     outcome = serve([0.0, 0.2], [4, 40], [60, 20], prompt_tokens=64)
     joined = next(at for at, users in enumerate(outcome.gaps[:, 3]) if users == 2)
     before = int(outcome.gaps[:joined, 2].sum())
@@ -154,7 +156,7 @@ def test_pass_costs_by_the_mean_context_of_the_users_in_flight() -> None:
     assert outcome.gaps[joined, 0] == pytest.approx(0.01 + 2 * 0.001 + 1e-4 * ((4 + before + 40) // 2))
 
 
-def test_levels_tell_who_waits_and_who_is_served() -> None:
+def test_levels_count_waiting_and_served_requests() -> None:
     outcome = serve([0.0, 0.0, 0.0], [4, 4, 4], [20, 20, 20], max_users=1)
     over_time = levels(outcome, 200)
     assert over_time.waiting[1] == 2
@@ -164,7 +166,7 @@ def test_levels_tell_who_waits_and_who_is_served() -> None:
 
 
 def test_tokens_of_a_pipeline_do_not_wait_for_the_start_of_a_round() -> None:
-    """Each request takes its passes from its first token on, whenever it joins, and 0.8 ms for prompts in gaps."""
+    """Each request takes its passes from its first token on, whenever it joins, plus 0.8 ms for prompts in gaps."""
     work = plain_workload(np.array([0.0, 0.123, 0.2771]), np.full(3, 4), np.array([100, 50, 30]))
     policy = ContinuousPolicy(max_users=8, prompt_tokens=None)
     outcome = simulate_continuous(work, PlainCosts(pass_s=0.01, prompt_s=1e-4), policy)

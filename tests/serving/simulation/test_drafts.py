@@ -1,4 +1,4 @@
-"""Drafts of a simulation: passes of answers against closed forms, and tokens that come in bursts."""
+"""Tests of drafts in simulations: number of passes against closed forms, and tokens that arrive in bursts."""
 
 import math
 
@@ -20,19 +20,22 @@ DRAFTS = Drafts(acceptances=(0.8, 0.7, 0.5), seed=3)
 
 
 def chances(drafts: Drafts) -> np.ndarray:
-    """The probabilities of 1, 2 and so on tokens of a pass."""
+    """Return the probabilities that a pass yields 1, 2, ... tokens."""
     survival = [1.0, *np.cumprod(drafts.acceptances), 0.0]
     return -np.diff(survival)
 
 
-def test_mean_of_a_pass_is_that_of_leviathan() -> None:
-    """(1 - a^(n+1)) / (1 - a) for one acceptance at all of n positions; 1 + a1 + a1 a2 + ... else."""
+def test_mean_tokens_per_pass_follow_the_published_formula() -> None:
+    """It is (1 - a^(n+1)) / (1 - a) if all n positions have acceptance a, and 1 + a1 + a1 a2 + ... in general."""
     assert Drafts(acceptances=(0.7,) * 5).tokens_per_pass == pytest.approx((1 - 0.7**6) / (1 - 0.7))
     assert DRAFTS.tokens_per_pass == pytest.approx(1 + 0.8 + 0.56 + 0.28)
 
 
-def test_passes_of_long_answers_are_as_walds_identity_has_them() -> None:
-    """E[passes] E[X] = tokens + those beyond the end, of which renewal theory has E[X (X - 1)] / (2 E[X])."""
+def test_passes_of_long_answers_follow_walds_identity() -> None:
+    """By Wald's identity, E[passes] E[X] = tokens + overshoot, where X is the number of tokens of a pass.
+
+    By renewal theory, the mean overshoot beyond the end of the answer is E[X (X - 1)] / (2 E[X]).
+    """
     tokens, requests = 400, 40_000
     sizes, share = np.arange(1, 5), chances(DRAFTS)
     mean = float(sizes @ share)
@@ -44,15 +47,15 @@ def test_passes_of_long_answers_are_as_walds_identity_has_them() -> None:
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=30), st.integers(1, 6))
-def test_drafts_that_are_always_or_never_accepted(tokens: list[int], length: int) -> None:
+def test_passes_with_drafts_that_are_always_or_never_accepted(tokens: list[int], length: int) -> None:
     asked = np.array(tokens)
     always, never = (Drafts(acceptances=(share,) * length).passes(asked) for share in (1.0, 0.0))
     assert always.tolist() == [math.ceil(count / (length + 1)) for count in tokens]
     assert never.tolist() == tokens
 
 
-def test_tokens_come_in_bursts() -> None:
-    """Of a pass's tokens one comes after it and the others at once, so that most gaps are none."""
+def test_tokens_of_a_pass_arrive_together() -> None:
+    """The tokens of a pass arrive together, so most gaps between tokens are 0."""
     work = plain_workload(np.arange(50.0) * 1e4, np.full(50, 8), np.full(50, 1001))
     outcome = simulate_continuous(
         work, PlainCosts(pass_s=0.01, prompt_s=1e-3), ContinuousPolicy(max_users=4, prompt_tokens=64), drafts=DRAFTS
@@ -60,13 +63,13 @@ def test_tokens_come_in_bursts() -> None:
     mean = DRAFTS.tokens_per_pass
     assert per_token_s(outcome).mean() == pytest.approx(0.01 / mean, rel=0.01)
     gaps = gap_distribution(outcome)
-    assert gaps.p50 == 0  # 1 - 1 / 2.64 of them
+    assert gaps.p50 == 0  # the fraction of zero gaps is 1 - 1 / 2.64
     assert (gaps.p90, gaps.most) == (pytest.approx(0.01), pytest.approx(0.01))
     assert gaps.mean == pytest.approx(per_token_s(outcome).mean())
 
 
-def test_passes_cost_by_the_context_that_drafts_have_reached() -> None:
-    """All of two drafted tokens accepted: passes after 12, 15 and 18 tokens."""
+def test_pass_time_depends_on_the_context_reached_with_drafts() -> None:
+    """Both draft tokens of each pass are accepted: passes after 12, 15 and 18 tokens."""
     drafts = Drafts(acceptances=(1.0, 1.0))
     costs = PlainCosts(pass_s=0.01, context_s=1e-4, prompt_s=1e-3)
     work = plain_workload(np.zeros(1), np.array([12]), np.array([10]))
@@ -74,28 +77,30 @@ def test_passes_cost_by_the_context_that_drafts_have_reached() -> None:
     outcome = simulate_continuous(work, costs, policy, drafts=drafts)
     expected = 3 * 0.01 + 1e-4 * (12 + 15 + 18)
     assert outcome.end_s[0] - outcome.first_s[0] == pytest.approx(expected)
-    bus = simulate_static(work, costs, StaticPolicy(batch_slots=1), drafts=drafts)
-    assert bus.end_s[0] - bus.first_s[0] == pytest.approx(expected)
+    static = simulate_static(work, costs, StaticPolicy(batch_slots=1), drafts=drafts)
+    assert static.end_s[0] - static.first_s[0] == pytest.approx(expected)
 
 
 @given(
     st.lists(st.tuples(st.floats(0, 0.3), st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=25),
     st.integers(1, 6),
-    st.sampled_from(["continuous", "own", "static"]),
+    st.sampled_from(["continuous", "separate_prefill", "static"]),
 )
 @settings(max_examples=40, deadline=None)
-def test_every_token_comes_whatever_the_drafts(asked: list[tuple[float, int, int]], seats: int, policy: str) -> None:
+def test_simulations_with_drafts_generate_every_token(
+    asked: list[tuple[float, int, int]], max_users: int, policy: str
+) -> None:
     gaps, prompts, answers = (np.array(column) for column in zip(*asked, strict=True))
     work = plain_workload(gaps.cumsum(), prompts, answers)
     costs = PlainCosts(pass_s=0.01, user_s=0.001, context_s=1e-4, prompt_s=0.002)
     if policy == "static":
-        outcome = simulate_static(work, costs, StaticPolicy(batch_slots=seats), drafts=DRAFTS)
+        outcome = simulate_static(work, costs, StaticPolicy(batch_slots=max_users), drafts=DRAFTS)
     else:
-        own = PrefillMachine(costs=costs) if policy == "own" else None
-        joins = ContinuousPolicy(max_users=seats, prompt_tokens=16)
-        outcome = simulate_continuous(work, costs, joins, prefill=own, drafts=DRAFTS)
+        separate_prefill = PrefillMachine(costs=costs) if policy == "separate_prefill" else None
+        joins = ContinuousPolicy(max_users=max_users, prompt_tokens=16)
+        outcome = simulate_continuous(work, costs, joins, prefill=separate_prefill, drafts=DRAFTS)
     passes = (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum()
     assert passes == DRAFTS.passes(answers - 1).sum()
     assert (outcome.end_s >= outcome.first_s).all()
-    held, expected = outcome.little
-    assert held == pytest.approx(expected)
+    mean_in_system, expected = outcome.little
+    assert mean_in_system == pytest.approx(expected)

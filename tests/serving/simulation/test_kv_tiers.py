@@ -1,4 +1,4 @@
-"""Prefixes that are parked in tiers, and loaded again when that is faster than reading them."""
+"""Tests of tiers that store evicted prefixes: a prefix is loaded if that is faster than reading it again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ BLOCK = 10
 
 
 def workload_of(chains: Sequence[Sequence[int]], every_s: float, own_tokens: int = 5) -> Workload:
-    """Return requests at equal times, whose prompts start with chains of blocks of 10 tokens."""
+    """Return requests at equal intervals whose prompts start with chains of blocks of 10 tokens."""
     builder = PrefixTreeBuilder()
     prefix = np.array([builder.add(chain, BLOCK) for chain in chains])
     prompts = np.array([len(chain) * BLOCK + own_tokens for chain in chains])
@@ -40,10 +40,9 @@ def tier(tokens: int = 1_000, s_per_token: float = 0.01, latency_s: float = 0.1)
 
 
 @pytest.mark.parametrize("chunk", [1_000, None], ids=["passes", "gaps"])
-def test_two_users_take_turns_in_a_cache_for_one(chunk: int | None) -> None:
-    """Each reads 75 tokens first. Later, 70 tokens are loaded in 0.1 + 70 x 0.01 s, and 5 tokens are read in 1 s each.
-
-    The users do not overlap. A cache of 80 tokens has room for one prompt and its answer.
+def test_two_users_reload_their_prefixes_in_a_cache_for_one(chunk: int | None) -> None:
+    """Each user reads 75 tokens first. Later, 70 tokens are loaded in 0.1 s + 70 x 0.01 s, and 5 are read in 5 s.
+    The requests do not overlap. A cache of 80 tokens has room for one prompt and its answer.
     """
     chains = [[user * 10 + block for block in range(7)] for user in (0, 1, 0, 1, 0)]
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=80)
@@ -58,7 +57,7 @@ def test_two_users_take_turns_in_a_cache_for_one(chunk: int | None) -> None:
 
 @pytest.mark.parametrize(("s_per_token", "is_loaded"), [(0.999, False), (0.997, True)])
 def test_reading_again_is_chosen_when_it_is_faster(s_per_token: float, *, is_loaded: bool) -> None:
-    """To load 70 tokens takes 0.1 s and their transfer, to read them 70 s."""
+    """Loading 70 tokens takes 0.1 s plus their transfer; reading them takes 70 s."""
     chains = [[user * 10 + block for block in range(7)] for user in (0, 1, 0)]
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=80)
     outcome = served(workload_of(chains, every_s=200.0), costs, tier(s_per_token=s_per_token))
@@ -68,7 +67,7 @@ def test_reading_again_is_chosen_when_it_is_faster(s_per_token: float, *, is_loa
 
 
 def test_loads_over_a_link_are_sequential_and_leave_the_machine_to_others() -> None:
-    """Users 0 and 1 come back together: their loads end after 7 s and 14 s. User 3 has nothing to load."""
+    """Users 0 and 1 return at the same time, and their loads end after 7 s and 14 s. User 3 has nothing to load."""
     first, second, large = list(range(7)), list(range(10, 17)), list(range(20, 42))
     chains = [first, second, large, first, second, []]
     costs = PlainCosts(pass_s=0.001, prompt_s=1.0, kv_capacity_tokens=240)
@@ -98,8 +97,8 @@ CHAINS = st.lists(st.lists(st.integers(0, 2), max_size=4), min_size=1, max_size=
 
 
 @given(CHAINS, st.lists(st.integers(0, 60), max_size=3), st.integers(0, 100))
-def test_more_bytes_in_tiers_never_save_fewer_tokens(chains: list[list[int]], sizes: list[int], more: int) -> None:
-    """Users do not overlap and loads are fast, so tiers and the cache are one stack of recently used blocks."""
+def test_larger_tiers_never_save_fewer_tokens(chains: list[list[int]], sizes: list[int], more: int) -> None:
+    """Users do not overlap and loads are fast, so the tiers and the cache are one stack of recently used blocks."""
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=60)
     work = workload_of(chains, every_s=100.0)
     fast = {"s_per_token": 1e-3, "latency_s": 0.0}
@@ -118,10 +117,10 @@ def test_more_bytes_in_tiers_never_save_fewer_tokens(chains: list[list[int]], si
 
 
 @given(CHAINS, st.integers(0, 200), st.floats(0, 20), st.sampled_from([16, None]))
-def test_everybody_is_served_whatever_overlaps(
+def test_all_requests_are_served_if_loads_overlap(
     chains: list[list[int]], size: int, every_s: float, chunk: int | None
 ) -> None:
-    """Little's law, which every simulation checks, holds with loads that overlap with rounds."""
+    """Little's law, which every simulation checks, is true also if loads overlap with rounds."""
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=120, kv_block_tokens=16)
     outcome = served(workload_of(chains, every_s=every_s), costs, tier(size, 0.3, 0.7), chunk=chunk)
     assert (outcome.first_s >= outcome.start_s).all()

@@ -1,4 +1,4 @@
-"""A machine whose requests become known one by one, and the times of their tokens."""
+"""Tests of a simulated machine whose requests become known one by one, and of the times of their tokens."""
 
 import tracemalloc
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ COSTS = PlainCosts(
 )
 GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens in (None, 16))
 POLICIES = pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
-OWN = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4)
+SEPARATE_PREFILL = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4)
 
 
 def requests(arrival_s: Sequence[float], prompt_tokens: Sequence[int], new_tokens: Sequence[int]) -> Workload:
@@ -38,7 +38,7 @@ def requests(arrival_s: Sequence[float], prompt_tokens: Sequence[int], new_token
 
 
 def live_times(live: LiveMachine, work: Workload) -> dict[int, list[tuple[float, int]]]:
-    """Serve a workload whose requests become known as they arrive: (time, tokens) of each."""
+    """Serve requests that become known as they arrive; return (time in s, tokens so far) pairs by request."""
     added = [
         live.add(float(at), int(prompt), int(new))
         for at, prompt, new in zip(work.arrival_s, work.prompt_tokens, work.new_tokens, strict=True)
@@ -51,8 +51,8 @@ def live_times(live: LiveMachine, work: Workload) -> dict[int, list[tuple[float,
 
 
 @POLICIES
-@pytest.mark.parametrize("prefill", [None, OWN], ids=["same", "own"])
-def test_first_and_last_tokens_are_those_of_a_simulation_that_knows_all_requests(
+@pytest.mark.parametrize("prefill", [None, SEPARATE_PREFILL], ids=["same", "own"])
+def test_first_and_last_tokens_equal_those_of_a_simulation_of_known_requests(
     policy: ContinuousPolicy, prefill: PrefillMachine | None
 ) -> None:
     options = WorkloadOptions(requests=200, prompt_tokens=20, new_tokens=30, prompt_cv=1.0, answer_cv=1.0, context=400)
@@ -74,7 +74,7 @@ def test_tokens_of_one_user_are_one_pass_apart() -> None:
     assert answer[0][0] > first_s
 
 
-def test_with_drafts_every_request_has_passes_of_its_own_and_all_tokens() -> None:
+def test_live_requests_with_drafts_get_all_their_tokens() -> None:
     work = requests(np.arange(20) / 2, [20] * 20, [40] * 20)
     live = LiveMachine(work, COSTS, PIECES, drafts=Drafts(acceptances=(0.7, 0.5)))
     times = live_times(live, work)
@@ -112,7 +112,7 @@ def test_a_cancelled_request_that_waits_is_never_admitted() -> None:
 
 
 def test_a_cancelled_request_whose_cache_is_being_sent_frees_its_slot() -> None:
-    live = LiveMachine(requests([0.0], [60], [100]), COSTS, PIECES, prefill=OWN)
+    live = LiveMachine(requests([0.0], [60], [100]), COSTS, PIECES, prefill=SEPARATE_PREFILL)
     request = live.add(0.0, 60, 100)
     live.run_until(1e-9)
     assert 0.0 < live.machine.ready.next_s < np.inf

@@ -1,4 +1,4 @@
-"""Chains of blocks that prompts share, and the space that they take in a cache."""
+"""Tests of prefixes that prompts share: trees of blocks, and the room that they occupy in a KV cache."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ BLOCK = 10
 
 
 def workload_of(chains: Sequence[Sequence[int]], own_tokens: int = 5) -> Workload:
-    """Return requests whose prompts start with chains of blocks of 10 tokens, and answer with 5 tokens."""
+    """Return requests whose prompts start with chains of blocks of 10 tokens and whose answers have 5 tokens."""
     builder = PrefixTreeBuilder()
     prefix = np.array([builder.add(chain, BLOCK) for chain in chains])
     prompts = np.array([len(chain) * BLOCK + own_tokens for chain in chains])
@@ -37,7 +37,7 @@ def serve(room: KvRoom, request: int) -> int:
     return cached
 
 
-def test_equal_hash_behind_another_block_is_another_block() -> None:
+def test_equal_hash_after_another_block_is_another_block() -> None:
     builder = PrefixTreeBuilder()
     first, second, third = builder.add([1, 2, 3], BLOCK), builder.add([9, 2], BLOCK), builder.add([1, 2], BLOCK)
     tree = builder.tree()
@@ -54,12 +54,12 @@ def test_requests_share_the_common_start_of_their_chains() -> None:
 
 
 def test_last_blocks_of_the_longest_unused_chain_are_removed_first() -> None:
-    """Of 70 tokens, two chains of 3 blocks leave 10; a request of 1 + 1 blocks removes block 3 of the first chain."""
+    """After two chains of 3 blocks, 10 of 70 tokens are free; a request of 1 + 1 blocks removes block 3 of chain 1."""
     room = room_of(workload_of([[1, 2, 3], [4, 5, 6], [8], [1, 2, 3], [4, 5, 6]]), 70)
     assert [serve(room, request) for request in range(5)] == [0, 0, 0, 20, 20]
 
 
-def test_block_that_two_requests_read_at_once_is_stored_once() -> None:
+def test_block_that_two_requests_read_concurrently_is_stored_once() -> None:
     room = room_of(workload_of([[1, 2], [1, 2, 3]]), 1_000)
     assert (room.take(0), room.take(1)) == (0, 0)
     room.keep_prefix(0)
@@ -71,7 +71,7 @@ def test_block_that_two_requests_read_at_once_is_stored_once() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20), st.integers(60, 200))
-def test_saved_tokens_are_those_of_a_list_of_all_prefixes(chains: list[list[int]], capacity: int) -> None:
+def test_saved_tokens_equal_those_found_in_a_set_of_all_prefixes(chains: list[list[int]], capacity: int) -> None:
     """With room for everything, each request saves its longest common start with an earlier one."""
     room = room_of(workload_of(chains), 100_000)
     seen: set[tuple[int, ...]] = set()
@@ -88,7 +88,7 @@ def test_saved_tokens_are_those_of_a_list_of_all_prefixes(chains: list[list[int]
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20), st.integers(1, 40))
 def test_blocks_of_any_size_reuse_all_tokens(chains: list[list[int]], machine_block: int) -> None:
-    """Requests copy what a prefix has in a machine block that it does not fill; two of each three overlap."""
+    """Requests copy the tokens of a prefix that do not fill a machine block; two of each three requests overlap."""
     workload = workload_of(chains)
     exact, coarse = (
         KvRoom(workload, PlainCosts(kv_capacity_tokens=100_000, kv_block_tokens=size), prefix_cache=True)
@@ -110,7 +110,7 @@ def test_blocks_of_any_size_reuse_all_tokens(chains: list[list[int]], machine_bl
 
 
 def test_a_prefix_that_ends_within_a_machine_block_is_copied() -> None:
-    """Machine blocks have 16 tokens. The chain of 20 tokens fills one of two; the second is copied by a request."""
+    """Machine blocks have 16 tokens. A chain of 20 tokens fills one block and part of a second, which requests copy."""
     workload = workload_of([[1, 2], [1, 2], [1, 2, 3]])
     room = KvRoom(workload, PlainCosts(kv_capacity_tokens=96, kv_block_tokens=16), prefix_cache=True)
     assert serve(room, 0) == 0

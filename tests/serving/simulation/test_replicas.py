@@ -1,4 +1,4 @@
-"""Replicas that share requests, and room for KV caches."""
+"""Tests of replicas that share a stream of requests, and of the room that requests occupy in KV caches."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,9 +57,7 @@ def served(
 
 @pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
 @pytest.mark.parametrize("seed", range(3))
-def test_requests_that_are_given_to_a_machine_one_by_one_are_served_as_if_they_had_been_known(
-    policy: ContinuousPolicy, seed: int
-) -> None:
+def test_requests_given_one_by_one_are_served_as_known_requests(policy: ContinuousPolicy, seed: int) -> None:
     work = workload(seed=seed)
     known, given = simulate_continuous(work, COSTS, policy), served(work, 1, policy)
     for name in ("start_s", "first_s", "end_s", "left_s"):
@@ -69,7 +67,7 @@ def test_requests_that_are_given_to_a_machine_one_by_one_are_served_as_if_they_h
 
 
 @pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
-def test_in_turn_each_machine_has_every_third_request(policy: ContinuousPolicy) -> None:
+def test_round_robin_gives_each_machine_every_third_request(policy: ContinuousPolicy) -> None:
     work = workload()
     outcome = served(work, 3, policy, least_loaded=False)
     for number in range(3):
@@ -86,14 +84,14 @@ def test_two_replicas_of_a_closed_loop_serve_twice_the_rate_of_one_with_half_of_
     assert both.makespan_s == pytest.approx(served(half, 1).makespan_s, rel=0.01)
 
 
-def test_each_request_is_served_once_and_little_s_law_holds_for_all_machines() -> None:
+def test_requests_are_served_once_and_littles_law_is_true() -> None:
     work = workload(rate=8.0)
     outcome = served(work, 3)
     assert outcome.replicas == 3
     assert (outcome.first_s > work.arrival_s).all()
     assert (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum() == (work.new_tokens - 1).sum()
-    held, expected = outcome.little
-    assert held == pytest.approx(expected)
+    mean_in_system, expected = outcome.little
+    assert mean_in_system == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("least_loaded", [True, False], ids=["least loaded", "in turn"])
@@ -104,12 +102,12 @@ def test_machines_without_a_request_are_counted_too(*, least_loaded: bool) -> No
     assert outcome.busy_s == pytest.approx(served(work, 4, least_loaded=least_loaded).busy_s)
 
 
-def test_least_loaded_machine_makes_requests_wait_less_than_the_next_in_turn() -> None:
+def test_least_loaded_choice_makes_requests_wait_less_than_round_robin() -> None:
     work = workload(requests=2_000, rate=30.0)
-    fewest, in_turn = (
+    fewest, round_robin = (
         np.mean(served(work, 4, least_loaded=least_loaded).first_s - work.arrival_s) for least_loaded in (True, False)
     )
-    assert fewest < 0.95 * in_turn
+    assert fewest < 0.95 * round_robin
 
 
 WINDOW = 32
@@ -117,7 +115,7 @@ WINDOW = 32
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedCosts(PlainCosts):
-    """Every second layer keeps 32 tokens; blocks have 8 tokens."""
+    """Costs of a model in which every second layer has a window of 32 tokens; blocks have 8 tokens."""
 
     kv_block_tokens: int = 8
     reused_tokens_multiple: int = 8
@@ -133,7 +131,7 @@ def workload_kv_room(prompts: list[int], new: int, prefix_tokens: int = 0) -> Wo
     return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else NO_PREFIX), prefix_tree=tree)
 
 
-def test_request_takes_what_windows_keep() -> None:
+def test_request_occupies_only_what_windows_keep() -> None:
     room = KvRoom(workload_kv_room([90, 90, 90], 6), WindowedCosts(kv_capacity_tokens=130), prefix_cache=False)
     assert room.take(0) == 0
     assert room.free == 130 - (96 + 32) // 2
@@ -144,8 +142,12 @@ def test_request_takes_what_windows_keep() -> None:
     assert room.free == 130 - 64
 
 
-def test_who_shares_a_prefix_takes_room_for_the_tokens_behind_it_and_windows_of_its_own() -> None:
-    """48 of 96 tokens are shared: the first request's 48 + 16 behind, another's 24 + 16; 24 + 16 stay."""
+def test_request_with_a_shared_prefix_occupies_its_own_tokens_and_windows() -> None:
+    """48 of 96 tokens are shared. Layers without a window and layers with one occupy half of the room per token each.
+
+    The first request occupies 48 + 16 tokens of room. The second one occupies 24 + 16 for its tokens after the prefix.
+    After both have left, the prefix occupies 24 + 16.
+    """
     room = KvRoom(
         workload_kv_room([90, 90], 6, prefix_tokens=50), WindowedCosts(kv_capacity_tokens=200), prefix_cache=True
     )
@@ -162,7 +164,7 @@ def test_who_shares_a_prefix_takes_room_for_the_tokens_behind_it_and_windows_of_
 
 
 def test_prefix_is_removed_if_its_own_request_fits_only_without_it() -> None:
-    """Behind its 48 cached tokens, which hold 40 tokens of the 70, it needs 24 + 16; without them, 64."""
+    """After its 48 cached tokens, which occupy 40 of 70, the request needs 24 + 16 more; without them, it needs 64."""
     room = KvRoom(
         workload_kv_room([90, 90], 6, prefix_tokens=50), WindowedCosts(kv_capacity_tokens=70), prefix_cache=True
     )
@@ -176,7 +178,7 @@ def test_prefix_is_removed_if_its_own_request_fits_only_without_it() -> None:
 
 
 def test_shared_and_kept_prefixes_occupy_the_cache_once() -> None:
-    """Three requests of 64 tokens share 48. The first has gone when the others come, in which 48 are kept."""
+    """Three requests of 64 tokens share 48. The first has ended before the others arrive; meanwhile 48 are kept."""
     work = replace(workload_kv_room([60] * 3, 4, prefix_tokens=48), arrival_s=np.array([0.0, 100.0, 100.0]))
     costs = PlainCosts(pass_s=1.0, kv_capacity_tokens=1_000, kv_block_tokens=16)
     policy = ContinuousPolicy(max_users=3, prompt_tokens=1_000, prefix_cache=True)
@@ -186,7 +188,7 @@ def test_shared_and_kept_prefixes_occupy_the_cache_once() -> None:
 
 
 @given(st.lists(st.integers(40, 200), min_size=1, max_size=12), st.integers(1, 60), st.sampled_from([0, 24, 40]))
-def test_all_room_is_free_again_but_for_prefixes(prompts: list[int], new: int, prefix_tokens: int) -> None:
+def test_all_room_except_prefixes_is_free_after_the_requests(prompts: list[int], new: int, prefix_tokens: int) -> None:
     costs = WindowedCosts(kv_capacity_tokens=10_000)
     room = KvRoom(workload_kv_room(prompts, new, prefix_tokens), costs, prefix_cache=True)
     for request in range(len(prompts)):
@@ -199,7 +201,7 @@ def test_all_room_is_free_again_but_for_prefixes(prompts: list[int], new: int, p
 
 
 @pytest.mark.parametrize(("capacity", "together"), [(64, 1), (128, 2), (192, 3)])
-def test_as_many_are_served_at_a_time_as_windows_leave_room_for(capacity: int, together: int) -> None:
+def test_requests_are_served_concurrently_as_far_as_windows_leave_room(capacity: int, together: int) -> None:
     costs = WindowedCosts(pass_s=1.0, kv_capacity_tokens=capacity)
     work = workload_kv_room([90] * 6, 6)
     outcome = simulate_continuous(work, costs, ContinuousPolicy(max_users=8, prompt_tokens=1000))

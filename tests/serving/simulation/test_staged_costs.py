@@ -1,4 +1,4 @@
-"""Costs of rounds on staged machines, and times of runs of decode passes."""
+"""Tests of the costs of rounds on pipelines of stages, and of the durations of runs of decode passes."""
 
 from dataclasses import replace
 
@@ -38,8 +38,8 @@ def costs(slots: int = 1) -> StagedCosts:
 
 
 @pytest.mark.parametrize("users", [1, 2, 3, 4, 7])
-def test_round_of_single_users_is_that_of_streams_in_a_pipeline(users: int) -> None:
-    """The round is users × the time between passes, by events as by the closed form."""
+def test_round_equals_that_of_streams_in_a_pipeline(users: int) -> None:
+    """The round takes users x the time between passes, both by events and by the closed form."""
     ended = run(passes(ROUTE, users, 40))
     by_events = (sum(ended[-users:]) - sum(ended[-11 * users : -10 * users])) / (10 * users)
     assert costs().round_s(users, 0, ()) == pytest.approx(by_events)
@@ -47,7 +47,7 @@ def test_round_of_single_users_is_that_of_streams_in_a_pipeline(users: int) -> N
 
 
 def test_users_fill_the_slots_of_passes() -> None:
-    """A pass takes as long with an empty slot; users beyond a whole number of passes take turns in them."""
+    """A pass takes the same time with an empty slot. Users beyond a whole number of passes share slots in rotation."""
     two = costs(slots=2)
     assert two.round_s(1, 0, ()) == two.round_s(2, 0, ()) == TWO.latency_s
     assert two.work_s(1, 0, ()) == TWO.busy_s
@@ -55,12 +55,12 @@ def test_users_fill_the_slots_of_passes() -> None:
     assert two.round_s(9, 0, ()) == pytest.approx(4.5 * TWO.busy_s)
 
 
-def test_rounds_between_contexts_are_on_a_line() -> None:
+def test_round_time_is_linear_between_contexts() -> None:
     assert costs().round_s(1, 50, ()) == pytest.approx(2 * ONE.latency_s)
 
 
-def test_chunks_behind_each_other_end_as_the_events_say() -> None:
-    """Two whole chunks: the work of the slowest stage for both, then what the last takes beyond it."""
+def test_consecutive_chunks_end_as_in_the_event_run() -> None:
+    """Two whole chunks take the work of the slowest stage for both, plus the remaining time of the last chunk."""
     part = PromptPart(16, 0)
     equal = replace(
         costs(), prefill=ChunkGrid(chunk_tokens=8, chunks=(FIRST,), last_tokens=(8,), lasts=((FIRST, FIRST),))
@@ -70,7 +70,7 @@ def test_chunks_behind_each_other_end_as_the_events_say() -> None:
 
 
 def test_short_last_chunk_waits_for_the_one_before_it() -> None:
-    """It takes no less than that one through the stages, in each of which it works for a shorter time."""
+    """The short chunk leaves the stages after the one before it, although it needs less time in each stage."""
     short = tuple(visit._replace(busy_cycles=visit.busy_cycles / 4) for visit in CHUNK)
     part, ended = PromptPart(18, 0), run(chunks([CHUNK, CHUNK, short]))[-1]
     equal = replace(
@@ -79,24 +79,24 @@ def test_short_last_chunk_waits_for_the_one_before_it() -> None:
     assert equal.round_s(0, 0, [part]) + equal.drain_s(part) == pytest.approx(ended, rel=0.05)
 
 
-def test_prompts_in_a_round_take_the_time_that_streams_leave() -> None:
-    """A chunk beside one stream, whose stages are mostly idle, does not lengthen its round; beside four it does."""
+def test_prompts_in_a_round_use_the_idle_time_of_streams() -> None:
+    """A chunk with one stream, whose stages are mostly idle, does not lengthen its round; with four streams it does."""
     assert costs().round_s(1, 0, [PromptPart(8, 0)]) == ONE.latency_s == 15.0
     assert costs().work_s(1, 0, [PromptPart(8, 0)]) == 5.0 + 9.0
     assert costs().round_s(4, 0, [PromptPart(8, 0)]) == costs().work_s(4, 0, [PromptPart(8, 0)]) == 4 * 5.0 + 9.0
-    jobs = passes(ROUTE, 4, 40)  # and a chunk in each turn, behind the fourth stream
-    jobs = [job for turn in range(40) for job in (*jobs[4 * turn : 4 * turn + 4], Job(CHUNK))]
+    jobs = passes(ROUTE, 4, 40)  # below, each round gets a chunk after the fourth stream
+    jobs = [job for round_index in range(40) for job in (*jobs[4 * round_index : 4 * round_index + 4], Job(CHUNK))]
     numbers = [number for number, job in enumerate(jobs) if job.route is CHUNK]
-    kept: list[Job] = []
+    queued: list[Job] = []
     for number, job in enumerate(jobs):
         before = number - 5 if number >= 5 else -1
-        kept.append(Job(job.route, predecessor=before))
-    ended = run(kept)
-    turns = [ended[number] for number in numbers]
-    assert (turns[-1] - turns[-11]) / 10 == pytest.approx(costs().round_s(4, 0, [PromptPart(8, 0)]))
+        queued.append(Job(job.route, predecessor=before))
+    ended = run(queued)
+    round_ends = [ended[number] for number in numbers]
+    assert (round_ends[-1] - round_ends[-11]) / 10 == pytest.approx(costs().round_s(4, 0, [PromptPart(8, 0)]))
 
 
-def test_shorter_last_chunk_is_between_lengths_and_contexts() -> None:
+def test_time_of_a_shorter_last_chunk_is_interpolated() -> None:
     plain = costs()
     assert plain.part_busy_s(PromptPart(2, 0)) == REST[0].busy_s
     assert plain.part_busy_s(PromptPart(2, 16)) == REST[1].busy_s
@@ -106,7 +106,7 @@ def test_shorter_last_chunk_is_between_lengths_and_contexts() -> None:
     assert plain.drain_s(PromptPart(24, 0)) == LAST.latency_s - LAST.busy_s
 
 
-def test_pieces_of_a_prompt_are_together_the_whole() -> None:
+def test_parts_of_a_prompt_add_up_to_the_whole() -> None:
     parts = (PromptPart(8, 0, ends=False), PromptPart(8, 8, ends=False), PromptPart(5, 16))
     busy = sum(costs().part_busy_s(part) for part in parts)
     assert busy == pytest.approx(costs().part_busy_s(PromptPart(21, 0)))
@@ -114,7 +114,7 @@ def test_pieces_of_a_prompt_are_together_the_whole() -> None:
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[DecodeTimes, int, int]:
-    """Times, the context of a first pass, and a number of passes from there to at most the end of the grid."""
+    """Draw pass times, the context of a first pass, and a number of passes that ends within the grid."""
     contexts = [0, *sorted(draw(st.lists(st.integers(2, 400), min_size=1, max_size=5, unique=True)))]
     seconds = {context: draw(st.floats(1e-4, 1e-2)) for context in contexts}
     context = draw(st.integers(0, contexts[-1] - 1))
@@ -130,13 +130,13 @@ def test_run_is_the_sum_of_its_passes(run: tuple[DecodeTimes, int, int]) -> None
 
 
 @given(runs(), st.floats(1e-6, 2.0))
-def test_passes_until_are_the_fewest_that_take_as_long(run: tuple[DecodeTimes, int, int], seconds: float) -> None:
-    times, context, most = run
-    passes = times.passes_until(context, seconds, most)
-    assert passes == most or times.run_s(context, passes) >= seconds
+def test_passes_until_a_time_are_the_fewest_that_reach_it(run: tuple[DecodeTimes, int, int], seconds: float) -> None:
+    times, context, max_passes = run
+    passes = times.passes_until(context, seconds, max_passes)
+    assert passes == max_passes or times.run_s(context, passes) >= seconds
     assert passes == 1 or times.run_s(context, passes - 1) < seconds
 
 
-def test_passes_between_grid_points_are_on_a_line() -> None:
+def test_pass_time_is_linear_between_grid_points() -> None:
     times = DecodeTimes((0, 10, 30), {0: 1.0, 10: 2.0, 30: 6.0}.__getitem__)
     assert [times.pass_s(context) for context in (0, 5, 10, 20, 30)] == [1.0, 1.5, 2.0, 4.0, 6.0]
