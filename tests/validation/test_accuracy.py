@@ -1,6 +1,6 @@
-"""How far predictions of silicon are off: the tolerances that this project states, row by row where they are so stated.
+"""Tests of how far predictions are from measurements on silicon, with the tolerances that this project states.
 
-None of the constants is fitted on prefill; those of the other rows are fitted by tools/calibrate.py.
+No constant is fitted to prefill. The constants for the other rows are fitted by tools/calibrate.py.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ Pick = Callable[[Measurement], bool]
 
 
 ONE_WORKER = pytest.mark.xdist_group("accuracy")
-"""Mark of the tests that share the predictions of all rows."""
+"""Run all tests that share the predictions of all rows in one worker."""
 
 
 @pytest.fixture(scope="module")
 def every_row() -> Rows:
-    """All rows except services, each of which is an estimate of seconds: `test_services` has some."""
+    """Return the comparison of all rows except services, which take seconds each and are tested in `test_services`."""
     rows = [m for path in default_files() for m in read(path)]
     services = [m for m in rows if isinstance(service_request(m), ServiceRequest)]
     assert (len(rows), len(services)) == (3701, 20)
@@ -38,10 +38,12 @@ def kernels(every_row: Rows) -> Rows:
 
 
 def errors(rows: Rows, pick: Pick) -> list[float]:
+    """Return the absolute errors in percent of the predicted rows that `pick` selects."""
     return [abs(row.error_pct or 0.0) for row in rows if pick(row.measurement) and row.prediction.value is not None]
 
 
-def table(phase: str) -> Pick:
+def waferllm_table(phase: str) -> Pick:
+    """Return a filter for the published WaferLLM tables of a phase."""
     return lambda m: m.text("system") == "WaferLLM" and m.text("phase") == phase and m.text("source") != ""
 
 
@@ -59,36 +61,41 @@ def test_every_row_has_one_answer(every_row: Rows) -> None:
 
 @pytest.mark.slow
 @ONE_WORKER
-def test_no_row_of_the_kernels_that_are_modelled_goes_unpredicted(kernels: Rows) -> None:
-    """Others are of other systems, of whole applications, or of variants that are not modelled."""
+def test_all_rows_of_modelled_kernels_are_predicted(kernels: Rows) -> None:
+    """Rows without a prediction are of other systems, whole applications, or variants that are not modelled."""
     assert sum(row.prediction.value is not None for row in kernels) == 542
     assert len(kernels) == 762
 
 
-def log(kernel: str) -> Pick:
+def silicon_rows(kernel: str) -> Pick:
+    """Return a filter for rows of a kernel that were measured on WSE-3 silicon."""
     return lambda m: m.text("system").startswith(kernel) and m.text("hardware") == "Cerebras WSE-3"
 
 
 @pytest.mark.slow
 @ONE_WORKER
-@pytest.mark.parametrize(("phase", "rows", "most"), [("decode", 9, 3.0), ("prefill", 7, 4.0)])
-def test_layers_of_8b_and_72b_on_three_grids_each(kernels: Rows, phase: str, rows: int, most: float) -> None:
-    found = errors(kernels, table(phase))
+@pytest.mark.parametrize(("phase", "rows", "max_pct"), [("decode", 9, 3.0), ("prefill", 7, 4.0)])
+def test_layers_of_8b_and_72b_are_within_tolerance_on_three_grids(
+    kernels: Rows, phase: str, rows: int, max_pct: float
+) -> None:
+    found = errors(kernels, waferllm_table(phase))
     assert len(found) == rows
-    assert max(found) <= most, f"{phase}: worst {max(found):.2f} %, stated {most} %"
+    assert max(found) <= max_pct, f"{phase}: worst {max(found):.2f} %, stated {max_pct} %"
 
 
 @pytest.mark.slow
 @ONE_WORKER
 @pytest.mark.parametrize(
-    ("kernel", "rows", "middle", "worst"),
+    ("kernel", "rows", "median_pct", "max_pct"),
     [("MeshGEMV", 119, 3.0, 10.0), ("MeshGEMM", 131, 3.0, 10.0), ("Shift", 108, 5.0, 25.0)],
 )
-def test_kernels_on_wse3_silicon(kernels: Rows, kernel: str, rows: int, middle: float, worst: float) -> None:
-    found = errors(kernels, log(kernel))
+def test_kernels_on_wse3_silicon_are_within_tolerance(
+    kernels: Rows, kernel: str, rows: int, median_pct: float, max_pct: float
+) -> None:
+    found = errors(kernels, silicon_rows(kernel))
     assert len(found) == rows
-    assert median(found) <= middle, f"{kernel}: median {median(found):.2f} %, stated {middle} %"
-    assert max(found) <= worst, f"{kernel}: worst {max(found):.2f} %, stated {worst} %"
+    assert median(found) <= median_pct, f"{kernel}: median {median(found):.2f} %, stated {median_pct} %"
+    assert max(found) <= max_pct, f"{kernel}: worst {max(found):.2f} %, stated {max_pct} %"
 
 
 HEADER = (
@@ -96,53 +103,57 @@ HEADER = (
 )
 
 
-def predicted(folder: Path, line: str) -> ComparedRow:
+def compared_row(folder: Path, line: str) -> ComparedRow:
+    """Return the comparison of a file with one row."""
     file = folder / "rows.csv"
     file.write_text(HEADER + line + "\n")
     (row,) = compare(read(file), lambda *_: None)
     return row
 
 
-def model(name: str, phase: str, grid: str, tokens: str = "4096,1", note: str = "") -> str:
+def model_row(name: str, phase: str, grid: str, tokens: str = "4096,1", note: str = "") -> str:
+    """Return a row about the tokens per second of a model with WaferLLM."""
     return f"x,paper-table,WaferLLM,Cerebras WSE-2,{name},{phase},{grid},{tokens},,,,1,fp16,tokens_per_s,1,{note}"
 
 
-def test_a_request_takes_its_prefill_and_then_its_tokens(tmp_path: Path) -> None:
+def test_request_takes_its_prefill_and_then_its_decode_steps(tmp_path: Path) -> None:
     note = '"prefill 660x660, decode 360x360"'
-    told = predicted(tmp_path, model("LLaMA3-8B", "end2end", ",", "2048,512", note)).prediction.value or 0.0
-    stated = predicted(tmp_path, model("LLaMA3-8B", "end2end", ",", "2048,512")).prediction.value
-    assert told == stated  # the grids that the source states for this model
-    prefill = predicted(tmp_path, model("LLaMA3-8B", "prefill", "660,660", "2048,1")).prediction.value or 0.0
-    first = predicted(tmp_path, model("LLaMA3-8B", "decode", "360,360", "2048,1")).prediction.value or 0.0
-    last = predicted(tmp_path, model("LLaMA3-8B", "decode", "360,360", "2560,1")).prediction.value or 0.0
-    assert 512 / (2048 / prefill + 512 / last) <= told <= 512 / (2048 / prefill + 512 / first)
+    with_note = compared_row(tmp_path, model_row("LLaMA3-8B", "end2end", ",", "2048,512", note)).prediction.value or 0.0
+    without_note = compared_row(tmp_path, model_row("LLaMA3-8B", "end2end", ",", "2048,512")).prediction.value
+    assert with_note == without_note  # the note has the grids that the source states for this model
+    prefill = compared_row(tmp_path, model_row("LLaMA3-8B", "prefill", "660,660", "2048,1")).prediction.value or 0.0
+    first = compared_row(tmp_path, model_row("LLaMA3-8B", "decode", "360,360", "2048,1")).prediction.value or 0.0
+    last = compared_row(tmp_path, model_row("LLaMA3-8B", "decode", "360,360", "2560,1")).prediction.value or 0.0
+    assert 512 / (2048 / prefill + 512 / last) <= with_note <= 512 / (2048 / prefill + 512 / first)
 
 
-def test_whether_all_layers_fit_is_told_beside_the_time_of_one(tmp_path: Path) -> None:
-    row = predicted(tmp_path, model("TinyLlama-1.1B", "decode", "660,660")).as_row().to_dict()
+def test_row_of_one_layer_says_whether_all_layers_fit(tmp_path: Path) -> None:
+    row = compared_row(tmp_path, model_row("TinyLlama-1.1B", "decode", "660,660")).as_row().to_dict()
     assert row["sram"] == {"fits": True}
-    assert predicted(tmp_path, model("LLaMA3-8B", "decode", "420,420")).as_row().to_dict()["sram"] == {"fits": False}
+    row = compared_row(tmp_path, model_row("LLaMA3-8B", "decode", "420,420")).as_row().to_dict()
+    assert row["sram"] == {"fits": False}
 
 
-def test_what_does_not_fit_can_be_refused(tmp_path: Path) -> None:
+def test_model_that_does_not_fit_can_be_refused(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     models = ("TinyLlama-1.1B", "LLaMA3-8B")
-    file.write_text(HEADER + "".join(model(name, "decode", "660,660") + "\n" for name in models))
-    told = compare(read(file), lambda *_: None)
+    file.write_text(HEADER + "".join(model_row(name, "decode", "660,660") + "\n" for name in models))
+    allowed = compare(read(file), lambda *_: None)
     refused = compare(read(file), lambda *_: None, "refuse")
-    assert all(row.prediction.value for row in told)
-    assert refused[0].prediction == told[0].prediction
+    assert all(row.prediction.value for row in allowed)
+    assert refused[0].prediction == allowed[0].prediction
     assert refused[1].prediction.value is None
     assert "not all layers" in refused[1].prediction.reason
 
 
-def kernel(system: str, grid: str, sizes: str, note: str, hardware: str = "Cerebras WSE-3") -> str:
+def kernel_row(system: str, grid: str, sizes: str, note: str, hardware: str = "Cerebras WSE-3") -> str:
+    """Return a row about the mean cycles of a kernel in a hardware log; `sizes` are its M, N and K."""
     return f"x,hardware-log,{system},{hardware},X,x,{grid},,,{sizes},1,fp16,mean_cycles,1,{note}"
 
 
 def test_more_work_takes_longer(tmp_path: Path) -> None:
     def cycles(*row: str) -> float:
-        return predicted(tmp_path, kernel(*row)).prediction.value or 0.0
+        return compared_row(tmp_path, kernel_row(*row)).prediction.value or 0.0
 
     gemv = ("MeshGEMV", "96,96")
     assert cycles(*gemv, "1,192,192", "group_num=8") < cycles(*gemv, "1,192,768", "group_num=8")
@@ -152,7 +163,7 @@ def test_more_work_takes_longer(tmp_path: Path) -> None:
     assert cycles(*gemm, "24,48,48", "") < cycles(*gemm, "24,48,96", "") < cycles(*gemm, "192,48,96", "")
     communication, once, twice = (cycles(*gemm, "24,96,96", f"compute repeated {n} times") for n in (0, 1, 2))
     assert communication < once < twice
-    assert once - communication < twice - once  # the first product hides what the transfers take
+    assert once - communication < twice - once  # transfers overlap with the first product
     shift = ("Shift kernel", "64,64", "64,64,")
     assert cycles(*shift, '"shift distance L=4 columns, tile 2x2"') < cycles(
         *shift, '"shift distance L=4 columns, tile 8x8"'
@@ -165,27 +176,27 @@ def test_more_work_takes_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (model("Some-9B", "decode", "420,420"), "shape of the model"),
-        (model("LLaMA3-8B", "decode", "420,"), "grid of PEs"),
-        (model("LLaMA3-8B", "decode", "2000,2000"), "larger than the mesh"),
-        (model("LLaMA3-8B", "prefill", "400,500"), "squares"),
-        (model("QWen2-72B", "end2end", ",", "2048,512"), "grids of prefill and of decode"),
-        (model("LLaMA3-8B", "end2end", ",", ","), "tokens of the prompt"),
-        (model("LLaMA3-8B", "end2end", ",", "1,10000000"), "too many numbers of cache slots"),
-        (model("LLaMA3-8B", "decode", "420,420").replace(",1,fp16", ",4,fp16"), "a single user only"),
-        (model("LLaMA3-8B", "decode", "420,420").replace("tokens_per_s", "ms"), "not tokens per second"),
-        (kernel("MeshGEMV", "96,96", "2,192,192", "group_num=8"), "one vector"),
-        (kernel("MeshGEMV", "96,96", "1,192,192", "group_num=97"), "do not fit"),
-        (kernel("MeshGEMV", ",", "1,192,192", ""), "grid of PEs"),
-        (kernel("MeshGEMM", "96,48", "96,96,96", ""), "squares"),
-        (kernel("MeshGEMM", "96,96", "96,,96", ""), "M, N and K"),
-        (kernel("MeshGEMM", "96,96", "96,96,96", "two-hop transfers disabled"), "variant"),
-        (kernel("MeshGEMM", "96,96", "96,96,96", "", "some machine"), "generation"),
-        (kernel("Shift kernel", "96,96", "96,96,", "no distance"), "distance"),
+        (model_row("Some-9B", "decode", "420,420"), "shape of the model"),
+        (model_row("LLaMA3-8B", "decode", "420,"), "grid of PEs"),
+        (model_row("LLaMA3-8B", "decode", "2000,2000"), "larger than the mesh"),
+        (model_row("LLaMA3-8B", "prefill", "400,500"), "squares"),
+        (model_row("QWen2-72B", "end2end", ",", "2048,512"), "grids of prefill and of decode"),
+        (model_row("LLaMA3-8B", "end2end", ",", ","), "tokens of the prompt"),
+        (model_row("LLaMA3-8B", "end2end", ",", "1,10000000"), "too many numbers of cache slots"),
+        (model_row("LLaMA3-8B", "decode", "420,420").replace(",1,fp16", ",4,fp16"), "a single user only"),
+        (model_row("LLaMA3-8B", "decode", "420,420").replace("tokens_per_s", "ms"), "not tokens per second"),
+        (kernel_row("MeshGEMV", "96,96", "2,192,192", "group_num=8"), "one vector"),
+        (kernel_row("MeshGEMV", "96,96", "1,192,192", "group_num=97"), "do not fit"),
+        (kernel_row("MeshGEMV", ",", "1,192,192", ""), "grid of PEs"),
+        (kernel_row("MeshGEMM", "96,48", "96,96,96", ""), "squares"),
+        (kernel_row("MeshGEMM", "96,96", "96,,96", ""), "M, N and K"),
+        (kernel_row("MeshGEMM", "96,96", "96,96,96", "two-hop transfers disabled"), "variant"),
+        (kernel_row("MeshGEMM", "96,96", "96,96,96", "", "some machine"), "generation"),
+        (kernel_row("Shift kernel", "96,96", "96,96,", "no distance"), "distance"),
     ],
 )
-def test_why_a_row_is_not_predicted(tmp_path: Path, line: str, reason: str) -> None:
-    row = predicted(tmp_path, line)
+def test_row_without_a_prediction_has_a_reason(tmp_path: Path, line: str, reason: str) -> None:
+    row = compared_row(tmp_path, line)
     assert row.prediction.value is None
     assert reason in row.prediction.reason
 

@@ -1,4 +1,4 @@
-"""Which measurements constants were fitted on, and the share of all others that is inside an interval."""
+"""Tests of which measurements constants were fitted to, and of the prediction intervals of all other rows."""
 
 from collections import Counter
 from dataclasses import replace
@@ -22,14 +22,14 @@ from wse.studies.validate.summary import ComparedRow
 FABRIC = "fabric model"
 
 
-def test_each_fourth_row_of_the_research_kernels_is_fitted() -> None:
+def test_every_fourth_row_of_the_research_kernels_is_fitted() -> None:
     rows = [m for m in read(BUNDLED / "waferllm_measured.csv") if academic_group(m)]
     fitted = Counter(academic_group(m) for m in rows if is_fitted(m, FABRIC))
     assert fitted == {"MeshGEMV": 30, "MeshGEMM": 33, "Shift": 27, "decode": 7}
 
 
 def test_copies_and_roundings_of_fitted_rows_are_fitted_too() -> None:
-    """Another table of the same paper has 2,700 tokens/s instead of 2,699.9."""
+    """Another table of the same paper states 2,700 tokens/s instead of 2,699.9."""
     rows = read(BUNDLED / "wse_microbench.csv")
     decode = [m for m in rows if m.kernel.startswith("decode") and m.text("algorithm").startswith("WaferLLM")]
     assert len(decode) == 6
@@ -57,12 +57,12 @@ def test_rows_of_a_microbenchmark_are_fitted_by_id_and_value(beside: Path) -> No
     assert not is_fitted(replace(multicast, input=multicast.input | {"id": "MCAST-99"}), "kernels")
 
 
-def test_turns_of_a_path_are_the_only_messages_without_a_fit() -> None:
+def test_messages_are_fitted_except_turns_of_a_path() -> None:
     rows = [m for m in read(BUNDLED / "wse_microbench.csv") if m.kernel == "point-to-point"]
     assert {m.text("metric") for m in rows if not is_fitted(m, FABRIC)} == {"cycles per turn"}
 
 
-def test_rates_of_fitted_runs_on_gpus_are_fitted_but_not_their_first_tokens() -> None:
+def test_rates_of_fitted_gpu_runs_are_fitted_but_not_their_ttft() -> None:
     bundled = read(BUNDLED / "gpu_baselines.csv")[:700]
     rows = fit_rows(bundled)
     lines = {row.measurement.line for stack in CALIBRATIONS for row in calibration_rows(stack, rows)}
@@ -73,13 +73,14 @@ def test_rates_of_fitted_runs_on_gpus_are_fitted_but_not_their_first_tokens() ->
 
 
 def compared(source: str, predicted: float) -> ComparedRow:
+    """Return a row with a measured value of 1 and a predicted value."""
     row = {"source_url": source, "metric": "tpot_ms"}
     m = Measurement(file="x.csv", line=2, table="gpu", input=row, measured=1.0, sizes={})
     return ComparedRow(m, Prediction(value=predicted, method=GPU_METHOD))
 
 
-def test_an_interval_is_made_from_the_errors_of_three_other_sources() -> None:
-    """With one error of 0.1 from each, it is that of Student's t with 3 degrees of freedom."""
+def test_interval_needs_the_errors_of_three_other_sources() -> None:
+    """With one error of 0.1 from each source, the interval is that of Student's t with 3 degrees of freedom."""
     kind = MeasurementKind(name="stencils", where=GPUS)
     rows = [compared("a", exp(0.1)), compared("c", exp(-0.1)), compared("d", exp(0.1)), compared("b", 2.0)]
     assert prediction_intervals(kind, rows, 0.9)[3] == pytest.approx((2 * exp(-0.2353), 2 * exp(0.2353)), rel=1e-3)
@@ -98,7 +99,7 @@ def test_only_rows_without_a_fit_have_an_interval(beside: Path) -> None:
 
 
 def test_rows_of_decode_have_the_interval_of_estimates() -> None:
-    """The interval is narrower with the software whose errors are smaller."""
+    """The interval is narrower for the software profile with the smaller errors."""
     kind = MeasurementKind(name="decode steps", where="WSE-3 silicon")
     m = Measurement(file="x.csv", line=2, table="inference", input={"source_path": "x"}, measured=1.0, sizes={})
 

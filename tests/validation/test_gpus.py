@@ -1,4 +1,4 @@
-"""Rows about GPUs: how they are read, what is predicted of them, and that fits find the constants that made rows."""
+"""Tests of rows about GPUs: how they are read, their predictions, their errors, and the fit of stack constants."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -66,11 +66,11 @@ def value(**cells: str) -> float:
         ({"framework": "gpt-fast"}, None),
     ],
 )
-def test_the_stack_of_a_version_or_a_date(cells: dict[str, str], stack: str | None) -> None:
+def test_stack_is_found_by_version_or_date(cells: dict[str, str], stack: str | None) -> None:
     assert stack_of(measurement(**cells)) == stack
 
 
-def test_gpus_and_layouts_by_their_names() -> None:
+def test_gpus_and_layouts_are_found_by_name() -> None:
     names = [
         "NVIDIA GB200 (NVL72)",
         "NVIDIA B200 SXM (HGX/DGX)",
@@ -91,14 +91,14 @@ def test_gpus_and_layouts_by_their_names() -> None:
         ({"precision": "bf16", "chips": "1"}, "wse estimate refuses it"),
     ],
 )
-def test_rows_without_an_answer_say_why(cells: dict[str, str], reason: str) -> None:
+def test_rows_without_a_prediction_have_a_reason(cells: dict[str, str], reason: str) -> None:
     prediction = predict(measurement(**cells))
     assert prediction.value is None
     assert reason in prediction.reason
 
 
 def test_metrics_of_one_load_agree() -> None:
-    """A rate is users over the time between tokens, with the time to the first."""
+    """A rate is the number of users over the time between tokens, reduced by the time to the first token."""
     tpot = value()
     total = value(metric="system_output_tok_s")
     assert total == pytest.approx(4 * value(metric="output_tok_s_per_gpu"))
@@ -106,22 +106,22 @@ def test_metrics_of_one_load_agree() -> None:
     assert 0.9 < total * tpot / 1e3 / 16 < 1
 
 
-def test_all_at_once_prompts_are_read_first() -> None:
+def test_prompts_of_users_that_start_together_are_read_first() -> None:
     argonne = {"source_url": "https://github.com/argonne-lcf/LLM-Inference-Bench", "framework": "vllm 0.18.0"}
     together, apart = (value(metric="tpot_ms", **cells) for cells in (argonne, {}))
     assert together < apart, "no prompt is read between two tokens"
 
 
-def test_as_many_users_as_can_be_served() -> None:
-    """All that fit the cache, and no more than the stack takes into a pass."""
+def test_max_load_is_the_largest_number_of_users_that_can_be_served() -> None:
+    """A load of "max load" is all users that fit the cache, but no more than the stack puts into one pass."""
     row = {"metric": "system_output_tok_s", "model": "Llama-3.1-8B", "chips": "1"}
     for context, users in (("128/128", "2048"), ("2048/2048", "4096")):
-        most, stated = (value(**row, context=context, batch_or_concurrency=load) for load in ("max load", users))
-        assert most == pytest.approx(stated)
+        max_load, stated = (value(**row, context=context, batch_or_concurrency=load) for load in ("max load", users))
+        assert max_load == pytest.approx(stated)
 
 
-def test_rows_of_the_benchmark_of_one_gpu() -> None:
-    """Passes alone: no prompt of another user, several new tokens in one pass."""
+def test_rows_of_the_one_gpu_benchmark_are_single_passes() -> None:
+    """The benchmark times single passes, without prompts of other users; a pass may have several new tokens."""
     row = {"framework": "graph", "model": "llama-3-8b", "precision": "bf16", "chips": "1", "context": "1023/2"}
     decode = value(metric="tpot_ms", **row)
     verify = value(metric="verify_ms", **{**row, "context": "1024/4"})
@@ -130,29 +130,29 @@ def test_rows_of_the_benchmark_of_one_gpu() -> None:
 
 
 def test_users_beyond_the_cache_wait() -> None:
-    fit_, more = (
+    fitting, waiting = (
         value(metric="system_output_tok_s", model="Llama-2-7B", precision="fp16", chips="1", batch_or_concurrency=users)
         for users in ("50", "500")
     )
-    assert more == pytest.approx(fit_, rel=0.2)
+    assert waiting == pytest.approx(fitting, rel=0.2)
 
 
-def test_a_fit_finds_the_constants_that_made_the_rows() -> None:
-    """Rows that other constants than the bundled ones predict are fitted by just these."""
+def test_fit_finds_the_constants_that_made_the_rows() -> None:
+    """The rows are predicted with other constants than the bundled ones, and the fit must return these constants."""
     made = replace(load_stack("vllm", "hopper"), layer_s=9e-5, all_reduce_s=1.4e-5, link_ratio=0.6)
     rows = []
     for chips in ("1", "2", "4", "8"):
         for users in ("1", "16", "64"):
             cells = {"chips": chips, "batch_or_concurrency": users, "system": "NVIDIA H200 SXM"}
             conditions = serving(**cells)
-            told = measurement(**cells, value=repr(value_of(conditions, "tpot_ms", made)))
-            rows.append(FitRow(measurement=told, conditions=conditions))
+            measured_row = measurement(**cells, value=repr(value_of(conditions, "tpot_ms", made)))
+            rows.append(FitRow(measurement=measured_row, conditions=conditions))
     constants = fit(rows, ("layer_s", "all_reduce_s", "link_ratio"))
     assert constants == pytest.approx({"layer_s": 9e-5, "all_reduce_s": 1.4e-5, "link_ratio": 0.6}, rel=0.03)
 
 
 @pytest.mark.slow
-def test_a_stack_has_the_constants_that_the_rows_give() -> None:
+def test_stack_has_the_constants_that_the_rows_give() -> None:
     rows = calibration_rows("vllm-2024", fit_rows(read(BUNDLED / "gpu_baselines.csv")))
     known = load_stack("vllm-2024", "hopper")
     for key, fitted in fit(rows, CALIBRATIONS["vllm-2024"].keys).items():
@@ -165,8 +165,8 @@ def bundled() -> list[ComparedRow]:
     return compare(read(BUNDLED / "gpu_baselines.csv"), ignore)
 
 
-def test_errors_of_the_rows_that_constants_were_fitted_on(bundled: list[ComparedRow]) -> None:
-    """Means of all, with each stack's own."""
+def test_errors_of_fitted_rows_are_below_their_limits(bundled: list[ComparedRow]) -> None:
+    """The errors are means over all rows that some stack was fitted to, with the constants of that stack."""
     rows = {row.measurement.line: row for row in bundled}
     of_stacks = (calibration_rows(stack, fit_rows(row.measurement for row in bundled)) for stack in CALIBRATIONS)
     fitted = [rows[row.measurement.line] for stack in of_stacks for row in stack]
@@ -179,24 +179,24 @@ def test_errors_of_the_rows_that_constants_were_fitted_on(bundled: list[Compared
     assert all(abs(errors[group].bias_pct) < 3 for group in ("dense 70B", "8B on one GPU", "dense", "mixtures"))
 
 
-def test_errors_of_published_rows(bundled: list[ComparedRow]) -> None:
-    """Goals: 10 % on dense 70B, 5 % on 8B on one GPU, 20 % on mixtures; 18 % on H100 and H200 (aiconfigurator)."""
+def test_errors_of_published_rows_are_below_their_limits(bundled: list[ComparedRow]) -> None:
+    """The goals are 10 % on dense 70B, 5 % on 8B on one GPU, 20 % on mixtures, 18 % on H100, H200 (aiconfigurator)."""
     assert sum(row.prediction.value is not None for row in bundled) == 1368
     errors = {group.group: group for group in gpu_errors(bundled)}
-    told = {name: (group.rows, round(group.mean_abs_error_pct, 1), group.bias_pct) for name, group in errors.items()}
-    assert errors["dense 70B"].mean_abs_error_pct < 7, told
-    assert errors["8B on one GPU"].mean_abs_error_pct < 5, told
-    assert errors["mixtures"].mean_abs_error_pct < 15, told
-    assert errors["H100 and H200, users that come and go"].mean_abs_error_pct < 11, told
+    found = {name: (group.rows, round(group.mean_abs_error_pct, 1), group.bias_pct) for name, group in errors.items()}
+    assert errors["dense 70B"].mean_abs_error_pct < 7, found
+    assert errors["8B on one GPU"].mean_abs_error_pct < 5, found
+    assert errors["mixtures"].mean_abs_error_pct < 15, found
+    assert errors["H100 and H200, users that come and go"].mean_abs_error_pct < 11, found
     bare = errors["H100 and H200, users that come and go"].bare_roofline_ratio
     assert bare is not None
-    assert 0.37 < bare < 0.43, "what others find for a bare roofline on 177 of these rows is 0.40"
+    assert 0.37 < bare < 0.43, "the published ratio of a bare roofline on 177 of these rows is 0.40"
     for group in ("dense 70B", "8B on one GPU", "H100 and H200, users that come and go"):
-        assert abs(errors[group].bias_pct) < 3, told
+        assert abs(errors[group].bias_pct) < 3, found
 
 
-def test_a_file_that_comes_with_wse_is_named_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of the same name in the folder goes before it."""
+def test_bundled_file_is_found_by_name_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the same name in the current folder takes precedence."""
     monkeypatch.chdir(tmp_path)
     named = validate([Path("gpu_baselines.csv")])
     assert named.summary.rows == 2159

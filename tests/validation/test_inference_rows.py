@@ -1,4 +1,4 @@
-"""Rows of the table `inference`: wrong rows have a line and a reason, all others are predicted."""
+"""Tests of rows of the table `inference`: a bad row has a line and a reason, and all other rows are predicted."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from wse.studies.validate.study import compare, validate, validation_of
         ({"context_min": "9000"}, "context_min = 9000 is larger than context_max = 8192"),
     ],
 )
-def test_a_wrong_cell_is_the_fault_of_its_row(cells: dict[str, str], fault: str) -> None:
+def test_wrong_cell_is_the_fault_of_its_row(cells: dict[str, str], fault: str) -> None:
     first, wrong, last = rows_of({}, cells, {})
     assert (first.fault, last.fault) == ("", "")
     assert first.measured == last.measured == 800_000
@@ -42,9 +42,9 @@ def test_a_wrong_cell_is_the_fault_of_its_row(cells: dict[str, str], fault: str)
     assert fault in wrong.fault
 
 
-def test_a_broken_record_costs_only_its_own_row() -> None:
+def test_broken_record_affects_only_its_own_row() -> None:
     lines = file_of(*({**ROW, "id": f"A-{i}", "settings": "x"} for i in range(4))).splitlines(keepends=True)
-    lines[2] = lines[2].replace(",x,", ',"x,')  # a quote that nothing closes
+    lines[2] = lines[2].replace(",x,", ',"x,')  # an unclosed quote
     lines[3] = "A-9,qwen3-4b\n"
     rows = list(parse("".join(lines), "m.csv"))
     assert [row.line for row in rows] == [2, 3, 4, 5]
@@ -70,7 +70,7 @@ def test_rows_without_a_model_are_counted_by_reason() -> None:
     assert [(reason.rows, reason.reason) for reason in summary.reasons] == [(2, "not modelled: coffee")]
 
 
-def test_a_byte_that_is_not_utf_8_costs_only_its_own_row(tmp_path: Path) -> None:
+def test_byte_that_is_not_utf_8_affects_only_its_own_row(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     rows = ({**ROW, "id": f"A-{i}", "settings": f"x{i}"} for i in range(3))
     path.write_bytes(file_of(*rows).encode().replace(b"x1", b"\xff"))
@@ -82,13 +82,13 @@ def test_a_byte_that_is_not_utf_8_costs_only_its_own_row(tmp_path: Path) -> None
 
 def test_optional_columns_may_be_missing_and_unknown_ones_are_ignored() -> None:
     lines = file_of(ROW).splitlines()
-    without = [",".join(line.split(",")[:-1]) for line in lines]  # the last column is required
+    without = [",".join(line.split(",")[:-1]) for line in lines]  # drops the last column, which is required
     with pytest.raises(BadMeasurements, match="has no column 'group'"):
         list(parse("\n".join(without), "m.csv"))
     columns = lines[0].split(",")
     optional = [columns.index(name) for name in ("spread", "remark_trust", "source_path", "settings", "repeats")]
-    kept = [",".join(cell for i, cell in enumerate(line.split(",")) if i not in optional) for line in lines]
-    (m,) = parse(f"{kept[0]},note of mine\n{kept[1]},x\n", "m.csv")
+    without_optional = [",".join(cell for i, cell in enumerate(line.split(",")) if i not in optional) for line in lines]
+    (m,) = parse(f"{without_optional[0]},note of mine\n{without_optional[1]},x\n", "m.csv")
     assert (m.fault, m.text("settings"), m.text("note of mine")) == ("", "", "")
     assert m.measured == 800_000
 
@@ -97,6 +97,6 @@ def test_optional_columns_may_be_missing_and_unknown_ones_are_ignored() -> None:
     ("text", "number"),
     [("1,024", 1024), ("8192,", 8192), ("1.5", 1.5), (",", None), ("1.2.3", None), ("1,02", None), ("9" * 400, None)],
 )
-def test_numbers_in_texts(text: str, number: float | None) -> None:
+def test_numbers_are_read_from_texts(text: str, number: float | None) -> None:
     assert read_number(text) == number
     assert read_whole(text) == (None if number == 1.5 else number)

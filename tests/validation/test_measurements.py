@@ -1,4 +1,4 @@
-"""Files of measurements: what is read, and what is refused with line, column, value and remedy."""
+"""Tests of reading files of measurements, and of one-line errors with line, column, value and remedy."""
 
 import csv
 import io
@@ -45,7 +45,7 @@ def refusal(text: str) -> str:
     return line
 
 
-def test_a_row_as_given_and_as_numbers() -> None:
+def test_row_has_its_texts_and_its_numbers() -> None:
     (m,) = parse(file_of({**GOOD, "grid_h": "3", "M,N,K": "768,64,", "dtype": "f16"}), "m.csv")
     assert (m.file, m.line, m.table) == ("m.csv", 2, "microbench")
     assert (m.rows, m.cols, m.words, m.measured, m.element_bytes) == (3, 512, 1, 3128.0, 2)
@@ -56,7 +56,7 @@ def test_a_row_as_given_and_as_numbers() -> None:
     assert m.input.keys() == set(TABLES["microbench"])
 
 
-def test_columns_in_any_order_a_byte_order_mark_crlf_and_blank_lines(tmp_path: Path) -> None:
+def test_file_may_have_any_column_order_byte_order_mark_crlf_and_blank_lines(tmp_path: Path) -> None:
     plain = file_of(GOOD, {**GOOD, "note": 'one, "two"'})
     rows = list(csv.DictReader(io.StringIO(plain)))
     out = io.StringIO()
@@ -73,13 +73,13 @@ def test_columns_in_any_order_a_byte_order_mark_crlf_and_blank_lines(tmp_path: P
     assert dict(first.input) == rows[0]
 
 
-def test_a_row_over_several_lines_has_the_number_of_its_first() -> None:
+def test_row_over_several_lines_has_the_number_of_its_first_line() -> None:
     rows = list(parse(file_of({**GOOD, "note": "one\ntwo\nthree"}, GOOD), "m.csv"))
     assert [m.line for m in rows] == [2, 5]
 
 
 @pytest.mark.parametrize("value", ["10-20", "8 - 21", "100s", "2+2*ceil(n/8)", "> 5", "~12"])
-def test_a_range_is_no_number_and_no_error(value: str) -> None:
+def test_range_is_read_but_has_no_measured_value(value: str) -> None:
     (m,) = parse(file_of({**GOOD, "value": value}), "m.csv")
     assert m.measured is None
     assert predict(m).value is None
@@ -100,10 +100,10 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("column", "cell", "says"), CELLS, ids=[f"{c}={v[:12]}" for c, v, _ in CELLS])
-def test_a_cell_that_cannot_be(column: str, cell: str, says: list[str]) -> None:
+@pytest.mark.parametrize(("column", "cell", "parts"), CELLS, ids=[f"{c}={v[:12]}" for c, v, _ in CELLS])
+def test_bad_cell_is_refused(column: str, cell: str, parts: list[str]) -> None:
     line = refusal(file_of({**GOOD, column: cell}))
-    assert [part for part in ["m.csv", *says] if part not in line] == [], line
+    assert [part for part in ["m.csv", *parts] if part not in line] == [], line
 
 
 def test_text_in_place_of_sizes_is_none() -> None:
@@ -118,25 +118,25 @@ HEADERS = [
 ]
 
 
-@pytest.mark.parametrize(("column", "instead", "says"), HEADERS)
-def test_a_column_that_cannot_be(column: str, instead: str, says: list[str]) -> None:
+@pytest.mark.parametrize(("column", "instead", "parts"), HEADERS)
+def test_bad_column_is_refused(column: str, instead: str, parts: list[str]) -> None:
     line = refusal(file_of(GOOD).replace(column, instead, 1))
-    assert [part for part in says if part not in line] == [], line
+    assert [part for part in parts if part not in line] == [], line
 
 
-def test_a_column_that_is_missing() -> None:
+def test_missing_column_is_refused() -> None:
     header, row = file_of(GOOD).splitlines()
     assert "has no column 'note'" in refusal(f"{header.removesuffix(',note')}\n{row.removesuffix(',')}\n")
 
 
-def test_columns_for_inference_are_those_of_the_page_on_formats() -> None:
+def test_columns_for_inference_are_those_of_the_formats_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
     required, *others = page.partition("## Measurements")[2].split("```text\n")[1].partition("```")[0].splitlines()
     assert required.split() == list(REQUIRED)
     assert {*REQUIRED, *" ".join(others).split()} == set(TABLES["inference"])
 
 
-def test_other_files() -> None:
+def test_files_of_other_formats_are_refused() -> None:
     assert "is empty" in refusal("")
     assert "is empty" in refusal("\n\n")
     assert "its columns begin 'a', 'b'" in refusal("a,b\n1,2\n")
@@ -145,7 +145,7 @@ def test_other_files() -> None:
     assert "line 3: not CSV" in refusal(file_of(GOOD) + '"never closed,1\n')
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WseError, match="does not exist"):
         read(tmp_path / "none.csv")
     with pytest.raises(WseError, match="not a regular file"):
@@ -159,13 +159,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read(path)
 
 
-def test_more_rows_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wse.studies.validate.measured.measurements.MAX_ROWS", 2)
     assert "line 4: more than 2 rows" in refusal(file_of(GOOD, GOOD, GOOD))
 
 
 def parsed(text: str) -> list[Measurement] | str:
-    """The rows, or the one line that refuses them."""
+    """Return the rows of a text, or the message of the error that refuses it."""
     try:
         return list(parse(text, "m.csv"))
     except WseError as error:
@@ -181,8 +181,8 @@ CELL = st.sampled_from(
 
 @settings(deadline=None, max_examples=30)
 @given(st.sampled_from(sorted(TABLES)), st.lists(st.lists(CELL, min_size=0, max_size=20), max_size=4), st.data())
-def test_no_file_ends_in_a_traceback(table: str, rows: list[list[str]], data: st.DataObject) -> None:
-    """Rows of cells from here and there, some with the right number of cells and good numbers."""
+def test_file_of_any_cells_is_read_or_refused(table: str, rows: list[list[str]], data: st.DataObject) -> None:
+    """Combine cells of bundled files and unusual cells in rows, some of which have the right number of cells."""
     columns = TABLES[table]
     whole = [
         {c: data.draw(st.sampled_from(["", "1", "33"]) if c in LARGEST else CELL) for c in columns}
@@ -202,7 +202,7 @@ def test_no_file_ends_in_a_traceback(table: str, rows: list[list[str]], data: st
 
 @settings(deadline=None, max_examples=20)
 @given(st.text(max_size=200))
-def test_no_text_ends_in_a_traceback(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     header = ",".join('"M,N,K"' if c == "M,N,K" else c for c in TABLES["microbench"])
     for whole in (text, f"{header}\n{text}"):
         found = parsed(whole)

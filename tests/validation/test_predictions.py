@@ -1,4 +1,4 @@
-"""Predictions of published measurements: how near they must be, that every row has one answer, and the JSON of both."""
+"""Tests of predictions of published measurements: their errors, the reasons of missing ones, and the bundled files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,43 +18,44 @@ Rows = list[ComparedRow]
 
 @pytest.fixture(scope="module")
 def bundled() -> Rows:
-    """The rows of collectives, links and PEs; `test_accuracy` and `test_gpus` have others, `test_services` requests."""
+    """Return the comparison of the rows about collectives, links and PEs; other test modules have the other rows."""
     return compare(read(BUNDLED / "wse_microbench.csv"), lambda *_: None)
 
 
 def errors(rows: Rows, wanted: Callable[[Measurement], bool]) -> list[float]:
-    """Absolute errors in percent of the rows that are wanted and predicted."""
+    """Return the absolute errors in percent, in rising order, of the predicted rows that `wanted` selects."""
     found = [row for row in rows if wanted(row.measurement) and row.error_pct is not None]
     assert found
     return sorted(abs(row.error_pct) for row in found if row.error_pct is not None)
 
 
 def row(**columns: str) -> Measurement:
+    """Return a row about a chain reduce on 512 PEs with changed columns."""
     (m,) = parse(file_of({**GOOD, **columns}), "m.csv")
     return m
 
 
-def test_no_row_of_what_is_modelled_goes_unpredicted(bundled: Rows) -> None:
+def test_all_rows_of_modelled_kernels_are_predicted(bundled: Rows) -> None:
     assert sum(row.prediction.value is not None for row in bundled) == 552
     assert len(bundled) == 678
 
 
-def test_simulator_logs_of_reduces_and_broadcasts(bundled: Rows) -> None:
-    def of_the_logs(m: Measurement) -> bool:
+def test_simulator_logs_of_collectives_are_predicted_exactly(bundled: Rows) -> None:
+    def is_exact_log(m: Measurement) -> bool:
         return m.platform.startswith("WSE-2 SDK fabric simulator") and m.evidence == "exact"
 
-    found = errors(bundled, of_the_logs)
+    found = errors(bundled, is_exact_log)
     assert len(found) == 39
     assert max(found) == 0, f"worst {max(found):.2f} % of 39 rows, expected exactly 0"
     star = errors(bundled, lambda m: m.text("algorithm").startswith("star"))
     assert max(star) < 2
 
 
-def test_tables_of_published_formulas_to_their_rounding(bundled: Rows) -> None:
-    def of_a_formula(m: Measurement) -> bool:
+def test_tables_of_published_formulas_are_reproduced_to_their_rounding(bundled: Rows) -> None:
+    def is_derived(m: Measurement) -> bool:
         return m.platform.startswith("model") and m.evidence == "derived-from-published-formula"
 
-    found = [r for r in bundled if of_a_formula(r.measurement)]
+    found = [r for r in bundled if is_derived(r.measurement)]
     assert len(found) == 177
     for r in found:
         assert r.prediction.method == "closed form"
@@ -64,7 +65,7 @@ def test_tables_of_published_formulas_to_their_rounding(bundled: Rows) -> None:
         assert abs(r.prediction.value - r.measurement.measured) <= 0.5 * 10**-decimals + 1e-9, r.measurement.line
 
 
-def test_links(bundled: Rows) -> None:
+def test_links_have_a_median_error_of_at_most_5_percent(bundled: Rows) -> None:
     found = errors(bundled, lambda m: m.kernel == "point-to-point" and m.text("metric") != "fixed cycles")
     assert found[len(found) // 2] <= 5
 
@@ -73,20 +74,22 @@ def test_links(bundled: Rows) -> None:
     ("kernel", "median", "worst"),
     [("stencil 5-pt", 7, 13), ("stencil 2D star", 9, 47), ("GEMM local multiply", 11, 11), ("copy fp32", 25, 25)],
 )
-def test_one_pe(bundled: Rows, kernel: str, median: float, worst: float) -> None:
-    """Reported, with no target: these bounds say where the model stands, and that it does not get worse."""
+def test_errors_of_kernels_on_one_pe_are_below_their_limits(
+    bundled: Rows, kernel: str, median: float, worst: float
+) -> None:
+    """The bounds are the present errors, not a target; the test detects that the model gets worse."""
     found = errors(bundled, lambda m: m.kernel == kernel and m.text("metric") != "setup cycles")
     assert found[len(found) // 2] <= median
     assert found[-1] <= worst
 
 
-def test_only_the_last_predictor_answers_everything() -> None:
+def test_only_the_last_predictor_answers_every_row() -> None:
     unknown = row(kernel="something new", algorithm="", platform="")
     assert [bool(predictor(unknown)) for predictor in PREDICTORS] == [False] * (len(PREDICTORS) - 1) + [True]
     assert predict(unknown).reason == "this kernel is not modelled: something new"
 
 
-def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:
+def test_error_is_signed_and_relative_to_the_measured_value() -> None:
     (m,) = parse(file_of({**GOOD, "value": "3000"}), "m.csv")
     assert ComparedRow(m, predict(m)).error_pct == pytest.approx(100 * 128 / 3000)
     (m,) = parse(file_of({**GOOD, "value": "0"}), "m.csv")
@@ -112,8 +115,8 @@ ALGORITHMS = [
 
 @pytest.mark.parametrize(("kernel", "algorithm"), ALGORITHMS)
 @pytest.mark.parametrize("platform", ["WSE-2 SDK simulator", "CS-3 (WSE-3) silicon"])
-def test_collectives_of_any_size_on_both_generations(kernel: str, algorithm: str, platform: str) -> None:
-    """A prediction for each, more cycles for more words and for more PEs."""
+def test_collectives_of_any_size_are_predicted_on_both_generations(kernel: str, algorithm: str, platform: str) -> None:
+    """Every collective has a prediction, with more cycles for more words and for more PEs."""
 
     def cycles(cols: int, rows: int, words: int) -> float:
         size = {"grid_w": str(cols), "grid_h": str(rows), "vector_len_bytes": str(4 * words)}
@@ -126,7 +129,7 @@ def test_collectives_of_any_size_on_both_generations(kernel: str, algorithm: str
     assert cycles(12, line, 10) < cycles(33, line, 10)
 
 
-def test_a_time_is_cycles_over_the_clock_of_the_preset() -> None:
+def test_time_is_cycles_over_the_clock_of_the_preset() -> None:
     cycles = predict(row()).value
     assert cycles is not None
     assert predict(row(metric="us")).value == pytest.approx(cycles / 850)
@@ -135,7 +138,7 @@ def test_a_time_is_cycles_over_the_clock_of_the_preset() -> None:
     )
 
 
-def test_the_code_version_decides_the_gap() -> None:
+def test_code_version_selects_the_software_profile() -> None:
     first = predict(row(algorithm="two-phase S=32 (first code version)"))
     second = predict(row(algorithm="two-phase S=32 (second code version)"))
     by_commit = predict(row(algorithm="two-phase S=32", source="github:pr0f3ss/SpMM_Cerebras@2892da6"))
@@ -175,15 +178,15 @@ REASONS = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "says"), REASONS, ids=[str(list(c.values()))[:50] for c, _ in REASONS])
-def test_why_a_row_is_not_predicted(columns: dict[str, str], says: str) -> None:
+@pytest.mark.parametrize(("columns", "reason"), REASONS, ids=[str(list(c.values()))[:50] for c, _ in REASONS])
+def test_row_without_a_prediction_has_a_reason(columns: dict[str, str], reason: str) -> None:
     found = predict(row(**columns))
     assert found.value is None
-    assert says in found.reason
+    assert reason in found.reason
 
 
-def test_a_multicast_on_silicon_in_the_counters_of_the_sdk_and_in_one_clock() -> None:
-    """Lower envelope of EPCC's working notes, 2026."""
+def test_multicast_is_predicted_with_counters_of_the_sdk_and_with_one_clock() -> None:
+    """The measured values are the lower envelope in EPCC's working notes, 2026."""
     for pes, bytes_, cycles in ((256, 64, 293), (512, 64, 549), (512, 1024, 819), (512, 2048, 1107)):
         size = {"grid_w": str(pes), "vector_len_bytes": str(bytes_), "platform": "CS-3 (WSE-3) silicon"}
         aligned = predict(row(kernel="multicast", algorithm="multicast line", **size)).value
@@ -192,7 +195,7 @@ def test_a_multicast_on_silicon_in_the_counters_of_the_sdk_and_in_one_clock() ->
         assert corrected == pytest.approx(cycles + pes - 1, rel=0.02)
 
 
-def test_measurements_are_those_of_wse_wherever_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_files_are_the_bundled_ones_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reference = tmp_path / "shared" / "reference"
     reference.mkdir(parents=True)
     (reference / "a.csv").write_text(file_of(GOOD))
@@ -208,8 +211,8 @@ def test_measurements_are_those_of_wse_wherever_it_is_called(tmp_path: Path, mon
     assert {path.parent for path in default_files()} == {BUNDLED}
 
 
-def test_rows_that_come_with_wse_name_no_place_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what one machine says of them is what another says."""
+def test_bundled_rows_name_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result names bundled files without their folder, so it is the same on all machines."""
     monkeypatch.setattr(module, "compare", lambda rows, *_: [ComparedRow(row, decline("later")) for row in rows])
     result = module.validate()
     assert {row.file for row in result.rows} == {path.name for path in default_files()}

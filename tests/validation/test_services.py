@@ -1,4 +1,4 @@
-"""Published services on wafers: the request of each row, its prediction, and wafers needed."""
+"""Tests of rows about published services on wafers: the request of each row, its prediction, and the wafers needed."""
 
 from pathlib import Path
 
@@ -40,6 +40,7 @@ ROW = {
 
 
 def row(**columns: str) -> Measurement:
+    """Return a row about Llama-3.1-70B on 4 wafers with changed columns."""
     cells = {**ROW, **columns}
     header = ",".join(TABLES["public"])
     line = ",".join(f'"{cells.get(column, "")}"' for column in TABLES["public"])
@@ -47,14 +48,14 @@ def row(**columns: str) -> Measurement:
     return found
 
 
-def asked(**columns: str) -> ServiceRequest:
+def request_of(**columns: str) -> ServiceRequest:
     found = service_request(row(**columns))
     assert isinstance(found, ServiceRequest), found
     return found
 
 
-def test_what_is_asked_for_a_row() -> None:
-    request = asked().request
+def test_request_of_a_row_has_its_settings() -> None:
+    request = request_of().request
     assert (request.model, request.machine.wafer, request.wafers, request.serving.batch) == (
         "llama-3.1-70b",
         "wse3",
@@ -91,8 +92,8 @@ def test_what_is_asked_for_a_row() -> None:
         ({"batch_or_concurrency": "16"}, "batch", 16),
     ],
 )
-def test_each_column_is_read(columns: dict[str, str], name: str, value: object) -> None:
-    assert get_option(asked(**columns).request, name) == value
+def test_request_has_the_value_of_each_column(columns: dict[str, str], name: str, value: object) -> None:
+    assert get_option(request_of(**columns).request, name) == value
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,8 @@ def test_each_column_is_read(columns: dict[str, str], name: str, value: object) 
         ({"spec_decode": "yes", "batch_or_concurrency": "8"}, False),
     ],
 )
-def test_which_rows_have_drafts(columns: dict[str, str], drafts: bool) -> None:  # noqa: FBT001
-    assert bool(asked(**columns).drafts_of) is drafts
+def test_rows_have_drafts_by_text_or_date(columns: dict[str, str], drafts: bool) -> None:  # noqa: FBT001
+    assert bool(request_of(**columns).drafts_of) is drafts
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_which_rows_have_drafts(columns: dict[str, str], drafts: bool) -> None: 
         ("n.d. (after 2025-12-30)", "optimized", "estimate, optimized"),
     ],
 )
-def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedule: str, method: str) -> None:
+def test_services_from_october_2024_have_the_fused_schedule(date: str, schedule: str, method: str) -> None:
     schedules: list[str] = []
 
     def by_schedule(service: ServiceRequest) -> ServiceEstimate:
@@ -134,28 +135,31 @@ def test_services_from_october_2024_on_have_the_fused_schedule(date: str, schedu
             values=(value,) * len(METRICS), fits=True, gain=1.0, tokens_per_pass=1.0, bound_ratio=2.0
         )
 
-    found = answer(row(date=date, spec_decode="no"), asked(date=date, spec_decode="no"), by_schedule)
+    found = answer(row(date=date, spec_decode="no"), request_of(date=date, spec_decode="no"), by_schedule)
     assert schedules[0] == schedule
     assert (found.value, found.other_schedule) == ((100.0, 180.0) if schedule == "baseline" else (180.0, 100.0))
     assert found.method == method
 
 
-def told(asked: ServiceRequest) -> ServiceEstimate:
+def made_estimate(request: ServiceRequest) -> ServiceEstimate:
+    """Return an estimate with values from 100 on, a gain of 1.5 and 2 tokens per pass with drafts."""
     values = tuple(float(i + 100) for i in range(len(METRICS)))
     return ServiceEstimate(values=values, fits=True, gain=1.5, tokens_per_pass=2.0, bound_ratio=3.0)
 
 
-def test_drafts_make_tokens_faster_and_the_first_token_not() -> None:
-    rate = answer(row(spec_decode="yes"), asked(spec_decode="yes"), told)
+def test_drafts_speed_up_tokens_but_not_the_first_one() -> None:
+    rate = answer(row(spec_decode="yes"), request_of(spec_decode="yes"), made_estimate)
     assert (rate.value, rate.plain, rate.free_drafts, rate.bound) == (150.0, 100.0, 200.0, 600.0)
-    first = answer(row(metric="ttft_s", spec_decode="yes"), asked(metric="ttft_s", spec_decode="yes"), told)
+    first = answer(
+        row(metric="ttft_s", spec_decode="yes"), request_of(metric="ttft_s", spec_decode="yes"), made_estimate
+    )
     assert first.value == first.plain == 100.0 + len(RATES)
     assert first.free_drafts is first.bound is None
 
 
-def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> None:
+def test_row_with_drafts_has_both_values_and_both_errors() -> None:
     m = row(spec_decode="yes", value="200")
-    with_drafts = ComparedRow(m, answer(m, asked(spec_decode="yes"), told)).as_row()
+    with_drafts = ComparedRow(m, answer(m, request_of(spec_decode="yes"), made_estimate)).as_row()
     assert (with_drafts.predicted, with_drafts.predicted_plain) == (150.0, 100.0)
     assert (with_drafts.error_pct, with_drafts.error_plain_pct) == (-25.0, -50.0)
     assert "predicted_plain" not in ComparedRow(m, Prediction(value=1.0, method="x")).as_row().to_dict()
@@ -178,15 +182,15 @@ def test_a_report_has_both_values_and_both_errors_where_there_are_drafts() -> No
         ({"system": "Cerebras WSE-2 (WaferLLM)", "model": "gpt2"}, "shape"),
     ],
 )
-def test_why_a_row_is_not_predicted(columns: dict[str, str], reason: str) -> None:
+def test_row_without_a_prediction_has_a_reason(columns: dict[str, str], reason: str) -> None:
     found = predict(row(**columns))
     assert found.value is None
     assert reason in found.reason
 
 
 @pytest.mark.slow
-def test_a_small_model_on_a_wafer_end_to_end(tmp_path: Path) -> None:
-    """The rate with drafts is above the one without, by less than the tokens of a pass."""
+def test_small_model_is_predicted_with_and_without_drafts(tmp_path: Path) -> None:
+    """The rate with drafts is above the rate without, by a smaller factor than the tokens of a pass."""
     columns = {"model": "SmolLM2-135M", "chips": "1", "context": "32", "spec_decode": "yes", "value": "1000"}
     (found,) = compare([row(**columns)], lambda *_: None)
     prediction = found.prediction
@@ -200,18 +204,18 @@ def test_a_small_model_on_a_wafer_end_to_end(tmp_path: Path) -> None:
 def test_waferllm_rates_are_those_of_its_best_grid(tmp_path: Path) -> None:
     found = predict(row(system="Cerebras WSE-2 (WaferLLM)", model="Llama-3-8B", chips="1", value="2700"))
     assert found.software == "academic"
-    assert found.value == pytest.approx(2700, rel=0.03)  # within what its own grids are predicted to
+    assert found.value == pytest.approx(2700, rel=0.03)  # the error of its own rows
 
 
 def request(model: str, wafers: int | None = None) -> EstimateRequest:
     return make_request(EstimateRequest, model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
 
 
-def test_8b_takes_one_wafer() -> None:
+def test_8b_needs_one_wafer() -> None:
     assert [each.wafers for each in wafers_needed(request("llama-3-8b"), ["production"])] == [1]
 
 
-def test_models_with_stated_wafers_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capacity_lists_models_with_stated_wafers_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wse.studies.validate.predictors.capacity.wafers_needed", lambda request: ())
     rows = [row(), row(value="446", context=""), row(chips=""), row(metric="price_out_usd_per_Mtok")]
     assert service_request(rows[0]) is not None
@@ -231,7 +235,7 @@ def test_settings_that_a_row_does_not_state_are_alternatives() -> None:
     assert every_setting[-1] == pytest.approx((0.25 * 0.25 / 9, 0.75 * ratios[0] * ratios[1]))
 
 
-def test_the_page_of_assumptions_lists_every_alternative_with_its_weight() -> None:
+def test_page_of_assumptions_lists_every_alternative_with_its_weight() -> None:
     page = (Path(__file__).parents[2] / "docs" / "assumptions.md").read_text(encoding="utf-8")
     for alternatives in undisclosed_settings().values():
         assert sum(row["weight"] for row in alternatives) == 1
@@ -239,7 +243,7 @@ def test_the_page_of_assumptions_lists_every_alternative_with_its_weight() -> No
             assert f"| {alternative['choice']} | {100 * alternative['weight']:g} % |" in page
 
 
-def test_the_interval_of_a_row_covers_its_alternatives() -> None:
+def test_interval_of_a_row_covers_its_alternatives() -> None:
     error = error_distribution([1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08], list("abcdefgh"))
     without_drafts = ((0.75, 1.0), (0.25, 0.6))
     for predicted_over_measured, alone, mixed in ((1.0, True, True), (1 / 0.6, False, True), (0.8, False, False)):

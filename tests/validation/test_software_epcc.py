@@ -1,4 +1,4 @@
-"""The profile epcc: constants fitted on microbenchmarks, and errors of rows to which nothing was fitted."""
+"""Tests of the software profile epcc: its constants are the fit to microbenchmarks, and errors of other rows."""
 
 import re
 import tomllib
@@ -29,10 +29,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "qwen3.md"
     ("model", "prompt_len", "new_tokens", "measured_cycles"),
     [("qwen3-1.7b", 256, 64, 459_335), ("qwen3-4b", 4096, 4096, 785_826)],
 )
-def test_decode_steps_of_qwen3_are_near_the_measured_ones(
+def test_decode_steps_of_qwen3_are_within_8_percent_of_measurements(
     model: str, prompt_len: int, new_tokens: int, measured_cycles: int
 ) -> None:
-    """Measured at EPCC on a WSE-3 (2026 working notes, rows D17-01 and CTX1-01)."""
+    """The measured values are from EPCC on a WSE-3 (2026 working notes, rows D17-01 and CTX1-01)."""
     decode = wse.estimate(
         model, software="epcc", schedule="baseline", prompt_len=prompt_len, new_tokens=new_tokens
     ).decode
@@ -48,7 +48,7 @@ def epcc_rows(beside: Path) -> list[Measurement]:
     return read(path)
 
 
-def test_the_profile_is_the_fit_to_microbenchmarks(epcc_rows: list[Measurement]) -> None:
+def test_profile_is_the_fit_to_microbenchmarks(epcc_rows: list[Measurement]) -> None:
     profile, costs = sourced_costs("epcc"), load_compute_engine("epcc")
     fits = FIT.fit_costs(epcc_rows, load_wafer("wse3"), costs)
     constants = [(name, value) for fit in fits for name, value in fit.values.items() if name != "ring_free_bytes"]
@@ -61,7 +61,7 @@ def test_the_profile_is_the_fit_to_microbenchmarks(epcc_rows: list[Measurement])
         assert "fitted" in profile[name].source
 
 
-def test_code_sizes_are_those_of_the_linker_rows_that_they_name(epcc_rows: list[Measurement]) -> None:
+def test_code_sizes_are_those_of_the_linker_rows_in_their_source(epcc_rows: list[Measurement]) -> None:
     by_id = {row.text("id"): row.measured for row in epcc_rows}
     path = code_sizes._FOLDER / "epcc.toml"
     entries = [entry for role in tomllib.loads(path.read_text()).values() for entry in role.values()]
@@ -89,7 +89,7 @@ def test_code_sizes_are_those_of_the_linker_rows_that_they_name(epcc_rows: list[
         (("sram",), 1, 20),
     ],
 )
-def test_errors_of_rows_to_which_nothing_was_fitted(
+def test_errors_of_rows_without_a_fit_are_below_their_limits(
     epcc_rows: list[Measurement], phases: tuple[str, ...], median_pct: float, worst_pct: float
 ) -> None:
     errors = []
@@ -104,7 +104,7 @@ def test_errors_of_rows_to_which_nothing_was_fitted(
 
 
 @pytest.mark.parametrize(("load", "module"), [(load_compute_engine, compute_engine), (load_code_sizes, code_sizes)])
-def test_profiles_are_checked(
+def test_bad_profiles_are_refused(
     load: Callable[[str], object], module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UnknownName, match="epccc"):

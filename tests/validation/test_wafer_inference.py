@@ -1,4 +1,4 @@
-"""Predictions of inference on a wafer: from columns and texts, and constants fitted on microbenchmarks."""
+"""Tests of predictions of inference on a wafer: how rows are read, and relations between their predictions."""
 
 import math
 
@@ -16,6 +16,7 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time im
 
 
 def value_of(**cells: str) -> float:
+    """Return the predicted value of a row with changed cells."""
     (m,) = rows_of(cells)
     assert m.fault == ""
     prediction = predict(m)
@@ -25,6 +26,7 @@ def value_of(**cells: str) -> float:
 
 
 def reason_of(**cells: str) -> str:
+    """Return the reason why a row with changed cells has no prediction, or an empty text."""
     (m,) = rows_of(cells)
     return predict(m).reason
 
@@ -37,20 +39,20 @@ LINKED = {"phase": "sram", "unit": "bytes per PE", "kind": "compiled (link)"}
 FFN = {"phase": "layer-ffn", "metric": "FFN cycles per layer"}
 
 
-def test_a_step_grows_with_context_batch_and_candidates() -> None:
+def test_step_time_grows_with_context_batch_and_candidates() -> None:
     base = value_of(**STEP)
     assert value_of(**STEP, context_min="12288", context_max="16384", context_mean="14336") > base
     assert base < value_of(**STEP, batch="2") < 2 * base
     assert value_of(**STEP, settings="TOP_K 4") < base
 
 
-def test_a_step_is_its_layers_and_what_is_outside_of_them() -> None:
+def test_step_time_is_that_of_its_layers_plus_the_rest() -> None:
     assert value_of(phase="layer-attention", metric="T_attn per layer (block of 9 layers)") == value_of(**ATTENTION)
     layers = 36 * (value_of(**ATTENTION) + value_of(**FFN))
     assert layers < value_of(**STEP) < 1.25 * layers
 
 
-def test_the_feed_forward_part_does_not_depend_on_the_context() -> None:
+def test_ffn_time_does_not_depend_on_the_context() -> None:
     longer = {"context_mean": "20000", "context_max": "22784"}
     assert value_of(**FFN) == value_of(**FFN, **longer)
     assert value_of(**ATTENTION) < value_of(**ATTENTION, **longer)
@@ -62,7 +64,7 @@ def test_forced_tokens_take_the_time_of_the_slowest_stage() -> None:
     assert 9 * (attention + ffn) < value_of(**FORCED) < 1.01 * 9 * (attention + ffn)
 
 
-def test_fewer_stages_have_more_rows_of_blocks_each() -> None:
+def test_fewer_stages_take_longer_because_each_has_more_blocks() -> None:
     row = value_of(**FORCED)
     assert value_of(**FORCED, n_blocks="") == row
     assert 2 * row < value_of(**FORCED, n_stages="2") < 2.1 * row
@@ -89,12 +91,12 @@ def test_fewer_stages_have_more_rows_of_blocks_each() -> None:
         (ATTENTION["metric"], ("QKV", "QK-norm + RoPE", "score", "softmax", "P.V", "O-proj", "residual")),
     ],
 )
-def test_a_sum_of_phases_is_a_sum(metric: str, parts: tuple[str, ...]) -> None:
+def test_group_of_phases_takes_the_sum_of_its_phases(metric: str, parts: tuple[str, ...]) -> None:
     total = value_of(phase=ATTENTION["phase"] if metric in ATTENTION.values() else "attention-phase", metric=metric)
     assert total == pytest.approx(sum(value_of(phase="attention-phase", metric=part) for part in parts))
 
 
-def test_a_part_of_a_phase_is_less_than_the_phase() -> None:
+def test_part_of_a_phase_takes_less_than_the_phase() -> None:
     silu, product = (value_of(phase="ffn-phase", metric=f"phase: {name}") for name in ("SiLU", "up/gate GEMV"))
     assert silu + product < value_of(phase="ffn-phase", metric="F1")
 
@@ -103,19 +105,19 @@ def test_a_part_of_a_phase_is_less_than_the_phase() -> None:
     "settings",
     ["CHUNK 1,024", "chunk size 1024", "chunk of 1024", "CHUNK_SIZE=1024", "CHUNK=1024", "1,024-token chunks"],
 )
-def test_chunks_in_settings(settings: str) -> None:
+def test_chunk_size_is_read_from_settings(settings: str) -> None:
     (m,) = rows_of({"settings": settings})
     assert chunk_tokens(m) == 1024
 
 
-def test_a_reused_prefix_in_percent_and_in_tokens() -> None:
+def test_reused_prefix_may_be_in_percent_or_tokens() -> None:
     cells = {"phase": "prefill", "model": "qwen3-1.7b", "settings": "CHUNK 256", "prompt_len": "8192"}
     texts = ("25 % prefix reused", "2,048 tokens reused", "25 % prefix reused (start chunk 8)")
     assert len({value_of(**cells, metric=f"cycles for a prompt, {text}") for text in texts}) == 1
     assert value_of(**{**cells, "prompt_len": "9999999", "settings": "CHUNK 1"}, metric="cycles") > 0
 
 
-def test_steps_without_the_tail_and_spans_of_steps() -> None:
+def test_steps_without_the_tail_and_spans_of_steps_are_predicted() -> None:
     step = value_of(**STEP)
     tail = value_of(phase="head", metric="HT tail as a stage", **NO_SHAPE)
     assert value_of(metric="cycles per decode step without tail") == pytest.approx(step - tail)
@@ -124,7 +126,7 @@ def test_steps_without_the_tail_and_spans_of_steps() -> None:
     assert 47 < value_of(metric="span with F=209, prefill 256", **mixed) / step < 100
 
 
-def test_messages_are_those_of_the_metric() -> None:
+def test_messages_are_read_from_the_metric() -> None:
     ring = {"phase": "hop", "unit": "us", "model": "none", **NO_SHAPE}
     assert value_of(**ring, metric="ring, payload 40 KB (pinned)") == value_of(**ring, metric="ring of 40 KB")
     three = value_of(**ring, metric="part of the ring in the three 1x256 store-and-forward columns")
@@ -143,7 +145,7 @@ def test_messages_are_those_of_the_metric() -> None:
     assert median_value - value_of(**multicast) == pytest.approx(load_compute_engine("epcc").task_cycles)
 
 
-def test_memory_of_a_batch_and_constants_of_the_profile() -> None:
+def test_memory_grows_with_the_batch_or_is_a_constant_of_the_profile() -> None:
     cache = {**LINKED, "metric": "decode ATTN: KV cache"}
     assert value_of(**cache, batch="4") == 4 * value_of(**cache)
     assert value_of(**{**cache, "unit": "KB per PE"}) == value_of(**cache) / 1024
@@ -151,25 +153,25 @@ def test_memory_of_a_batch_and_constants_of_the_profile() -> None:
     assert methods == [CONSTANT_OF_PROFILE, "compute-engine model"]
 
 
-def test_candidates_of_every_forced_token_make_the_output_head_a_stage() -> None:
+def test_verified_forced_tokens_make_the_output_head_a_stage() -> None:
     one_layer = {**FORCED, "n_blocks": "2", "n_stages": "2", "layers_per_stage": "1"}
     verified = {**one_layer, "metric": "cycles per token, forced tokens, verify"}
     assert value_of(**verified) > value_of(**one_layer)
     assert value_of(**verified, settings="TOP_K 4") < value_of(**verified)
 
 
-def test_thin_blocks_take_longer_for_each_layer() -> None:
+def test_blocks_with_fewer_rows_take_longer_per_layer() -> None:
     thin = {"block_rows": "64", "n_blocks": "36", "n_stages": "36", "layers_per_stage": "2"}
     assert value_of(**ATTENTION, **thin) > value_of(**ATTENTION)
     assert value_of(**STEP, **thin) > value_of(**STEP)
 
 
-def test_blocks_with_whole_layers_are_told_from_their_number() -> None:
+def test_blocks_with_whole_layers_are_recognized_by_their_number() -> None:
     shared = {"model": "qwen3-1.7b", "layers_per_stage": "2-4 (28 layers = 2,4,4,4,4,4,4,2)", "n_stages": "8"}
     assert value_of(**FORCED, **shared) < value_of(**STEP, **shared) / 6
 
 
-def test_units_of_durations_and_rates() -> None:
+def test_units_of_durations_and_rates_are_read() -> None:
     cycles = value_of(**STEP)
     assert value_of(metric="time per token", unit="us") == pytest.approx(cycles / 750)
     assert value_of(metric="time per token", unit="us at 0.85 GHz") == pytest.approx(cycles / 850)
@@ -184,19 +186,19 @@ def test_two_wafers_add_messages_through_hosts() -> None:
 @pytest.mark.parametrize(
     ("size", "receivers", "cycles"), [(64, 1, 39), (512, 1, 165), (1024, 256, 563), (4096, 16, 1200)]
 )
-def test_multicasts(size: int, receivers: int, cycles: float) -> None:
+def test_multicasts_are_within_5_percent(size: int, receivers: int, cycles: float) -> None:
     metric = f"router multicast of {size} B along a line of {receivers} receivers"
     assert value_of(phase="hop", model="none", metric=metric) == pytest.approx(cycles, rel=0.05)
 
 
-def test_a_prompt_is_computed_chunk_by_chunk_and_a_reused_prefix_is_not() -> None:
+def test_prompt_is_computed_in_chunks_without_its_reused_prefix() -> None:
     cells = {"phase": "prefill", "model": "qwen3-1.7b", "layers_per_stage": "4", "settings": "CHUNK 256"}
     short, long = (value_of(**cells, metric="cycles", prompt_len=tokens) for tokens in ("1024", "8192"))
     assert 8 * short < long
     assert value_of(**cells, metric="cycles (start chunk 8)", prompt_len="8192") < long
 
 
-def test_memory_of_a_pe() -> None:
+def test_memory_of_a_pe_is_the_sum_of_its_items() -> None:
     cells = {**LINKED, "machine": "compiler"}
     items = ("code (.text)", "weights", "KV cache", "KV ingress", "RoPE", "activations", "system")
     used = value_of(**cells, metric="decode ATTN: used")
@@ -246,7 +248,7 @@ def test_rows_that_are_not_predicted_have_a_reason(cells: dict[str, str], reason
     assert reason in reason_of(**cells)
 
 
-def test_the_mean_context_of_a_row() -> None:
+def test_mean_context_is_read_or_computed() -> None:
     def mean(**cells: str) -> float | None:
         return mean_context(rows_of({"context_min": "", "context_max": "", "context_mean": "", **cells})[0])
 
@@ -259,7 +261,7 @@ def test_the_mean_context_of_a_row() -> None:
 
 
 @pytest.mark.parametrize("pes", [1, 2, 15, 16, 17, 64, 80, 256])
-def test_a_grouped_reduce_adds_up_every_pe_once(pes: int) -> None:
+def test_grouped_reduce_adds_every_pe_once(pes: int) -> None:
     messages = _grouped_reduce(pes, 16).tolist() if pes > 1 else []
     sums = [1] * pes
     for source, target, _ in messages:
