@@ -42,7 +42,7 @@ from wse_kernels.operands import wavelet_tables as columns
 SIDES: Final = (8, 16, 32, 64, 128)
 TRAFFIC: Final = ("neighbour", "uniform")
 HOPS: Final = 4_000_000
-LEAST_WORDS, MAX_WORDS = 16, 2048
+MIN_WORDS, MAX_WORDS = 16, 2048
 CONFIGURATION: Final = """
 topology = mesh; k = {side}; n = 2; routing_function = dor; num_vcs = 1; vc_buf_size = 8; packet_size = 1;
 traffic = {traffic}; injection_rate = {rate}; sim_type = latency; sample_period = {cycles}; warmup_periods = 1;
@@ -91,13 +91,13 @@ def machine(traffic: str, side: int, words: int) -> WaveletMachine:
     made = WaveletMachine(replace(wafer, colours=len(to) + wafer.reserved_colours), side, side, 2 * words)
     for pe, target in enumerate(to.tolist()):
         row, col, end_row, end_col = *divmod(pe, side), *divmod(target, side)
-        sideways, down = Port.EAST if end_col > col else Port.WEST, Port.SOUTH if end_row > row else Port.NORTH
-        ways = [sideways] * abs(end_col - col) + [down] * abs(end_row - row)
+        horizontal, vertical = Port.EAST if end_col > col else Port.WEST, Port.SOUTH if end_row > row else Port.NORTH
+        steps = [horizontal] * abs(end_col - col) + [vertical] * abs(end_row - row)
         source, at = Port.RAMP, pe
-        for way in ways:
-            made.route(at, pe, SwitchPosition(source, (way,)))
-            at += {Port.EAST: 1, Port.WEST: -1, Port.SOUTH: side, Port.NORTH: -side}[way]
-            source = way.opposite
+        for step in steps:
+            made.route(at, pe, SwitchPosition(source, (step,)))
+            at += {Port.EAST: 1, Port.WEST: -1, Port.SOUTH: side, Port.NORTH: -side}[step]
+            source = step.opposite
         made.route(at, pe, SwitchPosition(source, (Port.RAMP,)))
         made.operate(pe, 0, Operation(send=pe, words=words))
         made.operate(target, 1, Operation(receive=pe, address=words, words=words))
@@ -121,7 +121,7 @@ def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
     Returns:
         Hops per second of the fastest run, and the number of hops of a run.
     """
-    words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MAX_WORDS))
+    words = int(np.clip(HOPS / side**2 / distance(traffic, side), MIN_WORDS, MAX_WORDS))
     made, best, hops = machine(traffic, side, words), 0.0, 0
     for _ in range(repeats):
         table = tables(made)
@@ -157,12 +157,13 @@ def booksim_hops(program: Path, traffic: str, side: int) -> float:
             process = subprocess.Popen([program, configuration], stdout=printed, stderr=subprocess.DEVNULL)
             _, status, usage = os.wait4(process.pid, 0)
             printed.seek(0)
-            said = printed.read()
-    numbers = [re.findall(pattern, said) for pattern in (r"Time taken is (\d+)", r"Hops average = ([\d.]+)")]
-    accepted = re.findall(r"Accepted flit rate average = ([\d.]+)", said)
+            printed_text = printed.read()
+    numbers = [re.findall(pattern, printed_text) for pattern in (r"Time taken is (\d+)", r"Hops average = ([\d.]+)")]
+    accepted = re.findall(r"Accepted flit rate average = ([\d.]+)", printed_text)
     if not (accepted and all(numbers)):
         message = (
-            f"{program}: {traffic} on {side}x{side}: status {status}, no overall statistics; it printed {said[-200:]}"
+            f"{program}: {traffic} on {side}x{side}: status {status}, no overall statistics; "
+            f"it printed {printed_text[-200:]}"
         )
         raise RuntimeError(message)
     time_cycles, routers = (float(found[-1]) for found in numbers)

@@ -176,7 +176,7 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
 SECTIONS: Final = "\n<!-- sections of other programs -->\n"
 
 
-def joined(series: str, sections: Sequence[Path]) -> str:
+def with_sections(series: str, sections: Sequence[Path]) -> str:
     """Return the text of the page with sections from files appended."""
     if not sections:
         return series
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.keep and asked.output is None:
         parser.error("--keep: give the page as --output")
     text = asked.output.read_text(encoding="utf-8").split(SECTIONS)[0] if asked.keep else measured(asked)
-    text = joined(text, asked.sections)
+    text = with_sections(text, asked.sections)
     if asked.output is None:
         sys.stdout.write(text)
     else:

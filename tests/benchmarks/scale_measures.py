@@ -175,7 +175,7 @@ def store(rounds: int) -> Figures:
         started_s = time.perf_counter() - began
 
         class Hop(WaferActor):
-            def hand_on(self, tiles: Any) -> Any:
+            def copy_tiles(self, tiles: Any) -> Any:
                 return np.array(tiles)
 
             def memory_mb(self) -> float:
@@ -191,14 +191,14 @@ def store(rounds: int) -> Figures:
         for name, size in (("32_kb", 32 << 10), ("4_mb", 4 << 20)):
             tiles = ray.put(np.ones(size, np.uint8))
 
-            def there_and_on(first: Any = tiles) -> None:
-                held = first
+            def send_around(first: Any = tiles) -> None:
+                current = first
                 for hop in (*hops, *hops):
-                    held = hop.hand_on.remote(held)
-                ray.wait([held])
+                    current = hop.copy_tiles.remote(current)
+                ray.wait([current])
 
-            there_and_on()
-            found[f"hop_{name}_ms"] = 1e3 * statistics.median(_seconds(there_and_on) for _ in range(4 * rounds)) / 4
+            send_around()
+            found[f"hop_{name}_ms"] = 1e3 * statistics.median(_seconds(send_around) for _ in range(4 * rounds)) / 4
     return found
 
 
@@ -220,11 +220,11 @@ def streams(rounds: int) -> Figures:
     from wse.studies.workers.ray_cluster import ray_cluster
 
     rates: dict[str, list[float]] = {"all_cores": [], "one_core": [], "ray": []}
-    every = numba.get_num_threads()
+    all_cores = numba.get_num_threads()
     with ray_cluster(None):
         for _ in range(rounds):
             for name, found in rates.items():
-                numba.set_num_threads(1 if name == "one_core" else every)
+                numba.set_num_threads(1 if name == "one_core" else all_cores)
                 engine = "ray" if name == "ray" else "local"
                 found.append(run(make_request(RunRequest, **SMALL, new_tokens=4, engine=engine)).emulation.tokens_per_s)
     speedups = [there / here for here, there in zip(rates["one_core"], rates["ray"], strict=True)]

@@ -9,7 +9,7 @@ from tests.benchmarks.conftest import BySize, Say
 GOAL_PERCENT = 1.0
 
 
-def test_auto_gap(by_size: BySize, say: Say) -> None:
+def test_auto_gap_compares_several_layouts(by_size: BySize, say: Say) -> None:
     """Print by how much ``auto`` is beaten for each request, and the goal."""
     few = ["--pairs", "2", "--models", "1", "--layouts", "5", "--steps", "1"]
     gaps = main(by_size(small=few, full=[]))

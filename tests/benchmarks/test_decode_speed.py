@@ -29,7 +29,9 @@ HALF_BYTES = 2
 
 @pytest.mark.parametrize("dtype", ["float16", "int8", "int4"])
 @pytest.mark.parametrize(("side", "goal"), [(103, 0.35), pytest.param(256, 0.12, marks=pytest.mark.full_size)])
-def test_token_and_weights_read(dtype: str, side: int, goal: float, tmp_path: Path, by_size: BySize, say: Say) -> None:
+def test_time_per_token_is_compared_with_reading_the_weights(
+    dtype: str, side: int, goal: float, tmp_path: Path, by_size: BySize, say: Say
+) -> None:
     small = tmp_path / "config.json"
     small.write_text(json.dumps(MODEL))
     model, repeats = by_size(small=str(small), full="smollm2-135m"), by_size(small=3, full=25)
@@ -55,10 +57,10 @@ def test_token_and_weights_read(dtype: str, side: int, goal: float, tmp_path: Pa
         engine.decode()
         found.append((time.perf_counter() - began, weight_bytes / bandwidth))
     token_s, bound_s = np.array(found).T
-    low, middle, high = np.percentile(bound_s / token_s, (25, 50, 75))
+    low, median, high = np.percentile(bound_s / token_s, (25, 50, 75))
     say(
         f"{Path(model).stem}, {dtype} on {side}x{side}: {1e3 * np.median(token_s):.1f} ms a token, "
         f"its {weight_bytes / 1e6:.0f} MB are read in {1e3 * np.median(bound_s):.1f} ms; "
-        f"fraction {middle:.2f}, {low:.2f} to {high:.2f} (goal {goal})"
+        f"fraction {median:.2f}, {low:.2f} to {high:.2f} (goal {goal})"
     )
     assert engine.link_words().any()

@@ -34,13 +34,13 @@ def repeats(by_size: BySize) -> int:
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("bfloat16", marks=pytest.mark.full_size), "fp8"])
-def test_405b(dtype: str, repeats: int, by_size: BySize, say: Say) -> None:
+def test_estimate_of_405b_prints_time_and_memory(dtype: str, repeats: int, by_size: BySize, say: Say) -> None:
     """Print time and memory for Llama-3.1-405B, or for Llama-3-8B in the small size."""
     model = by_size(small="llama-3-8b", full="llama-3.1-405b")
     say(summary(model, cold("estimate", model, "--dtype", dtype, "--json", repeats=repeats)))
 
 
 @pytest.mark.full_size
-def test_a_mixture_of_a_trillion_parameters(repeats: int, say: Say) -> None:
+def test_estimate_of_a_mixture_of_a_trillion_parameters_prints_time_and_memory(repeats: int, say: Say) -> None:
     command = ("estimate", "kimi-k2.6", "--dtype", "fp8", "--capacity", "report", "--json")
     say(summary("Kimi K2.6", cold(*command, repeats=repeats)))

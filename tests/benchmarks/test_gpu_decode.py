@@ -12,10 +12,10 @@ import wse
 from wse.studies.validate.measured.measurements import read
 
 
-def test_it_measures_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_decode_writes_rows_or_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "rows.csv"
-    for name, few in {"BATCHES": (1, 2), "CONTEXTS": (64,), "PROMPTS": (64,), "VERIFIED": (2,)}.items():
-        monkeypatch.setattr(gpu_decode, name, few)
+    for name, few_values in {"BATCHES": (1, 2), "CONTEXTS": (64,), "PROMPTS": (64,), "VERIFIED": (2,)}.items():
+        monkeypatch.setattr(gpu_decode, name, few_values)
     answer = gpu_decode.main("smollm2-135m", file)
     if not file.exists():
         assert answer.startswith("needs ")

@@ -8,7 +8,7 @@ from tests.benchmarks.conftest import BySize, Say
 from tests.benchmarks.growth import MEANINGS, main
 
 
-def test_growth(by_size: BySize, say: Say, tmp_path: Path) -> None:
+def test_growth_writes_an_exponent_for_each_series(by_size: BySize, say: Say, tmp_path: Path) -> None:
     output = tmp_path / "performance.md"
     main(["--values", by_size(small="2", full="5"), "--rounds", by_size(small="2", full="9"), "--output", str(output)])
     lines = output.read_text(encoding="utf-8").splitlines()
@@ -17,13 +17,13 @@ def test_growth(by_size: BySize, say: Say, tmp_path: Path) -> None:
     say("\n    ".join(f"{MEANINGS[name][0]:20}{text}" for name, text in zip(MEANINGS, exponents, strict=True)))
 
 
-def test_sections_of_other_programs_stand_behind_the_series_and_are_replaced(tmp_path: Path) -> None:
-    page, one, other = (tmp_path / name for name in ("page.md", "one.md", "other.md"))
+def test_sections_of_other_scripts_follow_the_series_and_are_replaced(tmp_path: Path) -> None:
+    page, first, second = (tmp_path / name for name in ("page.md", "one.md", "other.md"))
     page.write_text("# Series\n", encoding="utf-8")
-    one.write_text("## One\n", encoding="utf-8")
-    other.write_text("## Other\n", encoding="utf-8")
-    main(["--keep", "--output", str(page), "--sections", str(one)])
-    main(["--keep", "--output", str(page), "--sections", str(other)])
+    first.write_text("## One\n", encoding="utf-8")
+    second.write_text("## Other\n", encoding="utf-8")
+    main(["--keep", "--output", str(page), "--sections", str(first)])
+    main(["--keep", "--output", str(page), "--sections", str(second)])
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# Series\n")
     assert "## Other" in text

@@ -170,23 +170,23 @@ def check(
     errors = {}
     for layer in layers:
         x = made["embedding"] if layer == 0 else made[f"layers.{layer - 1}.down"]
-        alone = replace(spec, layers=(spec.layers[layer],), embedding_scale=1.0)
+        one_layer_spec = replace(spec, layers=(spec.layers[layer],), embedding_scale=1.0)
         found: dict[str, F64] = {}
-        plain_logits(alone, _named(weights, x, f"layers.{layer}."), range(len(x)), found.__setitem__)
-        there = found["layers.0.down"]
-        errors[f"layer {layer}"] = _rms(made[f"layers.{layer}.down"] - there) / _rms(there - x)
+        plain_logits(one_layer_spec, _named(weights, x, f"layers.{layer}."), range(len(x)), found.__setitem__)
+        expected = found["layers.0.down"]
+        errors[f"layer {layer}"] = _rms(made[f"layers.{layer}.down"] - expected) / _rms(expected - x)
     x = made[f"layers.{spec.layer_count - 1}.down"][-len(tokens) :]
-    nothing = replace(spec, layers=(), embedding_scale=1.0, tied_embedding=False)
+    head_spec = replace(spec, layers=(), embedding_scale=1.0, tied_embedding=False)
     name = "embedding" if spec.tied_embedding else "head"
     parts = []
     for first in range(0, spec.vocab_size, HEAD_ROWS):
         rows = weights.rows(name)[first : min(first + HEAD_ROWS, spec.vocab_size)]
         part = {"head": rows.astype(np.float16), "embedding": x, "final_norm": weights.rows("final_norm")[:]}
-        parts.append(plain_logits(nothing, part.__getitem__, range(len(x))))
+        parts.append(plain_logits(head_spec, part.__getitem__, range(len(x))))
     logits, read = np.concatenate(parts, axis=1), made["head"][-len(tokens) :]
     errors["logits"] = _rms(read - logits) / _rms(logits)
-    behind = logits.max(axis=1) - logits[np.arange(len(tokens)), list(tokens)]
-    return errors, bool((behind <= TOLERANCE * logits.std(axis=1)).all())
+    logit_deficit = logits.max(axis=1) - logits[np.arange(len(tokens)), list(tokens)]
+    return errors, bool((logit_deficit <= TOLERANCE * logits.std(axis=1)).all())
 
 
 def _named(weights: Any, x: F64, prefix: str) -> Callable[[str], npt.NDArray[np.generic]]:

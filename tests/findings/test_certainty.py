@@ -1,4 +1,4 @@
-"""The certainty of verdicts: rules in each sample, their shares, and the constant that would change a verdict."""
+"""Tests of the certainty of verdicts on claims: the fraction of samples with a verdict, and the decisive constant."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -20,18 +20,18 @@ NAMES = ("wafer.clock_hz", "wafer.wafer_link_latency_s", "software.relay_cycles"
 
 
 def ranks(name: str) -> np.ndarray:
-    """The ranks of the samples of a constant, from 0 to 1."""
+    """Return the ranks of the samples of a constant, from 0 to 1."""
     return probabilities_of(name, SAMPLES, SEED)
 
 
-def test_a_rule_is_applied_to_each_case() -> None:
+def test_rule_is_applied_to_each_case() -> None:
     holds, never = np.array([True, False, False]), np.array([False, True, False])
     assert by_rule(holds=holds, never=never) == ("true", "false", "conditional")
     assert by_rule(holds=True, never=False) == ("true",)
     assert by_rule(holds=False, never=never) == ("conditional", "false", "conditional")
 
 
-def test_the_constant_that_decides_a_verdict_is_found_with_its_direction() -> None:
+def test_decisive_constant_is_found_with_its_direction() -> None:
     is_slow = ranks(NAMES[1]) > 0.75
     certainty = certainty_of(by_rule(holds=np.append(False, is_slow), never=np.append(True, ~is_slow)), NAMES)
     assert (certainty.verdict, certainty.share, certainty.samples) == ("false", 0.75, SAMPLES)
@@ -42,21 +42,21 @@ def test_the_constant_that_decides_a_verdict_is_found_with_its_direction() -> No
     )
 
 
-def test_chance_decides_nothing() -> None:
+def test_random_verdicts_have_no_decisive_constant() -> None:
     is_true = np.random.default_rng(7).random(SAMPLES) < 0.6
     certainty = certainty_of(by_rule(holds=np.append(True, is_true), never=np.append(False, ~is_true)), NAMES)
     assert certainty.decisive is None
     assert certainty.text.endswith("no single constant decides.")
 
 
-def test_most_samples_outvote_the_stated_constants() -> None:
+def test_verdict_is_that_of_most_samples() -> None:
     is_true = ranks(NAMES[0]) > 0.25
     certainty = certainty_of(by_rule(holds=np.append(False, is_true), never=np.append(True, ~is_true)), NAMES)
     assert certainty.verdict == "true"
     assert certainty.text.endswith("With the stated constants, the verdict is false.")
 
 
-def test_a_verdict_on_counts_is_decided_at_both_ends_of_the_ranges() -> None:
+def test_verdict_on_counts_is_decided_at_both_ends_of_the_ranges() -> None:
     certainty = certainty_at_ends(("true", "true", "true"))
     assert certainty.text == (
         "The verdict is true with the stated constants, with all uncertain constants at the low ends of their ranges, "
@@ -69,8 +69,8 @@ def test_a_verdict_on_counts_is_decided_at_both_ends_of_the_ranges() -> None:
     )
 
 
-class OfWafers(Laboratory):
-    """Speeds of a chain of wafers: a pass takes a unit of time on PEs and a time on each link."""
+class ChainLaboratory(Laboratory):
+    """Estimates of a chain of wafers: a pass takes one unit of time on PEs, plus `link_ratio` on each link."""
 
     link_ratio = 0.01
 
@@ -86,7 +86,7 @@ class OfWafers(Laboratory):
 
 
 def number(value: float, low: float, high: float) -> SourcedNumber:
-    """A number with a range."""
+    """Return a number with a range."""
     return SourcedNumber(value=value, unit="s", grade="I", source="test", range=(low, high))
 
 
@@ -94,7 +94,7 @@ def number(value: float, low: float, high: float) -> SourcedNumber:
     ("link_ratio", "verdict", "decisive"), [(0.01, "false", None), (0.25, "false", NAMES[1]), (3.0, "true", None)]
 )
 def test_slower_links_change_the_verdict_on_chains(link_ratio: float, verdict: str, decisive: str | None) -> None:
-    lab = OfWafers()
+    lab = ChainLaboratory()
     lab.link_ratio = link_ratio
     certainty = certainty_of(chains.longer_pipeline(lab).verdicts, lab.uncertain_names)
     assert certainty.verdict == verdict
@@ -110,21 +110,21 @@ def test_slower_links_change_the_verdict_on_chains(link_ratio: float, verdict: s
         ((15_000, 15_000, 15_000), "false", 1.0, None),
     ],
 )
-def test_another_power_of_a_wafer_changes_the_verdict_on_large_models(
+def test_power_of_a_wafer_changes_the_verdict_on_large_models(
     power_w: tuple[float, float, float],
     verdict: str,
     share: float,
     decisive: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twelve wafers need a quarter of a megawatt, the minimum of the claim, at 20.8 kW each."""
+    """Twelve wafers need a quarter of a megawatt, the minimum of the claim, at 20.8 kW per wafer."""
 
-    class OfTwelveWafers(Laboratory):
+    class TwelveWaferLaboratory(Laboratory):
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
             return SimpleNamespace(system=SimpleNamespace(wafers=12))
 
     monkeypatch.setattr(residency, "load_economics", lambda wafer: SimpleNamespace(power_w=number(*power_w)))
-    lab = OfTwelveWafers()
+    lab = TwelveWaferLaboratory()
     certainty = certainty_of(residency.dense_400b(lab).verdicts, lab.uncertain_names)
     assert certainty.verdict == verdict
     assert certainty.share == pytest.approx(share, abs=0.01)
@@ -132,10 +132,10 @@ def test_another_power_of_a_wafer_changes_the_verdict_on_large_models(
 
 
 @pytest.mark.parametrize(("bytes_per_s", "verdict"), [(150e9, "true"), (150e12, "false")])
-def test_a_faster_host_link_changes_the_verdict_on_streamed_weights(
+def test_faster_host_link_changes_the_verdict_on_streamed_weights(
     bytes_per_s: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OfOneSpeed(Laboratory):
+    class OneSpeedLaboratory(Laboratory):
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
             schedule = SimpleNamespace(tokens_per_s_at_saturation=3_000.0)
             return SimpleNamespace(system=SimpleNamespace(wafers=4), schedule=schedule)
@@ -145,7 +145,7 @@ def test_a_faster_host_link_changes_the_verdict_on_streamed_weights(
 
     bandwidth = number(bytes_per_s, 0.9 * bytes_per_s, bytes_per_s)
     monkeypatch.setattr(memory, "provenance", lambda wafer: {"host_bytes_per_s": bandwidth})
-    certainty = certainty_of(memory.weights_from_outside(OfOneSpeed()).verdicts, NAMES)
+    certainty = certainty_of(memory.weights_from_outside(OneSpeedLaboratory()).verdicts, NAMES)
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
 
 
@@ -162,10 +162,10 @@ def test_more_values_between_wafers_change_the_verdict_on_the_residual_stream(
 @pytest.mark.parametrize(
     ("rates", "verdict", "share"), [((250.0, 300.0), "conditional", 0.61), ((40.0, 60.0), "false", 1.0)]
 )
-def test_slower_small_chips_change_the_verdict_on_them(
+def test_slower_small_chips_change_their_verdict(
     rates: tuple[float, float], verdict: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With rates of 70B below 95 tokens/s, a model of 61 of its 80 layers is slower than 125 tokens/s."""
+    """If 70B runs at less than 95 tokens/s, a model with 61 of its 80 layers is slower than 125 tokens/s."""
     monkeypatch.setattr(memory, "RATE", number(float(np.sqrt(rates[0] * rates[1])), *rates))
     lab = Laboratory()
     certainty = certainty_of(memory.many_small_chips(lab).verdicts, lab.uncertain_names)
@@ -177,7 +177,7 @@ def test_slower_small_chips_change_the_verdict_on_them(
     ("cost_ratio", "verdict", "share"), [(7.5, "true", 0.957), (2.0, "false", 0.652), (0.3, "false", 1.0)]
 )
 def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float, verdict: str, share: float) -> None:
-    class OfTwoBatches(Laboratory):
+    class TwoBatchLaboratory(Laboratory):
         def gpu(self, model: str, gpu: str, users: int, *lengths: int) -> Any:
             tokens_per_s = 100.0 if users < gpus.LARGE else 100.0 * cost_ratio
             return Serving(
@@ -189,14 +189,14 @@ def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float,
                 usd_per_million_tokens_ends=(1.0, 1.0),
             )
 
-    lab = OfTwoBatches()
+    lab = TwoBatchLaboratory()
     certainty = certainty_of(gpus.mixtures_want_users(lab).verdicts, lab.uncertain_names)
     assert (certainty.verdict, certainty.share) == (verdict, pytest.approx(share, abs=0.01))
 
 
 @pytest.mark.parametrize(("stage_ratio", "verdict"), [(0.07, "true"), (0.6, "false")])
-def test_a_slower_stage_changes_the_verdict_on_idle_stages(stage_ratio: float, verdict: str) -> None:
-    class OfOneStream(Laboratory):
+def test_slower_stage_changes_the_verdict_on_idle_stages(stage_ratio: float, verdict: str) -> None:
+    class OneStreamLaboratory(Laboratory):
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
             row = SimpleNamespace(bubble_fraction=0.9, streams=1, fill_and_drain_bubble_fraction=0.9)
             schedule = SimpleNamespace(stages=16, streams_to_saturate=14, rows=[row], kv_limited_streams=1)
@@ -208,21 +208,22 @@ def test_a_slower_stage_changes_the_verdict_on_idle_stages(stage_ratio: float, v
         def saturated_speeds(self, model: str, link: object = None, **options: Any) -> Any:
             return np.full(1 + SAMPLES, 950.0 / stage_ratio)
 
-    certainty = certainty_of(chains.bubbles(OfOneStream()).verdicts, NAMES)
+    certainty = certainty_of(chains.bubbles(OneStreamLaboratory()).verdicts, NAMES)
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
 
 
-def test_parameters_that_fit_fall_with_the_bytes_of_software() -> None:
-    class OfTenLayers(Laboratory):
+def test_parameters_that_fit_decrease_with_the_bytes_of_software() -> None:
+    class TenLayerLaboratory(Laboratory):
         def layers_that_fit(self, model: str, wafers: int, dtype: str) -> Any:
             return LayersThatFit(layers=10, parameters=10**10)
 
-    lab, pes = OfTenLayers(), 1_170 * 755
+    lab, pes = TenLayerLaboratory(), 1_170 * 755
     for wafers, dtype, parameter_bytes in ((1, "bfloat16", 2), (2, "int8", 1)):
         parameters = parameters_that_fit(lab, "llama-3.1-70b", wafers, dtype)
         assert parameters[0] == 10**10
         more_bytes = (parameters - 10**10) * parameter_bytes / (wafers * pes)
-        assert more_bytes.max() < 1664 * 1.02  # 512 + 512 + 384 + 256 bytes a PE, and the scales of int8
+        # The extra bytes per PE are 512 + 512 + 384 + 256 and the scales of int8.
+        assert more_bytes.max() < 1664 * 1.02
         assert more_bytes.min() > -1536  # 512 + 512 + 0 + 512
         assert np.std(more_bytes) > 100
     assert "software.stack_bytes_per_pe" in lab.uncertain_names
@@ -234,7 +235,7 @@ def test_parameters_that_fit_fall_with_the_bytes_of_software() -> None:
 def test_sizes_and_speed_decide_whether_a_fast_model_is_small(
     speed: float, billions: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OfOneSize(Laboratory):
+    class OneSizeLaboratory(Laboratory):
         def layers_that_fit(self, model: str, wafers: int, dtype: str) -> Any:
             return LayersThatFit(layers=10, parameters=int(billions * 1e9) * (1 if dtype == "bfloat16" else 2))
 
@@ -246,7 +247,7 @@ def test_sizes_and_speed_decide_whether_a_fast_model_is_small(
         def speeds(self, model: str, link: object = None, **options: Any) -> Any:
             return np.full(1 + SAMPLES, speed)
 
-    lab = OfOneSize()
+    lab = OneSizeLaboratory()
     certainty = certainty_of(residency.size_of_one_wafer(lab).verdicts, lab.uncertain_names)
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
 
@@ -255,14 +256,14 @@ def test_faster_gpus_change_the_verdict_on_fast_modes(monkeypatch: pytest.Monkey
     verdicts = []
     for gain in (1.0, 1.5, 6.0):
 
-        class OfTwoGpus(Laboratory):
+        class TwoGpuLaboratory(Laboratory):
             def drafts(self, *options: Any, **more: Any) -> Any:
                 return SimpleNamespace(speed_up=1.9, draft_tokens=3)
 
             def gpu(self, model: str, gpu: str, *options: Any, gain: float = gain) -> Any:
                 return SimpleNamespace(rate_of_user=100.0 * (gain if gpu == "b200" else 1.0))
 
-        lab = OfTwoGpus()
+        lab = TwoGpuLaboratory()
         certainty = certainty_of(gpus.drafts_or_hardware(lab).verdicts, lab.uncertain_names)
         verdicts.append(certainty.verdict)
     assert verdicts == ["false", "conditional", "true"]

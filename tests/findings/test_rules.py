@@ -1,4 +1,4 @@
-"""The rules that claims are decided by, apart from the estimates: verdicts, retries, and the search for layers."""
+"""Tests of the rules that decide claims, with stand-ins for estimates: verdicts, retries and the search for layers."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,18 +18,21 @@ from wse.studies.estimate.request import EstimateRequest
 
 
 @given(accuracy=st.floats(0.05, 1), ratio=st.floats(1, 20), steps=st.integers(1, 30))
-def test_at_break_even_both_models_take_as_long(accuracy: float, ratio: float, steps: int) -> None:
-    """Expected tries of n steps that are checked together are 1/p^n; a try of the fast model takes 1/ratio as long."""
-    least = break_even_accuracy(accuracy, ratio, steps)
-    assert (1 / least**steps) / ratio == pytest.approx(1 / accuracy**steps)
+def test_both_models_take_the_same_time_at_break_even(accuracy: float, ratio: float, steps: int) -> None:
+    """If n steps are verified together, they need 1/p^n tries on average.
+
+    A try of the fast model takes 1/ratio of the time of the other model.
+    """
+    min_accuracy = break_even_accuracy(accuracy, ratio, steps)
+    assert (1 / min_accuracy**steps) / ratio == pytest.approx(1 / accuracy**steps)
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 19, 20, 21, 22, 40, 77])
+@pytest.mark.parametrize("max_layers", [0, 1, 2, 3, 19, 20, 21, 22, 40, 77])
 @pytest.mark.parametrize("wafers", [1, 2])
-def test_most_layers_are_found_wherever_the_search_begins(
-    most: int, wafers: int, monkeypatch: pytest.MonkeyPatch
+def test_maximum_number_of_layers_is_found_from_any_start(
+    max_layers: int, wafers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stand-in for the compiler takes up to ``most`` layers; a pipeline has a layer a wafer at least."""
+    """The compiler is replaced by a limit of `max_layers` layers; a pipeline needs at least one layer per wafer."""
     tried: list[int] = []
 
     def prepare(request: EstimateRequest) -> SimpleNamespace:
@@ -40,7 +43,7 @@ def test_most_layers_are_found_wherever_the_search_begins(
 
     def compile_(estimate: SimpleNamespace) -> None:
         tried.append(estimate.spec)
-        if estimate.spec > most:
+        if estimate.spec > max_layers:
             message = "too many"
             raise DoesNotFit(message)
 
@@ -49,7 +52,7 @@ def test_most_layers_are_found_wherever_the_search_begins(
     monkeypatch.setattr(layers_that_fit, "parameter_count", lambda layers: 10 * layers)
     lab = Laboratory()
     found = lab.layers_that_fit("llama-3.1-70b", wafers, "bfloat16")
-    expected = most if most >= wafers else 0
+    expected = max_layers if max_layers >= wafers else 0
     assert found == (expected, 10 * expected)
     assert len(tried) == len(set(tried)) < 14
     assert lab.layers_that_fit("llama-3.1-70b", wafers, "bfloat16") == found
@@ -57,7 +60,7 @@ def test_most_layers_are_found_wherever_the_search_begins(
 
 
 @pytest.mark.parametrize(
-    ("longest_rate", "wafers", "verdicts", "said"),
+    ("longest_rate", "wafers", "verdicts", "answer_part"),
     [
         (
             250.0,
@@ -70,13 +73,13 @@ def test_most_layers_are_found_wherever_the_search_begins(
         (900.0, 4, ("false", "false"), "95 %"),
     ],
 )
-def test_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fast(
-    longest_rate: float, wafers: int, verdicts: tuple[str, ...], said: str
+def test_verdict_on_long_context_depends_on_lost_speed_and_gpus(
+    longest_rate: float, wafers: int, verdicts: tuple[str, ...], answer_part: str
 ) -> None:
-    """In the second sample, GPUs take half as long."""
+    """In the second sample, GPUs take half the time."""
 
-    class OfOneUser(Laboratory):
-        """Rates that fall at the longest context alone."""
+    class OneUserLaboratory(Laboratory):
+        """Rates that are lower only at the longest context."""
 
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
             return SimpleNamespace(system=SimpleNamespace(wafers=wafers if options["context"] == CONTEXTS[-1] else 4))
@@ -90,13 +93,13 @@ def test_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fast(
         def gpu(self, *options: Any, **more: Any) -> Any:
             return SimpleNamespace(rate_of_user=148.0)
 
-    finding = short_context(OfOneUser())
+    finding = short_context(OneUserLaboratory())
     assert finding.verdicts == verdicts
-    assert said in finding.answer
+    assert answer_part in finding.answer
 
 
 @pytest.mark.parametrize(
-    ("rate", "ends", "verdicts", "said"),
+    ("rate", "ends", "verdicts", "answer_part"),
     [
         (25.0, (42.0, 42.0), ("conditional",) * 3, "25 tokens/s, a user of the GPUs 100.0 and 100.0. The wafers"),
         (900.0, (42.0, 42.0), ("false",) * 3, "900 tokens/s, a user of the GPUs 100.0 and 100.0. Which"),
@@ -107,12 +110,12 @@ def test_long_context_is_slow_where_half_the_speed_is_lost_and_gpus_are_as_fast(
         (15.0, (8.0, 42.0), ("true", "false", "true"), "100.0. Which"),
     ],
 )
-def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
-    rate: float, ends: tuple[float, float], verdicts: tuple[str, ...], said: str
+def test_verdict_on_all_users_depends_on_rate_and_cost(
+    rate: float, ends: tuple[float, float], verdicts: tuple[str, ...], answer_part: str
 ) -> None:
-    """Ten users on eight wafers, whose rate is given, against one on eight GPUs with 100 tokens/s at 6 dollars.
+    """Compare ten users on eight wafers with one user on eight GPUs, who gets 100 tokens/s at 6 USD per GPU hour.
 
-    The price of a wafer is 42 dollars, and in two samples that of either end.
+    `rate` is the rate of a user on the wafers. A wafer costs 42 USD/h, and in the two samples the ends of the range.
     """
 
     def serving(machines: int, users: int, rate: float, usd: float, ends: tuple[float, float]) -> Serving:
@@ -127,7 +130,7 @@ def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
             sampled_usd_per_million_tokens=np.array([low, high]),
         )
 
-    class OfAllUsers(Laboratory):
+    class AllUsersLaboratory(Laboratory):
         """The same wafers and GPUs at all lengths."""
 
         def wafers_for_all(self, *options: Any, **more: Any) -> Serving:
@@ -138,9 +141,9 @@ def test_all_users_get_few_tokens_where_they_cost_three_times_as_much(
 
         gpus_for_all = gpu
 
-    finding = aggregate(OfAllUsers())
+    finding = aggregate(AllUsersLaboratory())
     assert finding.verdicts == verdicts
-    assert said in finding.answer
+    assert answer_part in finding.answer
     low, central, high = (finding.numbers[f"dearer_2048{end}"].value for end in ("_low", "", "_high"))
     assert central == pytest.approx(42 / 6 * 10 / rate)
     assert (low, high) == pytest.approx((central * ends[0] / 42, central * ends[1] / 42))

@@ -1,4 +1,4 @@
-"""GPUs and stacks: every number of the bundled ones has a source, and bad files are refused in one line."""
+"""Tests of loading GPUs and serving stacks: all bundled numbers have sources, and bad files are refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,16 +20,16 @@ def test_every_number_of_a_gpu_has_a_unit_and_a_source(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", known_stacks())
-def test_every_constant_of_a_stack_has_a_source_and_is_there_for_each_generation(name: str) -> None:
+def test_every_constant_of_a_stack_has_a_source_and_a_value_per_generation(name: str) -> None:
     check_bundled(stack_numbers(name))
     for generation in GENERATIONS:
         assert load_stack(name, generation).fitted_on
 
 
-def test_facts_of_gpus() -> None:
+def test_published_numbers_of_gpus_are_loaded() -> None:
     assert load_gpu("H100").hbm_bytes_per_s == 3.35e12
     assert load_gpu("h100").flops_per_s(8) == 1978e12
-    assert load_gpu("h100").flops_per_s(4) == 1978e12, "no products of 4 bits: widened to 8"
+    assert load_gpu("h100").flops_per_s(4) == 1978e12, "4-bit products are computed with 8 bits"
     assert load_gpu("a100").flops_per_s(4) == 312e12
     assert load_gpu("b200").flops_per_s(4.5) == 9000e12
     assert {"a100", "a100-40gb", "h100", "h200", "b200", "gb200"} <= {*known_gpus()}
@@ -47,7 +47,7 @@ def test_file_is_based_on_a_preset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('base = "h10"', "did you mean 'h100'"),
         ('base = "h100"\ngeneration = "hoper"', "did you mean 'hopper'"),
@@ -55,10 +55,10 @@ def test_file_is_based_on_a_preset(tmp_path: Path) -> None:
         ("hbm_bytes = 8", "add it, or begin with base"),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, text: str, says: str) -> None:
+def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
     with pytest.raises((BadWafer, UnknownName)) as refusal:
         load_gpu(file)
-    assert says in str(refusal.value)
+    assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)

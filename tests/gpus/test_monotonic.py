@@ -1,4 +1,4 @@
-"""Properties of times on GPUs over users: monotonic, continuous, and no throughput lost to more users."""
+"""Tests of properties of GPU times over the number of users: monotonic, continuous, and no loss of throughput."""
 
 import math
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from wse.studies.options.option import make_request
 
 ROUNDING = 1 + 1e-9
 BISECTED = 1 + 1e-7
-"""Steady states are found by bisection."""
+"""Tolerance for steady states, which are found by bisection."""
 EXAMPLES = settings(max_examples=60, deadline=None)
 
 
@@ -41,7 +41,7 @@ def spec_of(name: str) -> ModelSpec:
 
 @st.composite
 def servers(draw: st.DrawFn) -> GpuServer:
-    """Any model in any format, on any GPUs, with any stack and parallelism; weights need not fit."""
+    """Draw a server: any model, weight format, GPUs, stack and parallelism; the weights need not fit."""
     gpu = load_gpu(draw(st.sampled_from(known_gpus())))
     return GpuServer(
         spec=spec_of(draw(st.sampled_from(sorted(CONFIGURATIONS)))),
@@ -58,19 +58,19 @@ def servers(draw: st.DrawFn) -> GpuServer:
 
 @dataclass(frozen=True)
 class Load:
-    """A server with the lengths of its requests."""
+    """A server with the lengths of its requests in tokens."""
 
     server: GpuServer
     prompt: int
     new: int
 
     def at(self, users: float) -> SteadyState:
-        """The state with so many requests in flight."""
+        """Return the steady state with `users` requests in flight."""
         shape = RequestShape(prompt_tokens=self.prompt, new_tokens=self.new)
         return GpuDeployment(server=self.server, shape=shape, economics=None).steady_state(users)
 
     def kinks(self) -> tuple[float, ...]:
-        """Users at which a formula of the model changes."""
+        """Return the numbers of users at which a formula of the model changes."""
         one_shot = self.server.stack.one_shot_bytes / (self.server.spec.hidden_size * PLAIN_BITS / 8)
         gpus = self.server.parallelism.gpus
         found = (1.0, 2.0, 1.0 + self.new, one_shot, one_shot * gpus / 2, one_shot - self.prompt)
@@ -85,7 +85,7 @@ STEPS = st.one_of(st.just(1.0), st.floats(1e-3, 512))
 
 @EXAMPLES
 @given(LOADS, USERS, STEPS)
-def test_no_user_is_faster_beside_more_users(load: Load, users: float, step: float) -> None:
+def test_user_is_not_faster_with_more_users(load: Load, users: float, step: float) -> None:
     few, many = load.at(users), load.at(users + step)
     assert few.ttft_s <= many.ttft_s * BISECTED
     assert few.answer_s <= many.answer_s * BISECTED
@@ -93,8 +93,8 @@ def test_no_user_is_faster_beside_more_users(load: Load, users: float, step: flo
 
 @EXAMPLES
 @given(LOADS, USERS, STEPS)
-def test_more_users_get_no_fewer_tokens_together(load: Load, users: float, step: float) -> None:
-    """Decoding alone, and with every user's prompt."""
+def test_more_users_do_not_lower_throughput(load: Load, users: float, step: float) -> None:
+    """Check the rate of decode passes alone, and the rate of whole requests."""
     context = load.prompt + load.new / 2
     few, many = (n / load.server.decode_s(n, context) for n in (users, users + step))
     assert few <= many * ROUNDING
@@ -104,7 +104,7 @@ def test_more_users_get_no_fewer_tokens_together(load: Load, users: float, step:
 @EXAMPLES
 @given(LOADS, st.data())
 def test_times_are_continuous_in_users(load: Load, data: st.DataObject) -> None:
-    """Also where a formula changes: from one prompt to several, from one-shot all-reduces to two steps."""
+    """Include the kinks: from one prompt to several, and from one-shot to two-step all-reduces."""
     at = data.draw(st.one_of(st.sampled_from(load.kinks()), st.floats(1, 4096)))
     below, above = max(1.0, at * (1 - 1e-8)), at * (1 + 1e-8)
     few, many = load.at(below), load.at(above)
@@ -127,7 +127,10 @@ def test_more_tokens_or_context_take_no_less_time(
 @EXAMPLES
 @given(LOADS, USERS, st.integers(1, 2_000))
 def test_longer_prompts_take_no_less_time(load: Load, users: float, more: int) -> None:
-    """Read in as many passes: prompts in one pass more have shorter passes, which can be 3 % faster for a request."""
+    """Compare prompts that need the same number of passes.
+
+    With one pass more, passes are shorter, and a request can be 3 % faster.
+    """
     longer = Load(load.server, load.prompt + more, load.new)
     passes = [math.ceil(prompt / MAX_BATCHED_TOKENS) for prompt in (load.prompt, longer.prompt)]
     assume(passes[0] == passes[1])
@@ -138,7 +141,7 @@ def test_longer_prompts_take_no_less_time(load: Load, users: float, more: int) -
 
 @EXAMPLES
 @given(servers(), st.integers(0, 1024), st.integers(0, 100_000), st.lists(st.integers(1, 2_000), max_size=4))
-def test_rounds_of_the_simulation_are_these_passes(
+def test_rounds_of_the_simulation_equal_passes_of_the_roofline(
     server: GpuServer, users: int, context: int, prompts: list[int]
 ) -> None:
     assume(users or prompts)
@@ -151,8 +154,8 @@ def test_rounds_of_the_simulation_are_these_passes(
     assert round_s <= costs.round_s(users, context, [*parts, PromptPart(1, 0)]) * ROUNDING
 
 
-def test_round_with_drafts_verifies_them_and_makes_them() -> None:
-    """For all users together: a pass over one token more than are drafted, and as many of the head."""
+def test_round_with_drafts_includes_drafting_and_verification() -> None:
+    """A round verifies 3 draft tokens plus one in a pass for all users, and runs the draft head 3 times."""
     gpu = load_gpu("h100")
     stack = load_stack("vllm", gpu.generation)
     server = GpuServer(spec=spec_of("llama-3-8b"), weights=FORMATS["bfloat16"], gpu=gpu, stack=stack)
@@ -161,12 +164,12 @@ def test_round_with_drafts_verifies_them_and_makes_them() -> None:
     head_s = server.draft_head.draft_s(7, 1, 500)
     assert drafted.round_s(7, 500, ()) == pytest.approx(server.verify_s(7, 4, 500) + 3 * head_s)
     assert drafted.round_s(0, 0, [PromptPart(300, 64)]) == plain.round_s(0, 0, [PromptPart(300, 64)])
-    assert 1 / 32 < head_s / server.decode_s(7, 500) < 1 / 4  # one of 32 layers, and the table
+    assert 1 / 32 < head_s / server.decode_s(7, 500) < 1 / 4  # the head is one of 32 layers, plus the output head
 
 
 @pytest.mark.parametrize(("model", "gpu"), [("llama-3.1-70b", "h200"), ("deepseek-v3", "b200")])
-def test_no_user_with_drafts_is_faster_beside_more_users(model: str, gpu: str) -> None:
-    """Also where verified tokens make vectors too long for a one-shot all-reduce: 100 to 160 users here."""
+def test_user_with_drafts_is_not_faster_with_more_users(model: str, gpu: str) -> None:
+    """Include the range of 100 to 160 users, where verified tokens make vectors too long for a one-shot all-reduce."""
     request = make_request(EstimateRequest, model=model, gpu=gpu, gpus=8, stack="trtllm", dtype="fp8", draft="typical")
     prepared = prepare_gpu_estimate(request)
     rates = []
@@ -179,7 +182,10 @@ def test_no_user_with_drafts_is_faster_beside_more_users(model: str, gpu: str) -
 
 
 def test_33rd_user_of_eight_h200_makes_no_user_faster() -> None:
-    """The vectors of 32 users are the longest of a one-shot all-reduce: 33 had 71.8 tokens/s each, and 32 had 59.3."""
+    """Vectors of 32 users are the longest for a one-shot all-reduce.
+
+    Without a time that is monotonic in the length, 33 users had 71.8 tokens/s each, but 32 users only 59.3.
+    """
     rates = {}
     for users in (32, 33, 44, 64):
         request = make_request(EstimateRequest, model="llama-3.1-70b", gpu="h200", gpus=8, batch=users)

@@ -1,4 +1,4 @@
-"""Rooflines of passes against arithmetic by hand, and the times that stacks make of them."""
+"""Tests of rooflines of passes against arithmetic by hand, and of the times that serving stacks add to them."""
 
 import math
 from dataclasses import replace
@@ -41,8 +41,11 @@ def server(
     )
 
 
-def test_8b_in_16_bits_by_hand() -> None:
-    """All weights but the table of embeddings, 131,072 bytes of cache a token, two operations a weight."""
+def test_8b_in_16_bits_follows_arithmetic_by_hand() -> None:
+    """A pass reads all weights except the embedding table, and 131,072 bytes of cache per token of context.
+
+    It computes two operations per weight.
+    """
     pass_ = roofline("llama-3-8b", "bfloat16", Tokens(users=4, new=1, context=1000))
     spec = spec_of("llama-3-8b")
     weights = parameters_per_token(spec)
@@ -55,8 +58,11 @@ def test_8b_in_16_bits_by_hand() -> None:
     assert model_bytes(spec, FORMATS["bfloat16"]) == 2 * parameter_count(spec)
 
 
-def test_linear_attention_by_hand() -> None:
-    """12 caches of two heads of 256; 36 float32 states of 32 x 128 x 128, and three inputs of 8,192 channels."""
+def test_linear_attention_follows_arithmetic_by_hand() -> None:
+    """12 layers have caches with 2 heads of 256 features; 36 layers have a float32 state of 32 x 128 x 128.
+
+    These 36 layers also store the last three inputs of a convolution with 8,192 channels.
+    """
     state = 36 * (4 * 32 * 128 * 128 + 2 * 3 * 8192)
     pass_ = roofline("qwen3-next-80b-a3b", "bfloat16", Tokens(users=4, new=1, context=1000))
     assert pass_.cache_s * 3.35e12 == pytest.approx(4 * (1000 * 12 * 2 * 2 * 256 * 2 + 2 * state))
@@ -66,7 +72,7 @@ def test_linear_attention_by_hand() -> None:
     assert on_eight.user_cache_bytes(1600) == pytest.approx(1600 * 12 * 2 * 2 * 256 * 2 * 4 + state)
 
 
-def test_all_tokens_that_are_verified_have_logits() -> None:
+def test_verified_tokens_all_have_logits() -> None:
     prompt, verified = (Tokens(users=2, new=5, context=100, outputs=outputs) for outputs in (1, 5))
     more = (
         roofline("llama-3-8b", "bfloat16", verified).products_s - roofline("llama-3-8b", "bfloat16", prompt).products_s
@@ -75,14 +81,14 @@ def test_all_tokens_that_are_verified_have_logits() -> None:
 
 
 @pytest.mark.parametrize("users", [1, 3, 64])
-def test_experts_touched(users: int) -> None:
-    """n (1 - (1 - k/n)^T) of 128 experts with 4 for a token, 36 layers, in 4.25 bits."""
+def test_experts_are_read_for_the_expected_number_of_tokens(users: int) -> None:
+    """T tokens use n (1 - (1 - k/n)^T) of n = 128 experts, with k = 4 per token; 36 layers in 4.25 bits."""
     pass_ = roofline("gpt-oss-120b", "mxfp4", Tokens(users=users, new=1, context=1))
     touched = 128 * (1 - (1 - 4 / 128) ** users)
     assert pass_.experts_s * 3.35e12 == pytest.approx(36 * touched * 3 * 2880 * 2880 * 4.25 / 8, rel=1e-9)
 
 
-def test_whole_experts_are_touched_unevenly() -> None:
+def test_whole_experts_are_read_unevenly() -> None:
     tokens = Tokens(users=16, new=1, context=1)
     cut, whole = (
         roofline("gpt-oss-120b", "mxfp4", tokens, parallelism=Parallelism(gpus=8, whole_experts=choice)).experts_s
@@ -95,7 +101,7 @@ def test_whole_experts_are_touched_unevenly() -> None:
     ).experts_s == pytest.approx(roofline("gpt-oss-120b", "mxfp4", many).experts_s / 8)
 
 
-def test_latent_cache_is_one_vector_and_whole_on_every_gpu() -> None:
+def test_latent_cache_is_one_vector_and_replicated_on_every_gpu() -> None:
     one, eight = (
         roofline(
             "deepseek-r1", "fp8", Tokens(users=2, new=1, context=500), parallelism=Parallelism(gpus=gpus), gpu="b200"
@@ -115,15 +121,15 @@ def test_latent_cache_is_one_vector_and_whole_on_every_gpu() -> None:
     assert by_data.weights_s > eight.weights_s
 
 
-def test_window_is_read_and_multiplied_as_far_as_it_goes() -> None:
-    """Every second layer of gpt-oss sees 128 tokens; its 64 heads have 64 features, and 8 of keys."""
+def test_window_limits_the_cache_that_is_read_and_multiplied() -> None:
+    """Every second layer of gpt-oss has a window of 128 tokens; it has 64 query heads and 8 KV heads of 64 features."""
     for context, tokens in ((100, 36 * 100), (10_000, 18 * (128 + 10_000))):
         pass_ = roofline("gpt-oss-120b", "bfloat16", Tokens(users=1, new=1, context=context))
         assert pass_.cache_s * 3.35e12 == pytest.approx(tokens * 2 * 8 * 64 * 2)
         assert pass_.row_s * 989e12 == pytest.approx(tokens * 4 * 64 * 64)
 
 
-def test_heads_of_keys_are_cut_over_as_many_gpus_as_there_are() -> None:
+def test_kv_heads_are_divided_over_at_most_as_many_gpus() -> None:
     caches = [
         roofline(
             "llama-3.1-70b", "fp8", Tokens(users=1, new=1, context=100), parallelism=Parallelism(gpus=gpus)
@@ -134,43 +140,46 @@ def test_heads_of_keys_are_cut_over_as_many_gpus_as_there_are() -> None:
 
 
 def test_pass_over_a_prompt_is_causal() -> None:
-    """Token i sees i before it: (n - 1) / 2 in the mean; nothing is read of a cache that is not there."""
+    """Token i attends to the i tokens before it, (n - 1) / 2 on average; no cache is read for an empty context."""
     pass_ = roofline("llama-3-8b", "bfloat16", Tokens(users=1, new=101, context=0))
     assert pass_.cache_s == 0
     assert (pass_.row_s + pass_.rows_s) * 989e12 == pytest.approx(101 * 50 * 32 * 4 * 4096)
 
 
-def test_four_bit_formats_of_mixtures_hold_the_experts_alone() -> None:
+def test_four_bit_formats_of_mixtures_store_only_the_experts() -> None:
     spec = spec_of("gpt-oss-120b")
     assert weight_format(spec).name == "mxfp4"
     experts = 36 * 128 * 3 * 2880 * 2880
     others = parameter_count(spec) - experts
     assert model_bytes(spec, FORMATS["mxfp4"]) == experts * 4.25 / 8 + others * 2
     dense = roofline("llama-3.1-70b", "nvfp4", Tokens(users=1, new=1, context=1), gpu="b200")
-    assert 0.8 < dense.four_bit_s / dense.weights_s < 1, "all but the head"
+    assert 0.8 < dense.four_bit_s / dense.weights_s < 1, "all weights except the output head"
 
 
 def test_terms_add_up_and_follow_their_constants() -> None:
-    one = server("llama-3.1-70b", "fp8", 8)
+    gpu_server = server("llama-3.1-70b", "fp8", 8)
     groups = [Tokens(users=16, new=1, context=1536)]
-    time = one.pass_time(groups)
-    assert time.total_s == pytest.approx(one.decode_s(16, 1536))
-    assert time.launch_s == pytest.approx(80 * one.stack.layer_s)
-    assert time.all_reduce_s == pytest.approx(160 * 3 * one.stack.all_reduce_s)
-    slower = replace(one, stack=replace(one.stack, layer_s=2 * one.stack.layer_s))
-    assert slower.decode_s(16, 1536) - one.decode_s(16, 1536) == pytest.approx(80 * one.stack.layer_s)
-    assert one.roofline(groups).bound_s < time.total_s
+    time = gpu_server.pass_time(groups)
+    assert time.total_s == pytest.approx(gpu_server.decode_s(16, 1536))
+    assert time.launch_s == pytest.approx(80 * gpu_server.stack.layer_s)
+    assert time.all_reduce_s == pytest.approx(160 * 3 * gpu_server.stack.all_reduce_s)
+    slower = replace(gpu_server, stack=replace(gpu_server.stack, layer_s=2 * gpu_server.stack.layer_s))
+    assert slower.decode_s(16, 1536) - gpu_server.decode_s(16, 1536) == pytest.approx(80 * gpu_server.stack.layer_s)
+    assert gpu_server.roofline(groups).bound_s < time.total_s
 
 
-def test_part_of_a_user_steps_through_a_part_of_a_cache() -> None:
-    """A group of no users takes no time, so a pass beside it is as long as one without it."""
+def test_fraction_of_a_user_reads_a_fraction_of_a_cache() -> None:
+    """A group with a fraction of a user takes that fraction of the time, so times are continuous at 0 users."""
     prompt, few = Tokens(users=1, new=8, context=0), Tokens(users=0.25, new=1, context=1000)
     assert roofline("llama-3-8b", "bfloat16", prompt, few).cache_steps == pytest.approx(32 * 250)
     assert roofline("llama-3-8b", "bfloat16", replace(few, users=3.0)).cache_steps == 32 * 1000
 
 
-def test_all_reduces_of_longer_vectors_cost_at_least_the_longest_of_one_step() -> None:
-    """Up to 16 users g - 1 vectors, from 16 g / 2 on 2 (g - 1) / g; in between the time of 16 users."""
+def test_all_reduce_time_is_monotonic_in_the_vector_length() -> None:
+    """Over g = 8 GPUs, an all-reduce of up to 16 users moves g - 1 vectors per user.
+
+    From 16 g / 2 users on, it moves 2 (g - 1) / g vectors per user. In between, it takes the time of 16 users.
+    """
     stack = replace(server("llama-3.1-70b", "fp8", 8).stack, one_shot_bytes=16 * 8192 * 2)
     eight = replace(server("llama-3.1-70b", "fp8", 8), stack=stack)
     second = 160 / eight.gpu.link_bytes_per_s / stack.link_ratio
@@ -180,18 +189,18 @@ def test_all_reduces_of_longer_vectors_cost_at_least_the_longest_of_one_step() -
     assert server("llama-3-8b", "fp8").pass_time([Tokens(users=1, new=1, context=1)]).all_reduce_s == 0
 
 
-def test_capacity_is_what_weights_leave() -> None:
-    one = server("llama-3-8b", "bfloat16")
-    room = 80 * 2**30 * 0.9 - 2.5e9 - 2 * parameter_count(one.spec)
-    assert one.kv_capacity_tokens == math.floor(room / 131_072)
-    assert one.users_that_fit(2048) == math.floor(room / 131_072 / 2048)
+def test_capacity_is_the_memory_that_weights_leave() -> None:
+    gpu_server = server("llama-3-8b", "bfloat16")
+    room = 80 * 2**30 * 0.9 - 2.5e9 - 2 * parameter_count(gpu_server.spec)
+    assert gpu_server.kv_capacity_tokens == math.floor(room / 131_072)
+    assert gpu_server.users_that_fit(2048) == math.floor(room / 131_072 / 2048)
     windowed = server("gpt-oss-120b", "mxfp4", 2)
     assert windowed.users_that_fit(100_000) > 1.9 * windowed.kv_capacity_tokens // 100_000
 
 
 def test_verifying_reads_weights_once() -> None:
-    one = server("llama-3.1-70b", "fp8", 4)
-    decode, verify = one.decode_s(1, 1000), one.verify_s(1, 4, 1000)
+    gpu_server = server("llama-3.1-70b", "fp8", 4)
+    decode, verify = gpu_server.decode_s(1, 1000), gpu_server.verify_s(1, 4, 1000)
     assert decode < verify < 1.1 * decode
     assert server("gpt-oss-120b", "mxfp4").verify_s(1, 4, 1000) > 1.15 * server("gpt-oss-120b", "mxfp4").decode_s(
         1, 1000
@@ -208,37 +217,37 @@ SERVERS = (
 
 
 @given(st.sampled_from(SERVERS), st.integers(1, 200_000), st.integers(0, 5_000))
-def test_users_that_fit_do_not_rise_with_context(one: GpuServer, tokens: int, more: int) -> None:
-    few, many = (one.users_that_fit(context) for context in (tokens + more, tokens))
-    assert few <= many <= one.max_sequences
+def test_users_that_fit_do_not_rise_with_context(gpu_server: GpuServer, tokens: int, more: int) -> None:
+    few, many = (gpu_server.users_that_fit(context) for context in (tokens + more, tokens))
+    assert few <= many <= gpu_server.max_sequences
 
 
-def test_windows_and_whole_blocks_by_hand() -> None:
-    """12 of 24 layers keep 128 tokens; 1,000 tokens are 63 blocks of 16."""
-    one = server("gpt-oss-20b", "mxfp4")
-    assert one.kv_room_tokens(1000) == (63 * 16 + 128) / 2
-    assert one.kv_room_tokens(128) == 128
-    assert one.kv_room_tokens(1) == 16
-    assert one.users_that_fit(100_000) == one.kv_capacity_tokens // ((100_000 + 128) // 2)
+def test_cache_room_counts_windows_and_whole_blocks() -> None:
+    """12 of 24 layers keep 128 tokens, and 1,000 tokens occupy 63 blocks of 16."""
+    gpu_server = server("gpt-oss-20b", "mxfp4")
+    assert gpu_server.kv_room_tokens(1000) == (63 * 16 + 128) / 2
+    assert gpu_server.kv_room_tokens(128) == 128
+    assert gpu_server.kv_room_tokens(1) == 16
+    assert gpu_server.users_that_fit(100_000) == gpu_server.kv_capacity_tokens // ((100_000 + 128) // 2)
 
 
-def test_stacks_have_their_own_limits_and_a_scheduler_for_each_gpu_with_attention_by_data() -> None:
+def test_stacks_limit_users_per_scheduler() -> None:
     limits = {stack: server("gpt-oss-20b", "mxfp4", stack=stack).users_that_fit(64) for stack in ("vllm", "vllm-2024")}
     assert limits == {"vllm": 1024, "vllm-2024": 256}
     by_data = server("deepseek-r1", "fp8", 8, "h200", attention_by_data=True, whole_experts=True)
     assert by_data.users_that_fit(64) == 8 * 1024
 
 
-def test_caches_of_a_draft_take_room() -> None:
+def test_draft_caches_need_memory() -> None:
     plain = server("gemma-2-9b", "bfloat16")
     drafted = replace(plain, draft=plain.draft_head)
-    assert drafted.kv_room_tokens(4096) == plain.kv_room_tokens(4096) == 4096, "its window is as long"
+    assert drafted.kv_room_tokens(4096) == plain.kv_room_tokens(4096) == 4096, "the window is as long as the context"
     assert drafted.users_that_fit(4096) < plain.users_that_fit(4096)
 
 
 @pytest.mark.parametrize("whole_experts", [False, True])
 def test_popular_experts_shorten_the_reading_of_experts(whole_experts: bool) -> None:  # noqa: FBT001
-    """By hand for matrices that are split: the experts that 16 tokens use, divided by those of even choices."""
+    """If matrices are split, compare with the experts that 16 tokens use, divided by those with even routing."""
     spec, gpu, layout = spec_of("gpt-oss-120b"), load_gpu("h100"), Parallelism(gpus=4, whole_experts=whole_experts)
     layers, tokens = tuple(range(spec.layer_count)), Tokens(users=16, new=1, context=1000)
 

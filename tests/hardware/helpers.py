@@ -1,4 +1,4 @@
-"""Wafer and software files for tests."""
+"""Helpers for tests of hardware files: write files, check bundled numbers, check refusals."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ from wse.hardware.number import SourcedNumber, unit_of
 
 
 def write_toml(folder: Path, text: str) -> Path:
+    """Write a TOML file mine.toml and return its path."""
     path = folder / "mine.toml"
     path.write_text(text)
     return path
@@ -27,7 +28,7 @@ def check_bundled(numbers: Mapping[str, SourcedNumber]) -> None:
 
 
 def refusal(kind: type[WseError], call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
-    """The message of the error that the call raises, which must be exactly ``kind`` and on one line."""
+    """Return the message of the error that a call raises; check that it is a `kind` (no subclass) and one line."""
     with pytest.raises(WseError) as caught:
         call(*args, **kwargs)
     assert type(caught.value) is kind, repr(caught.value)

@@ -1,4 +1,4 @@
-"""Dead PEs and links: files and rates, and every way in which they may be wrong."""
+"""Tests of dead PEs and links: reading files and rates, and refusing bad ones."""
 
 from pathlib import Path
 
@@ -22,45 +22,46 @@ def write_csv(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_names_pes_and_links_of_all_wafers_or_of_one(tmp_path: Path) -> None:
+def test_file_has_pes_and_links_of_all_wafers_or_of_one(tmp_path: Path) -> None:
     path = write_csv(tmp_path, "wafer,row,col,direction\n,1,2,\n1,3,4,\n,5,7,north\n0,0,3,west\n0, 2 ,0,east\n")
     defects = read_defects(str(path), 0, WAFER)
     first, second = defects.on(0), defects.on(1)
     assert np.argwhere(first.dead).tolist() == [[1, 2]]
     assert np.argwhere(second.dead).tolist() == [[1, 2], [3, 4]]
-    assert np.argwhere(first.south).tolist() == np.argwhere(second.south).tolist() == [[4, 7]]  # its northern PE
+    # The link north of row 5 is the link south of row 4.
+    assert np.argwhere(first.south).tolist() == np.argwhere(second.south).tolist() == [[4, 7]]
     assert np.argwhere(first.east).tolist() == [[0, 2], [2, 0]]
     assert not second.east.any()
     assert (first.links, second.links) == (3, 1)
 
 
-def test_a_header_of_two_columns_is_enough_and_a_file_may_list_nothing(tmp_path: Path) -> None:
+def test_file_may_have_two_columns_and_no_defects(tmp_path: Path) -> None:
     assert np.argwhere(read_defects(str(write_csv(tmp_path, "col,row\n7,5\n")), 0, WAFER).on(3).dead).tolist() == [
         [5, 7]
     ]
     assert not read_defects(str(write_csv(tmp_path, "row,col\n")), 0, WAFER).on(0).dead.any()
 
 
-def test_a_corner_has_the_defects_of_the_wafer_that_lie_on_it(tmp_path: Path) -> None:
+def test_corner_has_the_defects_of_its_part_of_the_wafer(tmp_path: Path) -> None:
     path = write_csv(tmp_path, "row,col,direction\n1,2,\n2,3,east\n3,1,south\n5,5,\n")
     corner = read_defects(str(path), 0, WAFER).on(0).corner(4, 4)
     assert np.argwhere(corner.dead).tolist() == [[1, 2]]
-    assert corner.links == 0  # both lead out of it
+    assert corner.links == 0  # both links lead out of the corner
 
 
-def test_a_rate_draws_each_pe_of_each_wafer_by_itself() -> None:
+def test_rate_draws_each_pe_of_each_wafer_independently() -> None:
     large = mesh_on(load_wafer("wse2"), 400, 500)
     drawn = [read_defects("0.01", seed, large).on(wafer).dead for seed, wafer in ((0, 0), (0, 1), (1, 0), (0, 0))]
     np.testing.assert_array_equal(drawn[0], drawn[3])
     for one in drawn[:3]:
         assert abs(int(one.sum()) - 2000) < 5 * np.sqrt(2000)
     for one, other in ((0, 1), (0, 2), (1, 2)):
-        assert (drawn[one] & drawn[other]).sum() < 60  # 20 where they are independent
+        assert (drawn[one] & drawn[other]).sum() < 60  # the expected number is 20 if wafers are independent
     assert not read_defects("0", 0, large).on(0).dead.any()
 
 
 @pytest.mark.parametrize("rate", ["nan", "inf", "-inf", "-1e-9", "1", "1.5"])
-def test_a_rate_outside_of_0_to_1_is_refused(rate: str) -> None:
+def test_rate_outside_of_0_to_1_is_refused(rate: str) -> None:
     message = refusal(BadDefects, read_defects, rate, 0, WAFER)
     assert message == f"--defects {rate}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
 
@@ -82,18 +83,18 @@ BAD: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), BAD)
-def test_a_file_that_cannot_be_is_refused_with_its_line(text: str, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "tail"), BAD)
+def test_bad_file_is_refused_with_its_line(text: str, tail: str, tmp_path: Path) -> None:
     path = write_csv(tmp_path, text)
-    assert refusal(BadDefects, read_defects, str(path), 0, WAFER).startswith(f"{path}{told}")
+    assert refusal(BadDefects, read_defects, str(path), 0, WAFER).startswith(f"{path}{tail}")
 
 
-def test_the_same_place_on_two_wafers_is_no_repetition(tmp_path: Path) -> None:
+def test_same_pe_on_two_wafers_is_no_repetition(tmp_path: Path) -> None:
     path = write_csv(tmp_path, "row,col,wafer\n1,1,0\n1,1,1\n")
     assert [int(read_defects(str(path), 0, WAFER).on(wafer).dead.sum()) for wafer in range(3)] == [1, 1, 0]
 
 
-def test_files_that_are_none_or_no_text_or_too_large_are_refused(tmp_path: Path) -> None:
+def test_missing_binary_and_large_files_are_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none.csv"
     assert refusal(BadDefects, read_defects, str(missing), 0, WAFER) == (
         f"{missing}: does not exist; give the path of a CSV file of dead PEs and links, or a rate such as 1e-4"
@@ -119,6 +120,6 @@ def test_any_other_bytes_are_refused_or_read(data: bytes, tmp_path: Path) -> Non
     try:
         defects = read_defects(str(path), 0, WAFER)
     except BadDefects:
-        refusal(BadDefects, read_defects, str(path), 0, WAFER)  # on one line
+        refusal(BadDefects, read_defects, str(path), 0, WAFER)  # checks that the message is one line
     else:
         assert defects.on(0).dead.shape == (6, 8)

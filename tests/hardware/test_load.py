@@ -1,3 +1,5 @@
+"""Tests of loading wafers and software profiles from TOML files, and of refused files."""
+
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,9 @@ def test_overrides_of_a_base_change_only_themselves(tmp_path: Path) -> None:
     assert (wafer.name, wafer.hop_cycles, wafer.clock_hz) == ("mine", 1, 1.1e9)
     assert isinstance(wafer.clock_hz, float)
     assert wafer.mesh_rows == base.mesh_rows
-    told = provenance(path)
-    assert (told["hop_cycles"].grade, told["hop_cycles"].source) == ("U", f"set in {path}")
-    assert told["ramp_cycles"] == provenance("wse3")["ramp_cycles"]
+    numbers = provenance(path)
+    assert (numbers["hop_cycles"].grade, numbers["hop_cycles"].source) == ("U", f"set in {path}")
+    assert numbers["ramp_cycles"] == provenance("wse3")["ramp_cycles"]
 
 
 def test_a_table_may_carry_unit_grade_and_source(tmp_path: Path) -> None:
@@ -29,8 +31,8 @@ def test_a_table_may_carry_unit_grade_and_source(tmp_path: Path) -> None:
         'name = "CS 9"\nbase = "wse2"\n[hop_cycles]\nvalue = 3\nunit = "cycle"\ngrade = "M"\nsource = "our lab"\n',
     )
     assert (load_wafer(path).name, load_wafer(path).hop_cycles) == ("CS 9", 3)
-    told = provenance(path)["hop_cycles"]
-    assert (told.value, told.unit, told.grade, told.source) == (3, "cycle", "M", "our lab")
+    number = provenance(path)["hop_cycles"]
+    assert (number.value, number.unit, number.grade, number.source) == (3, "cycle", "M", "our lab")
 
 
 def test_a_full_file_needs_no_base(tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_a_full_file_needs_no_base(tmp_path: Path) -> None:
     assert "has no mesh_rows and 28 more keys" in refusal(BadWafer, load_wafer, path)
 
 
-def test_software_files_work_alike(tmp_path: Path) -> None:
+def test_software_files_are_loaded_like_wafer_files(tmp_path: Path) -> None:
     path = write_toml(tmp_path, 'base = "tuned"\nvector_issue_cycles = 9\n')
     mine = load_software(path, "wse2")
     assert (mine.vector_issue_cycles, mine.loop_cycles) == (9, 10)
@@ -52,7 +54,7 @@ def test_software_files_work_alike(tmp_path: Path) -> None:
     assert refusal(UnknownName, load_wafer, path) == (f"{path}: unknown base wafer 'tuned': known: cs4, wse2, wse3")
 
 
-def test_a_wafer_says_that_nobody_has_measured_it(tmp_path: Path) -> None:
+def test_wafer_may_be_marked_as_announced_only(tmp_path: Path) -> None:
     assert load_wafer(write_toml(tmp_path, 'base = "cs4"\nhop_cycles = 1\n')).announced
     assert not load_wafer(write_toml(tmp_path, 'base = "cs4"\nannounced = false\n')).announced
     assert not load_wafer(write_toml(tmp_path, 'base = "wse3"\n')).announced
@@ -60,7 +62,7 @@ def test_a_wafer_says_that_nobody_has_measured_it(tmp_path: Path) -> None:
     assert "announced = 2026: give true (nobody has measured such a wafer) or" in refusal(BadWafer, load_wafer, path)
 
 
-def test_a_wafer_says_whose_software_costs_apply(tmp_path: Path) -> None:
+def test_wafer_has_a_generation_for_software_costs(tmp_path: Path) -> None:
     path = write_toml(tmp_path, 'base = "wse3"\n')
     assert load_wafer(path).generation == "wse3"
     path = write_toml(tmp_path, 'base = "wse3"\ngeneration = "wse2"\n')
@@ -109,14 +111,14 @@ def test_a_bad_number_is_refused_with_its_range(tmp_path: Path, line: str, tail:
     assert refusal(BadWafer, load_wafer, path).startswith(f"{path}: {tail}".replace("\\\\", "\\"))
 
 
-def test_an_unknown_key_tells_the_nearest(tmp_path: Path) -> None:
+def test_unknown_key_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     path = write_toml(tmp_path, 'base = "wse2"\nhop_cycle = 2\n')
     assert refusal(UnknownName, load_wafer, path) == (
         f"{path}: unknown key 'hop_cycle': did you mean 'hop_cycles'? known: {KNOWN}"
     )
 
 
-def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:
+def test_missing_oversized_and_irregular_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "none.toml"
     remedy = "give the path of a TOML file"
     assert refusal(BadWafer, load_wafer, path) == f"{path}: does not exist; {remedy}"
@@ -147,7 +149,7 @@ def test_any_value_is_read_or_refused(tmp_path: Path, key: str, value: str) -> N
     assert message.isprintable()
 
 
-def test_presets_win_over_files_of_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_presets_take_precedence_over_files_of_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wse2").write_text("no TOML at all")
     assert load_wafer("wse2").name == "wse2"

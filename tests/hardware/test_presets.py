@@ -1,4 +1,4 @@
-"""Presets of wafers and software: sources, values, own numbers, and no wafer named elsewhere."""
+"""Tests of presets of wafers and software: sources, values, overrides, and no names of wafers in other packages."""
 
 import ast
 import tomllib
@@ -42,7 +42,7 @@ def test_every_number_has_a_unit_a_grade_and_a_public_source(name: str, spec: ty
 
 
 @pytest.mark.parametrize(("name", "spec"), PRESETS)
-def test_the_spec_holds_the_numbers_of_its_file(name: str, spec: type[Any]) -> None:
+def test_spec_has_the_numbers_of_its_file(name: str, spec: type[Any]) -> None:
     for generation in GENERATIONS:
         loaded = load_wafer(name) if spec is WaferSpec else load_software(name, generation)
         assert loaded.name == name
@@ -54,8 +54,8 @@ def test_the_spec_holds_the_numbers_of_its_file(name: str, spec: type[Any]) -> N
 
 
 @pytest.mark.parametrize("path", sorted(PRESET_FILES.glob("*/*.toml")), ids=lambda path: path.stem)
-def test_preset_files_spell_everything_out(path: Path) -> None:
-    """No base, no plain number: the file can be read without the code."""
+def test_preset_files_are_complete(path: Path) -> None:
+    """Preset files have no base and no bare number, so they can be read without the code."""
     plain = {"value", "unit", "grade", "source"}
     for field, given in tomllib.loads(path.read_text()).items():
         if field == "generation":
@@ -68,15 +68,18 @@ def test_preset_files_spell_everything_out(path: Path) -> None:
             assert each.keys() in (plain, plain | {"range", "range_source"}), field
 
 
-def test_the_presets_are_the_whole_usable_fabric() -> None:
-    """The fabric less 7 columns and 2 rows (Cerebras SDK: dim_x >= width + 7, dim_y >= height + 2)."""
+def test_presets_have_the_whole_usable_fabric() -> None:
+    """The mesh is the fabric minus 7 columns and 2 rows (Cerebras SDK: dim_x >= width + 7, dim_y >= height + 2)."""
     for name, fabric_cols, fabric_rows in (("wse2", 757, 996), ("wse3", 762, 1172), ("cs4", 762, 1172)):
         wafer = load_wafer(name)
         assert (wafer.mesh_cols, wafer.mesh_rows) == (fabric_cols - 7, fabric_rows - 2), name
 
 
-def test_cs4_is_as_announced_and_says_so() -> None:
-    """A wafer: 250 PFLOPS with a factor 10 for sparsity, 43.2 PB/s of SRAM, 44 GB, 2.4 Tb/s, 2 us to another."""
+def test_cs4_has_the_announced_numbers_and_is_marked_as_announced() -> None:
+    """The announced numbers of a wafer are 250 PFLOPS with a factor of 10 for sparsity, 43.2 PB/s of SRAM, and 44 GB.
+
+    Links between wafers have 2.4 Tb/s and 2 us.
+    """
     cs4, wse3 = load_wafer("cs4"), load_wafer("wse3")
     assert [name for name in known_wafers() if load_wafer(name).announced] == ["cs4"]
     fabric_pes, marketed_cores = 762 * 1172, 900_000
@@ -87,7 +90,7 @@ def test_cs4_is_as_announced_and_says_so() -> None:
     assert (cs4.wafer_link_bytes_per_s, cs4.wafer_link_latency_s) == (2.4e12 / 8, 2e-6)
 
 
-def test_what_was_not_announced_is_carried_over_and_graded_so() -> None:
+def test_numbers_of_cs4_that_were_not_announced_are_those_of_wse3() -> None:
     ours, theirs = provenance("cs4"), provenance("wse3")
     for key, number in ours.items():
         if "carried over from WSE-3" in number.source:
@@ -111,7 +114,7 @@ def test_software_leaves_room_on_the_pe(wafer: str, software: str) -> None:
 ROOT = Path(__file__).parents[2]
 
 
-def strings(tree: ast.Module) -> Iterator[str]:
+def code_strings(tree: ast.Module) -> Iterator[str]:
     """Yield the texts of a module, except docstrings."""
     described = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -125,10 +128,10 @@ def test_code_outside_hardware_names_no_wafer() -> None:
     outside = [file for file in sources if (ROOT / "wse" / "hardware") not in file.parents]
     texts = {file: file.read_text(encoding="utf-8") for file in outside}
     named = {file: text for file, text in texts.items() if any(name in text for name in bundled_wafers())}
-    assert not [str(file) for file, text in named.items() if {*strings(ast.parse(text))} & {*bundled_wafers()}]
+    assert not [str(file) for file, text in named.items() if {*code_strings(ast.parse(text))} & {*bundled_wafers()}]
 
 
-def test_they_count_as_the_users_own() -> None:
+def test_overridden_numbers_are_graded_as_the_users() -> None:
     for name, key in (("wse2", "hop_cycles"), ("academic", "relay_cycles")):
         before, after = provenance(name), provenance(name, ((key, 3),))
         assert (after[key].value, after[key].grade) == (3, "U")
@@ -139,7 +142,7 @@ def test_they_count_as_the_users_own() -> None:
     assert Grades(replace(machine, wafer_values=(("hop_cycles", 3),)), "wse2").bound_grade("hops") == "U"
 
 
-def test_what_cannot_be_is_one_line() -> None:
+def test_bad_overrides_are_refused() -> None:
     with pytest.raises(UnknownName, match=r"wafer wse2: unknown key 'hop_cycle': did you mean 'hop_cycles'"):
         load_wafer("wse2", (("hop_cycle", 1),))
     with pytest.raises(BadWafer, match=r"software profile tuned: relay_cycles = -1: give a number from 0"):

@@ -1,4 +1,4 @@
-"""Quantities with units, and meshes."""
+"""Tests of reading quantities with units, factors and mesh sizes."""
 
 import dataclasses
 
@@ -37,13 +37,13 @@ from wse.hardware.quantity import COUNT, TOKEN, read_factor, read_quantity, unit
         ("2.4TB/s", "GB/s", 2_400),
     ],
 )
-def test_a_quantity_is_a_number_in_the_unit_of_its_field(text: str, unit: str, value: float) -> None:
+def test_quantity_is_a_number_in_the_unit_of_its_field(text: str, unit: str, value: float) -> None:
     read = read_quantity(text, unit)
     assert (read, type(read)) == (value, type(value))
 
 
 @pytest.mark.parametrize("text", ["", "fast", "1 THz", "1 GB", "1,5", "nan", "inf", "0x10", "1 2", "9" * 50, "١"])
-def test_what_is_no_quantity_of_its_kind_is_none(text: str) -> None:
+def test_text_that_is_no_quantity_is_none(text: str) -> None:
     assert read_quantity(text, "Hz") is None
 
 
@@ -71,33 +71,33 @@ def test_bytes_need_a_unit_that_says_whether_k_is_1000_or_1024(text: str) -> Non
         ("4m", COUNT, None),
     ],
 )
-def test_a_whole_number_has_prefixes_where_its_unit_is_known(text: str, unit: str, number: int | None) -> None:
+def test_whole_number_may_have_prefixes_if_its_unit_is_known(text: str, unit: str, number: int | None) -> None:
     assert whole_number(text, unit) == number
 
 
-def test_a_number_without_units_of_its_kind_stands_alone() -> None:
+def test_number_of_a_kind_without_units_has_none() -> None:
     assert units_for("cycle") == ()
     assert read_quantity("2", "cycle") == 2
     assert read_quantity("2 s", "cycle") is None
 
 
 @pytest.mark.parametrize(("text", "factor"), [("x2", 2), ("×0.5", 0.5), ("* 1e3", 1000), ("x 2", 2)])
-def test_a_factor(text: str, factor: float) -> None:
+def test_factor_is_read(text: str, factor: float) -> None:
     assert read_factor(text) == factor
 
 
 @pytest.mark.parametrize("text", ["2", "2x", "x", "x0", "x-2", "xx2", "x2GHz", "x1e999"])
-def test_what_is_no_factor_is_none(text: str) -> None:
+def test_text_that_is_no_factor_is_none(text: str) -> None:
     assert read_factor(text) is None
 
 
 @given(rows=st.integers(1, 10_000), cols=st.integers(1, 10_000), sign=st.sampled_from("xX×"))
-def test_rows_come_first(rows: int, cols: int, sign: str) -> None:
+def test_mesh_has_rows_first(rows: int, cols: int, sign: str) -> None:
     assert parse_mesh(f"{rows}{sign}{cols}") == (rows, cols)
     assert parse_mesh(f" {rows} {sign} {cols} ") == (rows, cols)
 
 
-def test_a_mesh_changes_only_the_sides() -> None:
+def test_mesh_changes_only_the_sides_of_a_wafer() -> None:
     wafer = load_wafer("wse2")
     small = mesh_on(wafer, 16, 24)
     assert (small.mesh_rows, small.mesh_cols) == (16, 24)
@@ -109,7 +109,7 @@ def test_a_mesh_changes_only_the_sides() -> None:
     ("rows", "cols", "remedy"),
     [(995, 750, "give a smaller mesh, or use more wafers"), (750, 994, "rows come first: 994x750 fits")],
 )
-def test_a_mesh_larger_than_the_wafer_is_refused_with_both_sizes(rows: int, cols: int, remedy: str) -> None:
+def test_mesh_larger_than_the_wafer_is_refused_with_both_sizes(rows: int, cols: int, remedy: str) -> None:
     assert refusal(BadMesh, mesh_on, load_wafer("wse2"), rows, cols) == (
         f"mesh {rows}x{cols} is larger than wse2, which has 994x750 PEs; {remedy}"
     )

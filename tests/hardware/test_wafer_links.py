@@ -1,4 +1,4 @@
-"""Links between wafers: names and files whose numbers replace those of a wafer."""
+"""Tests of links between wafers, which are given by name or file and replace the link numbers of a wafer."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_constants_of_a_link_are_sampled_within_their_ranges(tmp_path: Path) -> 
     latency = bundled["wafer.wafer_link_latency_s"]
     assert (latency.low, latency.value, latency.high, latency.grade) == (140.5e-6, 165.5e-6, 182e-6, "D")
     extra_s = latency.tpot_s_at_high - latency.tpot_s_at_low
-    assert extra_s == pytest.approx(2 * (182e-6 - 140.5e-6), rel=0.01)  # to the second wafer and back
+    assert extra_s == pytest.approx(2 * (182e-6 - 140.5e-6), rel=0.01)  # two crossings: to the second wafer and back
     assert bundled["wafer.wafer_link_bytes_per_s"].high == 1.08e9
     assert not {name for name in exact if "wafer_link" in name}
 
 
-def test_link_of_a_file_changes_the_crossings_alone(tmp_path: Path) -> None:
+def test_link_of_a_file_changes_only_the_crossings(tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text("wafer_link_latency_s = 1e-3\nwafer_link_bytes_per_s = 150e9\n", encoding="utf-8")
     lengths = {"mesh": "12x12", "wafers": 2, "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
     own, slow = (wse.estimate("story", link=link, **lengths).decode for link in ("vendor", file))
     extra_s = (slow.cycles_by["crossing"] - own.cycles_by["crossing"]) / load_wafer("wse3").clock_hz
-    assert extra_s == pytest.approx(2 * (1e-3 - 5e-6), rel=0.01)  # to the second wafer and back
+    assert extra_s == pytest.approx(2 * (1e-3 - 5e-6), rel=0.01)  # two crossings: to the second wafer and back
 
 
 def test_unknown_link_is_refused() -> None:

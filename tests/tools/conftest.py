@@ -1,4 +1,4 @@
-"""The scripts of ``tools``: a test module ``test_NAME`` has the script ``NAME``."""
+"""Fixture for tests of the scripts in ``tools``: a test module ``test_NAME`` tests the script ``NAME``."""
 
 from types import ModuleType
 
@@ -8,5 +8,5 @@ from tool_scripts import import_script
 
 @pytest.fixture(scope="module")
 def script(request: pytest.FixtureRequest) -> ModuleType:
-    """The script that the test module is named after."""
+    """Return the script that the test module is named after."""
     return import_script(request.module.__name__.rpartition(".")[2].removeprefix("test_"))

@@ -1,4 +1,4 @@
-"""The calibration of serving stacks: it changes the values of what it fits, and nothing else of their files."""
+"""Tests of the calibration of serving stacks: it changes only the fitted values in the files of the stacks."""
 
 import tomllib
 from types import ModuleType
@@ -9,7 +9,7 @@ from wse.studies.validate.gpu_calibration import CALIBRATIONS
 
 
 @pytest.mark.parametrize("stack", CALIBRATIONS)
-def test_it_writes_the_values_of_what_it_fits(script: ModuleType, stack: str) -> None:
+def test_calibration_changes_only_fitted_values(script: ModuleType, stack: str) -> None:
     text = (script.STACKS / f"{stack}.toml").read_text(encoding="utf-8")
     keys = CALIBRATIONS[stack].keys
     before, after = tomllib.loads(text), tomllib.loads(script.with_values(text, dict.fromkeys(keys, 0.125)))
@@ -21,6 +21,6 @@ def test_it_writes_the_values_of_what_it_fits(script: ModuleType, stack: str) ->
     assert after == before
 
 
-def test_constant_without_a_line_of_its_own_is_a_bug(script: ModuleType) -> None:
+def test_constant_without_a_line_is_a_bug(script: ModuleType) -> None:
     with pytest.raises(AssertionError, match="layer_s"):
         script.with_values("title = 'x'\n", {"layer_s": 1.0})

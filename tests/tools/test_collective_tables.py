@@ -1,4 +1,4 @@
-"""The page on collectives has the tables of today's models."""
+"""Tests that docs/collectives.md has the tables that the script computes."""
 
 import sys
 from pathlib import Path
@@ -11,9 +11,9 @@ PAGE = ROOT / "docs" / "collectives.md"
 
 
 @pytest.mark.slow
-def test_page_is_as_the_script_writes_it(script: ModuleType) -> None:
-    told = "run: python tools/collective_tables.py docs/collectives.md"
-    assert script.tables() in PAGE.read_text(encoding="utf-8"), told
+def test_page_has_the_tables_of_the_script(script: ModuleType) -> None:
+    remedy = "run: python tools/collective_tables.py docs/collectives.md"
+    assert script.tables() in PAGE.read_text(encoding="utf-8"), remedy
 
 
 def test_writing_twice_changes_nothing(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Coefficients of the kernels' elementary functions are those that the tool fits."""
+"""Tests that the coefficients of elementary functions in the kernels are those that the script fits."""
 
 from types import ModuleType
 

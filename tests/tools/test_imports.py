@@ -1,4 +1,4 @@
-"""Scripts are imported, so that they follow the names of what they use; those for other libraries are left out."""
+"""Tests that all scripts can be imported, so that renamed functions are noticed."""
 
 import importlib
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
-NOT_OURS = ("gguf", "nbclient", "safetensors", "torch", "transformers")
+EXTERNAL_LIBRARIES = ("gguf", "nbclient", "safetensors", "torch", "transformers")
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in TOOLS.glob("*.py")))
@@ -15,6 +15,6 @@ def test_script_can_be_imported(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name not in NOT_OURS:
+        if error.name not in EXTERNAL_LIBRARIES:
             raise
         pytest.skip(f"{name} needs {error.name}")

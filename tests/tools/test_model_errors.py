@@ -1,4 +1,4 @@
-"""The model errors that come with wse against the predictions that they were computed from."""
+"""Tests of the bundled model errors: they equal the errors of predictions of the measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _packed(script: ModuleType) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_errors_are_ratios_of_known_kinds_and_each_row_is_there_once(script: ModuleType) -> None:
+def test_errors_are_ratios_of_known_kinds_with_one_per_row(script: ModuleType) -> None:
     rows = _packed(script)
     assert {row["kind"] for row in rows} == {*get_args(ErrorKind)}
     assert {"epcc", "production", "academic", "vllm", "trtllm"} <= {row["software"] for row in rows}
@@ -35,7 +35,7 @@ def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, besi
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["public_tokens_per_s.csv", "waferllm_measured.csv", "gpu_baselines.csv"])
 def test_errors_of_bundled_rows_are_those_of_their_files(name: str, script: ModuleType, tmp_path: Path) -> None:
-    """The first row of each kind follows from its measurement."""
+    """Check the first row of each kind."""
     packed = [row for row in _packed(script) if row["file"] == name]
     first = {row["kind"]: row for row in reversed(packed)}
     expected = [row for row in packed if row is first[row["kind"]]]

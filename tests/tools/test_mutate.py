@@ -1,4 +1,4 @@
-"""Mutations change lines that are there: a line that was rewritten takes its mutation along."""
+"""Tests that each mutation of mutate.py still applies: its line must occur exactly once in its file."""
 
 from pathlib import Path
 from types import ModuleType

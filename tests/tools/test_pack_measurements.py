@@ -1,4 +1,4 @@
-"""The measurements that come with wse against the files that they were packed from."""
+"""Tests of the bundled measurements against the files from which they were packed."""
 
 from pathlib import Path
 from types import ModuleType
@@ -15,21 +15,23 @@ FILES = sorted(BUNDLED.glob("*.csv"))
 
 @pytest.fixture(scope="module")
 def originals(beside: Path) -> dict[str, list[Measurement]]:
-    """The files that the packed ones were made from."""
+    """Return the rows of the files from which the bundled ones were packed, by file name."""
     return {file.name: read(beside / "reference" / file.name) for file in FILES}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_packed_rows_are_predicted_as_the_originals(originals: dict[str, list[Measurement]], file: Path) -> None:
+def test_packed_rows_have_the_predictions_of_the_originals(originals: dict[str, list[Measurement]], file: Path) -> None:
     for small, large in zip(read(file), originals[file.name], strict=True):
-        answer = service_request if small.table == "public" else predict  # an estimate takes seconds
+        answer = service_request if small.table == "public" else predict  # an estimate of a service takes seconds
         assert answer(small) == answer(large), (small.line, large.line)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_script_writes_what_is_there(originals: dict[str, list[Measurement]], script: ModuleType, file: Path) -> None:
+def test_script_writes_the_bundled_file(
+    originals: dict[str, list[Measurement]], script: ModuleType, file: Path
+) -> None:
     assert script.text_of(originals[file.name]) == file.read_text(encoding="utf-8")
 
 

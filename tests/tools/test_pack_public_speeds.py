@@ -1,4 +1,4 @@
-"""The published speeds that come with wse against the files that they were packed from."""
+"""Tests of the bundled published speeds against the files from which they were packed."""
 
 import csv
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_packed_benchmarks_are_those_of_the_file(script: ModuleType, beside: Pat
     assert script.text_of(script.gpu_points(rows)) == packed
 
 
-def test_benchmarks_name_gpus_that_are_known_and_each_is_there_once(script: ModuleType) -> None:
+def test_benchmarks_are_unique_and_of_known_gpus(script: ModuleType) -> None:
     with (script.DATA / "gpu_speeds.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["machine"] for row in rows} <= set(known_gpus())

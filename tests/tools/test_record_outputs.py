@@ -1,10 +1,10 @@
-"""Recorded answers: what differs is found, what depends on the computer is left out, and each command has a file."""
+"""Tests of recorded outputs: differences are found, times are left out, and each command has its own file."""
 
 from pathlib import Path
 from types import ModuleType
 
 
-def test_difference_is_told_with_its_place(script: ModuleType) -> None:
+def test_difference_is_reported_with_its_place(script: ModuleType) -> None:
     before = {"rows": [{"users": 1, "cost": 2.0}], "gone": 1}
     after = {"rows": [{"users": 1, "cost": 2.5}], "new": 2}
     assert [*script.differences(before, before)] == []

@@ -1,6 +1,6 @@
-"""The bundled story model, whose files come with every installation.
+"""Test of the files of the bundled story model, which are part of every installation.
 
-What its script of training computes cannot be tested where torch is not installed, which no lane of tests has.
+The training script itself is not tested, because torch is not installed for tests.
 """
 
 from pathlib import Path
