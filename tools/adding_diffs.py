@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "adding"
-DRAWERS = ("wse", "kernels", "mappings", "traces")
-COPIED = (*DRAWERS, "tests", "tools", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+SOURCE_FOLDERS = ("wse", "kernels", "mappings", "traces")
+COPIED = (*SOURCE_FOLDERS, "tests", "tools", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CREATED = re.compile(r"^diff --git a/(\S+) b/\S+\nnew file mode", re.MULTILINE)
 TOUCHED = re.compile(r"^diff --git a/(\S+)", re.MULTILINE)
@@ -64,7 +64,7 @@ class PageContent(NamedTuple):
     @property
     def sources(self) -> list[str]:
         """The touched files that are neither tests nor documentation."""
-        return [file for file in self.touched_files if file.partition("/")[0] in DRAWERS]
+        return [file for file in self.touched_files if file.partition("/")[0] in SOURCE_FOLDERS]
 
 
 def read_page(page: str) -> PageContent:
@@ -79,10 +79,10 @@ def read_page(page: str) -> PageContent:
 def copy_tree(folder: Path) -> None:
     """Copy the repository to a new folder, without hidden files and compiled code."""
     folder.mkdir(parents=True)
-    left_out = shutil.ignore_patterns("__pycache__", ".*")
+    ignored = shutil.ignore_patterns("__pycache__", ".*")
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=left_out)
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, folder / name)
 
@@ -119,8 +119,8 @@ def apply(diff: str, folder: Path, *options: str) -> None:
             written to a ``.rej`` file. Otherwise it raises CalledProcessError.
     """
     arguments = ("git", "apply", "--recount", "-C1", *options, "-")
-    nowhere_else = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
-    subprocess.run(arguments, cwd=folder, input=diff, text=True, check="--reject" not in options, env=nowhere_else)
+    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
+    subprocess.run(arguments, cwd=folder, input=diff, text=True, check="--reject" not in options, env=environment)
 
 
 def open_copy(page: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Fit the software costs of the `academic` profile to published measurements, and cross-validate.
+"""Fit the software costs of the `academic` profile to published measurements, and cross-validate the fit.
 
     python tools/calibrate.py wse/data/measurements/waferllm_measured.csv
 
@@ -6,9 +6,9 @@ The fit minimises squared relative errors. It uses four groups of measurements, 
 weights: MeshGEMV, MeshGEMM and region shifts on WSE-3, and decode on WSE-2. Prefill is only
 predicted.
 
-Then some rows are left out and predicted with constants fitted to the others: each group, each
-model of decode, each grid of decode, and all MeshGEMV or MeshGEMM rows of large grids. The script
-writes no file. Copy the printed constants to wse/hardware/software/academic.toml by hand.
+Then some rows are left out and predicted with constants that are fitted to the other rows: each group, each model of
+decode, each grid of decode, and all MeshGEMV or MeshGEMM rows of large grids. The script writes no file. Copy the
+printed constants to wse/hardware/software/academic.toml by hand.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def fit(rows: list[Row]) -> F64:
     for _ in range(ITERATIONS):
         now = errors(x)
         slopes = np.stack([(errors(x + step) - now) / step.sum() for step in np.diag(steps)], axis=1)
-        held = DAMPING * np.diag(1 / steps)
-        change = np.linalg.lstsq(np.vstack([slopes, held]), np.append(-now, np.zeros(len(x))), rcond=None)[0]
+        damping = DAMPING * np.diag(1 / steps)
+        change = np.linalg.lstsq(np.vstack([slopes, damping]), np.append(-now, np.zeros(len(x))), rcond=None)[0]
         x = np.maximum(x + change, 0.0)
     if "decode" not in sizes:
         names = list(STEPS)
@@ -132,7 +132,7 @@ def print_errors(name: str, errors: Iterable[float]) -> None:
     print(f"{name:44} {len(size):4} rows   median {np.median(size):5.2f} %   worst {size.max():6.2f} %", flush=True)
 
 
-def print_left_out(rows: list[Row], name: str, out: Callable[[Row], bool]) -> None:
+def print_left_out(rows: list[Row], name: str, is_left_out: Callable[[Row], bool]) -> None:
     """Fit without some rows, predict these rows, and print the errors.
 
     Args:
@@ -140,8 +140,8 @@ def print_left_out(rows: list[Row], name: str, out: Callable[[Row], bool]) -> No
         name: Name of the rows that are left out.
         out: Whether a row is left out of the fit.
     """
-    x = fit([row for row in rows if not out(row)])
-    print_errors(f"left out: {name}", (row.error(x) for row in rows if out(row)))
+    x = fit([row for row in rows if not is_left_out(row)])
+    print_errors(f"left out: {name}", (row.error(x) for row in rows if is_left_out(row)))
 
 
 def main() -> None:
@@ -160,9 +160,9 @@ def main() -> None:
         print_left_out(rows, f"decode of {model}", lambda row, model=model: row.measured.text("workload") == model)  # type: ignore[misc]
     for side in (420, 540, 660):
         print_left_out(rows, f"decode on {side}", lambda r, side=side: r.group == "decode" and r.measured.cols == side)  # type: ignore[misc]
-    for group, least in (("MeshGEMV", 400), ("MeshGEMM", 400)):
-        big = f"{group} on {least} and more"
-        print_left_out(rows, big, lambda r, g=group, n=least: r.group == g and (r.measured.cols or 0) >= n)  # type: ignore[misc]
+    for group, min_side in (("MeshGEMV", 400), ("MeshGEMM", 400)):
+        name = f"{group} on {min_side} and more"
+        print_left_out(rows, name, lambda r, g=group, n=min_side: r.group == g and (r.measured.cols or 0) >= n)  # type: ignore[misc]
 
 
 if __name__ == "__main__":

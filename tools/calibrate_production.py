@@ -133,7 +133,7 @@ def solve(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[s
         now = times(x)
         slopes = [(times({**x, name: x[name] + CANDIDATES[name]}) - now) / CANDIDATES[name] for name in x]
         change = np.linalg.lstsq(np.stack(slopes, axis=1), 1 - now, rcond=None)[0]
-        x = {name: max(0.0, value + float(by)) for (name, value), by in zip(x.items(), change, strict=True)}
+        x = {name: max(0.0, value + float(delta)) for (name, value), delta in zip(x.items(), change, strict=True)}
     return x
 
 
@@ -145,18 +145,18 @@ def errors(figures: Sequence[Figure], found: Sequence[Compilation], software: So
     )
 
 
-def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
+def print_candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
     """Fit each candidate constant alone, to one or both speeds, and print values and errors."""
     for name in CANDIDATES:
         before = {name: float(getattr(unfitted_profile(), name))}
         both = solve(figures, found, before)
         print(f"{name:22} {before[name]:5.1f} -> {both[name]:6.1f}   {errors(figures, found, profile(both))}")
-        for i, kept in enumerate(figures):
-            x = solve([kept], [found[i]], before)
-            rest = [f for f in figures if f is not kept]
+        for i, fitted in enumerate(figures):
+            x = solve([fitted], [found[i]], before)
+            rest = [f for f in figures if f is not fitted]
             others = [p for p in found if p is not found[i]]
             predicted = errors(rest, others, profile(x))
-            print(f"    on {kept.prepared.request.model} alone {x[name]:6.1f}, predicts {predicted}", flush=True)
+            print(f"    on {fitted.prepared.request.model} alone {x[name]:6.1f}, predicts {predicted}", flush=True)
 
 
 def fit(figures: Sequence[Figure]) -> dict[str, float]:
@@ -202,21 +202,21 @@ def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure])
     return chosen
 
 
-def code(figure: Figure) -> None:
+def print_free_sram(figure: Figure) -> None:
     """Print how much SRAM per PE is left for code and stack, and how much the profile needs.
 
     Lines are printed for the number of wafers of the published speed and for one wafer fewer, each
     with the layout that needs the least SRAM.
     """
     software = figure.prepared.software
-    taken = software.code_bytes_per_pe + software.stack_bytes_per_pe
+    needed_bytes = software.code_bytes_per_pe + software.stack_bytes_per_pe
     for wafers in (figure.prepared.options.wafers, figure.prepared.options.wafers - 1):
         prepared = replace(figure.prepared, options=replace(figure.prepared.options, wafers=wafers, capacity=REPORT))
         trials = compile_fastest(prepared).trials
-        least = min(trial.needed_bytes for trial in trials if trial.needed_bytes)
-        left = prepared.wafer.sram_bytes_per_pe - least + taken
-        print(f"{figure.prepared.request.model} on {wafers} wafers leaves {left:,} bytes/PE for code and stack; "
-              f"the profile needs {taken:,}")  # fmt: skip
+        min_bytes = min(trial.needed_bytes for trial in trials if trial.needed_bytes)
+        free_bytes = prepared.wafer.sram_bytes_per_pe - min_bytes + needed_bytes
+        print(f"{figure.prepared.request.model} on {wafers} wafers leaves {free_bytes:,} bytes/PE for code and stack; "
+              f"the profile needs {needed_bytes:,}")  # fmt: skip
 
 
 def main() -> None:
@@ -225,11 +225,11 @@ def main() -> None:
     parser.add_argument("measurements", type=Path, metavar="FILE.csv")
     figures = launch_figures(parser.parse_args().measurements)
     found = print_rates("with the costs of hand-written code", unfitted_profile(), figures)
-    candidates(figures, found)
+    print_candidates(figures, found)
     x = fit(figures)
     print_rates(f"fitted, with a new search: {x}", profile(x), figures)
     print_rates("bundled", load_software(PROFILE, "wse3"), figures)
-    code(max(figures, key=lambda figure: figure.prepared.options.wafers))
+    print_free_sram(max(figures, key=lambda figure: figure.prepared.options.wafers))
 
 
 if __name__ == "__main__":

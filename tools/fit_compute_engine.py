@@ -2,10 +2,11 @@
 
     python tools/fit_compute_engine.py ROWS.csv --profile epcc
 
-Only rows of single operations, messages and transfers are used, four of which are passes inside a
-softmax: no row of a decoded token, a layer or a whole phase. Each fit minimises the sum of squared
-relative errors. The numbers of operations of an exponential, a sigmoid, a norm and a rotation are
-the whole numbers with which one cost of an operation explains all of its rows.
+Only rows of single operations, messages and transfers are used. Four of these rows are passes inside a softmax. No row
+of a decoded token, a layer or a whole phase is used. Each fit minimises the sum of squared relative errors.
+
+The numbers of operations of an exponential, a sigmoid, a norm and a rotation are whole numbers. They are chosen such
+that one cost per operation explains all rows best.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def _least_squares(
 
 
 def main() -> None:
-    """Print the constants that the rows of a file give."""
+    """Fit the constants to the rows of a file, and print them with the number of rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="measurements with the columns of the table inference")
     parser.add_argument("--profile", default="epcc", help="software profile with the constants that are not fitted")

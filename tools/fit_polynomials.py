@@ -82,13 +82,13 @@ def _fit(name: str, x: F64, target: npt.NDArray[np.floating], weight: F64, power
         weight: Values of the whole function at ``x``, to which errors are relative.
         powers: Powers of x with a coefficient, ascending.
     """
-    columns, left = [x**power / weight for power in powers], np.asarray(target, np.float64) / weight
+    columns, remainder = [x**power / weight for power in powers], np.asarray(target, np.float64) / weight
     coefficients = []
     while columns:
-        rounded = float(np.float32(_lawson(np.stack(columns, axis=1), left)[0]))
+        rounded = float(np.float32(_lawson(np.stack(columns, axis=1), remainder)[0]))
         coefficients.append(rounded)
-        left = left - rounded * columns.pop(0)
-    return Fit(name, tuple(powers), tuple(coefficients), float(np.abs(left).max()))
+        remainder = remainder - rounded * columns.pop(0)
+    return Fit(name, tuple(powers), tuple(coefficients), float(np.abs(remainder).max()))
 
 
 def _lawson(columns: F64, target: F64) -> F64:

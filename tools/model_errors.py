@@ -1,17 +1,18 @@
-"""Write the model errors of wse: how far predictions are from measurements that nothing was fitted on.
+"""Write the model errors of wse: ratios of measured to predicted times, for measurements that no constant is fitted to.
 
     python tools/model_errors.py ../shared/reference/wse3_qwen3.csv
 
-The argument is a file of inference measurements, which does not come with wse. The other measurements are the bundled
-ones. Each row of ``wse/data/model_errors.csv`` has the ratio of the measured to the predicted time of a model on wafers
-or GPUs. Rows that restate another row are left out, and so are further figures of the same run on GPUs.
+The argument is a file of inference measurements, which is not bundled with wse. All other measurements are bundled.
+Each row of ``wse/data/model_errors.csv`` has the ratio of the measured to the predicted time of a model on wafers or
+GPUs. Rows that restate another row are left out. Of the rows about one run on GPUs, only the first is used. The kinds
+of errors are:
 
     decode       passes and forced tokens of Qwen3 at EPCC, and rates of services after their launch
-    prefill      prompts at EPCC, WaferLLM's prompts on WSE-2, and a service's time to first token
+    prefill      prompts at EPCC, prompts of WaferLLM on WSE-2, and the time to first token of a service
     gpu_dense    times and rates of dense models on GPUs
-    gpu_experts  those of mixtures of experts
+    gpu_experts  times and rates of mixtures of experts on GPUs
 
-Decode of WaferLLM and the speeds at the launch of services are not used: constants were fitted on them.
+Decode of WaferLLM and the speeds at the launch of services are not used, because constants are fitted to them.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ def errors_of(rows: Iterable[ValidationRow]) -> list[dict[str, str]]:
 
 
 def _run(kind: str, row: ValidationRow) -> tuple[object, ...]:
-    """Return what distinguishes a row from rows that restate it or state another figure of the same run."""
+    """Return a key that is equal for rows that restate each other, or that state figures of the same run on GPUs."""
     if kind.startswith("gpu"):
         return kind, *(text for column, text in row.input.items() if column not in FIGURE)
     return kind, row.software, row.measured, row.predicted
 
 
 def _time_ratio(row: ValidationRow) -> float:
-    """Return the ratio of the actual to the predicted time."""
+    """Return the ratio of the measured to the predicted time, also if the row states a rate."""
     assert row.predicted
     assert row.measured
     unit = row.input.get("unit") or row.input.get("metric", "")
@@ -76,7 +77,7 @@ def _time_ratio(row: ValidationRow) -> float:
 
 
 def main() -> None:
-    """Write the file."""
+    """Write wse/data/model_errors.csv."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inference", type=Path)
     files = [parser.parse_args().inference, *(BUNDLED / name for name in BUNDLED_FILES)]

@@ -67,7 +67,7 @@ def main() -> None:
         copy_tree(tree)
         for mutation in chosen:
             began = time.monotonic()
-            caught = notice(mutation, tree)
+            caught = is_caught(mutation, tree)
             missed += not caught
             verdict = "caught" if caught else "MISSED"
             print(f"{verdict} {time.monotonic() - began:4.0f} s  {mutation.file}: {mutation.wrong}", flush=True)
@@ -75,7 +75,7 @@ def main() -> None:
     sys.exit(missed > 0)
 
 
-def notice(mutation: Mutation, tree: Path) -> bool:
+def is_caught(mutation: Mutation, tree: Path) -> bool:
     """Return whether the tests of a mutation fail with the mutation.
 
     The mutation is reverted afterwards.

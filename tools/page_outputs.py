@@ -31,7 +31,7 @@ SIMILAR = 0.75
 """Minimum similarity (0 to 1) between an old line and its replacement, both without numbers."""
 
 
-def printed(command: str, file: str, page_text: str) -> str:
+def output_of(command: str, file: str, page_text: str) -> str:
     """Run the commands of a block in an empty folder, and return the output of the last one.
 
     Args:
@@ -121,7 +121,7 @@ def rewrite(page: Path, only: str) -> None:
     for file, command, block in BLOCK.findall(text):
         if only not in command:
             continue
-        new, found = refilled(block, printed(command, file, text))
+        new, found = refilled(block, output_of(command, file, text))
         if new != block:
             print(f"{page.name}: wse {command}: {'changed' if found else 'WHOLE OUTPUT, shorten it'}", flush=True)
             before = f"$ wse {command} -->\n```text\n"

@@ -139,7 +139,7 @@ class Llama(nn.Module):
     def empty_cache(self, rows: int) -> list[Pair]:
         """Return an empty KV cache for ``rows`` sequences: keys and values of each layer.
 
-        It is in float32 for weights of any type, because attention of one query is faster so.
+        It is in float32 for weights of any type, because attention of one query is faster in this type.
         """
         size = (rows, self.shape.num_key_value_heads, self.shape.max_position_embeddings, self.shape.head_dim)
         return [(torch.zeros(size), torch.zeros(size)) for _ in self.layers]

@@ -113,7 +113,7 @@ def agreement(draft: Llama, model: Llama, stories: list[list[int]]) -> Agreement
     same, common, tokens = 0.0, 0.0, 0
     for story in stories:
         ids = torch.tensor([story[:-1]])
-        p, q = (one(ids)[0].softmax(-1) for one in (model, draft))
+        p, q = (network(ids)[0].softmax(-1) for network in (model, draft))
         same += float((p.argmax(-1) == q.argmax(-1)).sum())
         common += float(torch.minimum(p, q).sum())
         tokens += len(p)
@@ -133,10 +133,10 @@ def main() -> None:
     how = replace(SCHEDULE, steps=args.steps, cosine_steps=args.steps)
     model, tokenizer = load_llama(args.model), Tokenizer.from_file(str(args.model / "tokenizer.json"))
     stories = sample(model, args.stories, args.seed)  # before the model is compiled, because batch sizes vary
-    kept, trained_on = stories[::64], [story for number, story in enumerate(stories) if number % 64]
+    held_out, trained_on = stories[::64], [story for number, story in enumerate(stories) if number % 64]
     draft = fresh_model(DRAFT, args.seed)
-    for one in (draft, model):
-        one.compile(dynamic=False)
+    for network in (draft, model):
+        network.compile(dynamic=False)
     parameters, tokens = sum(w.numel() for w in draft.parameters()), sum(map(len, trained_on))
     print(f"{parameters} parameters, {len(trained_on)} stories of {tokens} tokens", flush=True)
     start_s = time.monotonic()
@@ -144,7 +144,7 @@ def main() -> None:
         print(f"step {step} loss {loss:.4f} after {time.monotonic() - start_s:.0f} s", flush=True)
     write_folder(draft, tokenizer, args.out)
     shutil.copyfile(args.model / "tokenizer.json", args.out / "tokenizer.json")
-    print(agreement(load_llama(args.out), load_llama(args.model), kept))
+    print(agreement(load_llama(args.out), load_llama(args.model), held_out))
 
 
 if __name__ == "__main__":

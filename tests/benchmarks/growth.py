@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     if asked.keep and asked.output is None:
         parser.error("--keep: give the page as --output")
-    text = asked.output.read_text(encoding="utf-8").split(SECTIONS)[0] if asked.keep else measured(asked)
+    text = asked.output.read_text(encoding="utf-8").split(SECTIONS)[0] if asked.keep else measured_page(asked)
     text = with_sections(text, asked.sections)
     if asked.output is None:
         sys.stdout.write(text)
@@ -214,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         asked.output.write_text(text, encoding="utf-8")
 
 
-def measured(asked: argparse.Namespace) -> str:
+def measured_page(asked: argparse.Namespace) -> str:
     """Measure all series and return the text of the page without the sections of other scripts."""
     from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 

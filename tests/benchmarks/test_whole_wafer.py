@@ -13,6 +13,7 @@ from tests.benchmarks.whole_wafer import measure
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
+    """Write the config of a small model and return its path."""
     path = tmp_path / "config.json"
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "vocab_size": 300}
     path.write_text(json.dumps(MODEL | sizes))

@@ -70,7 +70,7 @@ def test_verdict_on_counts_is_decided_at_both_ends_of_the_ranges() -> None:
 
 
 class ChainLaboratory(Laboratory):
-    """Estimates of a chain of wafers: a pass takes one unit of time on PEs, plus `link_ratio` on each link."""
+    """Estimates of a chain of wafers: a pass takes 1 s on PEs, plus `link_ratio` x latency per link."""
 
     link_ratio = 0.01
 

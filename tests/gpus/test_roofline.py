@@ -25,12 +25,14 @@ def spec_of(name: str) -> ModelSpec:
 def roofline(
     name: str, weights: str, *groups: Tokens, parallelism: Parallelism | None = None, gpu: str = "h100"
 ) -> Roofline:
+    """Return the roofline of a pass over groups of tokens."""
     return RooflineModel(spec_of(name), FORMATS[weights], load_gpu(gpu), parallelism or Parallelism()).of(groups)
 
 
 def server(
     name: str, weights: str, gpus: int = 1, gpu: str = "h100", stack: str = "vllm", **parallelism: bool
 ) -> GpuServer:
+    """Return a server of `gpus` GPUs with a model, a weight format and a serving stack."""
     spec = load_gpu(gpu)
     return GpuServer(
         spec=spec_of(name),

@@ -17,6 +17,7 @@ WAFER = mesh_on(load_wafer("wse2"), 6, 8)
 
 
 def write_csv(folder: Path, text: str) -> Path:
+    """Write a CSV file and return its path."""
     path = folder / "dead.csv"
     path.write_text(text, encoding="utf-8")
     return path

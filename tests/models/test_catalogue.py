@@ -21,8 +21,8 @@ NAMES = sorted(CONFIGURATIONS)
 PARAMETERS = json.loads((Path(__file__).parents[1] / "data" / "page_parameters.json").read_text(encoding="utf-8"))
 """Published numbers of parameters by model, from model cards or counted by transformers, to detect a wrong size.
 
-`exact` has integers, `billions` rounded numbers. The numbers count shared norms twice. They exclude vision models and
-rows of embedding tables that no token uses.
+`exact` has integers, `billions` has rounded numbers. The rounded numbers exclude vision models and rows of embedding
+tables that no token uses, and they count shared norms twice.
 """
 WITHOUT_REFERENCE = ("kimi-k2", "llama-2-70b", "mixtral-8x7b", *PARAMETERS["exact"], *PARAMETERS["billions"])
 """Configurations for which the reference files have neither a published config nor counts."""

@@ -207,6 +207,7 @@ def machine(more: float, draft: float) -> DraftMachine:
 
 
 def tree_speed_up(times: DraftMachine) -> Callable[[DraftTree], float]:
+    """Return a function from a tree to its speed-up over the plain decode pass of 2 s."""
     return lambda tree: 2.0 / times.tree(tree).token_s
 
 
@@ -232,7 +233,7 @@ def test_fastest_tree_is_wide_if_passes_are_free_and_none_if_they_are_expensive(
 
 
 def test_widths_are_of_nodes_with_children() -> None:
-    """Two nodes follow the root, and only the second of them has children, two in number."""
+    """Of the two nodes after the root, only the second one has children, namely two."""
     tree = DraftTree(parents=(ROOT, ROOT, 1, 1, 3), choices=(0, 1, 0, 1, 0), tokens_per_pass=2.0)
     assert (tree.positions, tree.depth, tree.draft_widths) == ((1, 1, 2, 2, 3), 3, (1, 1, 1))
     both = DraftTree(parents=(ROOT, ROOT, 0, 1), choices=(0, 1, 0, 0), tokens_per_pass=2.0)

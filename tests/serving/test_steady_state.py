@@ -84,7 +84,7 @@ def test_wait_for_a_running_pass_does_not_lower_the_rate_of_one_token_requests(r
 
 
 def test_saturated_rounds_only_make_more_requests_wait() -> None:
-    """A machine is full from N R f = R + T rounds on: here 22 requests, and two prompts share a round."""
+    """The machine is saturated from N requests on, where N R f = R + T: 22 requests here, with two prompts a round."""
     loop = ClosedLoop(PlainRounds(1.0, PromptRounds(1, 5.0, fill=0.5)), 11)
     full, more = loop.steady_state(30), loop.steady_state(60)
     assert full.saturated

@@ -14,6 +14,7 @@ from wse.studies.validate.study import BUNDLED, validate
 
 
 def _packed(script: ModuleType) -> list[dict[str, str]]:
+    """Return the rows of the bundled file of model errors."""
     with script.FILE.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

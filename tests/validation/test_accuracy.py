@@ -34,6 +34,7 @@ def every_row() -> Rows:
 
 @pytest.fixture(scope="module")
 def kernels(every_row: Rows) -> Rows:
+    """Return the comparison of the rows about WaferLLM and its kernels."""
     return [row for row in every_row if Path(row.measurement.file).name == "waferllm_measured.csv"]
 
 

@@ -72,7 +72,7 @@ def test_rates_of_fitted_gpu_runs_are_fitted_but_not_their_ttft() -> None:
     assert not any(m.text("metric").startswith("ttft") for m in fitted)
 
 
-def compared(source: str, predicted: float) -> ComparedRow:
+def row_of_gpu(source: str, predicted: float) -> ComparedRow:
     """Return a row with a measured value of 1 and a predicted value."""
     row = {"source_url": source, "metric": "tpot_ms"}
     m = Measurement(file="x.csv", line=2, table="gpu", input=row, measured=1.0, sizes={})
@@ -82,7 +82,7 @@ def compared(source: str, predicted: float) -> ComparedRow:
 def test_interval_needs_the_errors_of_three_other_sources() -> None:
     """With one error of 0.1 from each source, the interval is that of Student's t with 3 degrees of freedom."""
     kind = MeasurementKind(name="stencils", where=GPUS)
-    rows = [compared("a", exp(0.1)), compared("c", exp(-0.1)), compared("d", exp(0.1)), compared("b", 2.0)]
+    rows = [row_of_gpu("a", exp(0.1)), row_of_gpu("c", exp(-0.1)), row_of_gpu("d", exp(0.1)), row_of_gpu("b", 2.0)]
     assert prediction_intervals(kind, rows, 0.9)[3] == pytest.approx((2 * exp(-0.2353), 2 * exp(0.2353)), rel=1e-3)
     assert covered_fractions(kind, rows) == (0.75, 0.75)
     assert prediction_intervals(kind, rows[1:], 0.9) == [None, None, None]

@@ -36,18 +36,21 @@ ROW = {
 
 
 def measurement(**cells: str) -> Measurement:
+    """Return the measurement of `ROW` with changed cells."""
     row = {**dict.fromkeys(COLUMNS, ""), **ROW, **cells}
     text = ",".join(COLUMNS) + "\n" + ",".join(f'"{row[column]}"' for column in COLUMNS) + "\n"
     return next(parse(text, "rows.csv"))
 
 
 def serving(**cells: str) -> ServingRow:
+    """Return the serving conditions of `ROW` with changed cells."""
     row = serving_row(measurement(**cells))
     assert isinstance(row, ServingRow), row
     return row
 
 
 def value(**cells: str) -> float:
+    """Return the predicted value of `ROW` with changed cells."""
     prediction = predict(measurement(**cells))
     assert prediction.value is not None, prediction.reason
     return prediction.value
@@ -162,6 +165,7 @@ def test_stack_has_the_constants_that_the_rows_give() -> None:
 
 @pytest.fixture(scope="module")
 def bundled() -> list[ComparedRow]:
+    """Return the comparison of all bundled rows about GPUs."""
     return compare(read(BUNDLED / "gpu_baselines.csv"), ignore)
 
 

@@ -30,6 +30,7 @@ GOOD = {
 
 
 def file_of(*rows: dict[str, str], table: str = "microbench") -> str:
+    """Return the text of a CSV file with these rows."""
     out = io.StringIO()
     writer = csv.DictWriter(out, TABLES[table], restval="")
     writer.writeheader()
@@ -38,6 +39,7 @@ def file_of(*rows: dict[str, str], table: str = "microbench") -> str:
 
 
 def refusal(text: str) -> str:
+    """Return the message of the error that refuses a text; check that it is one line."""
     with pytest.raises(WseError) as caught:
         list(parse(text, "m.csv"))
     line = str(caught.value)

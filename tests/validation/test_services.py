@@ -49,6 +49,7 @@ def row(**columns: str) -> Measurement:
 
 
 def request_of(**columns: str) -> ServiceRequest:
+    """Return the request of `ROW` with changed columns."""
     found = service_request(row(**columns))
     assert isinstance(found, ServiceRequest), found
     return found
@@ -204,10 +205,11 @@ def test_small_model_is_predicted_with_and_without_drafts(tmp_path: Path) -> Non
 def test_waferllm_rates_are_those_of_its_best_grid(tmp_path: Path) -> None:
     found = predict(row(system="Cerebras WSE-2 (WaferLLM)", model="Llama-3-8B", chips="1", value="2700"))
     assert found.software == "academic"
-    assert found.value == pytest.approx(2700, rel=0.03)  # the error of its own rows
+    assert found.value == pytest.approx(2700, rel=0.03)  # the tolerance for rows that state their grid
 
 
 def request(model: str, wafers: int | None = None) -> EstimateRequest:
+    """Return a request in bfloat16 with automatic mapping."""
     return make_request(EstimateRequest, model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
 
 

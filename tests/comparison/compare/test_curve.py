@@ -34,6 +34,7 @@ MACHINES = st.builds(
 
 
 def row(kind: Kind, users: int, speed: float, usd_per_million: float, tier: str | None = None) -> CurveRow:
+    """Return a row of 4 wafers or 4 GPUs whose cost has a range of a factor of 1.1."""
     machine = "4 wse3, bands" if kind == WAFER else "8 h200, trtllm"
     return CurveRow(
         machine=machine,
@@ -57,6 +58,7 @@ def row(kind: Kind, users: int, speed: float, usd_per_million: float, tier: str 
 
 
 def rows_of(machine: Machine, plain_speed: float) -> tuple[CurveRow, ...]:
+    """Return the rows of a machine, without other machines to compare with."""
     return curve_rows(machine, sampled_machines(machine), plain_speed)
 
 
@@ -140,6 +142,7 @@ def test_at_each_end_of_an_interval_the_cheaper_group_changes(
 
 
 def verdict_of(*machines: Machine) -> tuple[str, ...]:
+    """Return the sentences of the verdict on several machines."""
     samples = {machine: sampled_machines(machine) for machine in machines}
     return curve_verdict(samples, certainty_of(samples, machines))
 

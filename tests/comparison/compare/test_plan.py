@@ -24,7 +24,8 @@ SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region", "schedule": "ba
 LENGTHS = {"prompt_len": 8, "new_tokens": 8}
 
 
-def ranked(**options: object) -> PlanResult:
+def ranking_of(**options: object) -> PlanResult:
+    """Return the ranking of small wafers for the story model, with changed options."""
     result = wse.compare("story", **{**SMALL, **LENGTHS, **options})
     assert isinstance(result, PlanResult)
     return result
@@ -33,7 +34,7 @@ def ranked(**options: object) -> PlanResult:
 @pytest.fixture(scope="module")
 def ranked_for_400_users() -> PlanResult:
     """Return the ranking of machines for 400 users, without latency limits."""
-    return ranked(users=400)
+    return ranking_of(users=400)
 
 
 def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[float, float] | None) -> PlannedRow:
@@ -81,7 +82,7 @@ def test_machines_are_sorted_by_cost_and_include_the_fewest_replicas(ranked_for_
 
 
 def test_without_users_and_limits_one_user_decides() -> None:
-    result = ranked(top=1)
+    result = ranking_of(top=1)
     (row,) = result.rows
     assert (result.tried, row.chips, row.users, row.keeps) == (2, 1, 1, True)
     (sentence,) = result.verdict
@@ -117,7 +118,7 @@ def test_lengths_that_fit_nowhere_are_named_with_the_reason() -> None:
 
 def test_given_links_have_a_row_each() -> None:
     links = {"link_bandwidth": [1.0, 100.0], "link_latency": [1.0]}
-    rows = ranked(users=4, wafers=[2], **links).rows
+    rows = ranking_of(users=4, wafers=[2], **links).rows
     slow, fast = sorted(rows, key=lambda row: row.link_bytes_per_s or 0.0)
     assert (slow.link_bytes_per_s, fast.link_bytes_per_s) == (1e9, 100e9)
     assert slow.tokens_per_s < fast.tokens_per_s

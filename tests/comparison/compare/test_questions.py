@@ -20,7 +20,8 @@ from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 
 @pytest.fixture(scope="module")
-def asked(base: EstimateRequest) -> CompareRequest:
+def comparison_request(base: EstimateRequest) -> CompareRequest:
+    """Return a request for a comparison with two link latencies."""
     return CompareRequest(base=replace_options(base, new_tokens=9), link_latency_us=(5.0, 20.0))
 
 
@@ -33,8 +34,8 @@ def percent(change: float) -> str:
     return f"{100 * abs(change):.1f} %"
 
 
-def test_one_wafer_or_many_has_a_verdict_from_its_rows(asked: CompareRequest) -> None:
-    report = report_of(ONE_OR_MANY, replace(asked, candidates=("region",)))
+def test_one_wafer_or_many_has_a_verdict_from_its_rows(comparison_request: CompareRequest) -> None:
+    report = report_of(ONE_OR_MANY, replace(comparison_request, candidates=("region",)))
     rows = report["rows"]
     assert [row["wafers"] for row in rows] == [1, 2, 2, 4, 4]
     one, two, slow_two, four, _ = rows
@@ -57,33 +58,34 @@ def test_one_wafer_or_many_has_a_verdict_from_its_rows(asked: CompareRequest) ->
     assert first_part + sum(parts) == pytest.approx(total, abs=0.3)
 
 
-def test_sram_or_streaming_compares_streaming_at_each_link_rate(asked: CompareRequest) -> None:
-    request = replace(asked, link_gb_per_s=(0.1, 150.0))
-    result = answer(SRAM_OR_STREAMING, request, jobs=1)
+def test_sram_or_streaming_compares_streaming_at_each_link_rate(comparison_request: CompareRequest) -> None:
+    result = answer(SRAM_OR_STREAMING, replace(comparison_request, link_gb_per_s=(0.1, 150.0)), jobs=1)
     assert {row.link_bytes_per_s for row in result.best} == {None, 1e8, 150e9}
     assert "link" in [column.title for column in result.tables()[0].columns], "rows of each rate can be told apart"
     report = result.to_dict()
-    fastest, most_throughput, *streamed = report["rows"]
-    assert [row["objective"] for row in (fastest, most_throughput)] == ["latency", "throughput"]
+    fastest_row, best_throughput_row, *streamed = report["rows"]
+    assert [row["objective"] for row in (fastest_row, best_throughput_row)] == ["latency", "throughput"]
     assert {row["mapping"] for row in streamed} == {STREAMED}
     assert {row["link_bytes_per_s"] for row in streamed} == {1e8, 150e9}
     for row in streamed:
         assert set(row) <= {*COLUMNS, "best"}
         waits = row["host_bytes_per_token"] / row["link_bytes_per_s"] / row["wafers"]
-        assert row["tpot_s"] == pytest.approx(max(waits, fastest["tpot_s"])), "one wafer has no crossings to leave out"
+        assert row["tpot_s"] == pytest.approx(max(waits, fastest_row["tpot_s"])), (
+            "one wafer has no crossings to leave out"
+        )
         assert row["tokens_per_s"] == pytest.approx(row["users"] / row["tpot_s"])
-        assert row["limit"].startswith("host: " if waits > fastest["tpot_s"] else "pass: ")
+        assert row["limit"].startswith("host: " if waits > fastest_row["tpot_s"] else "pass: ")
     slow = [row for row in streamed if row["link_bytes_per_s"] == 1e8]
     first, second = report["verdict"]
     assert f"at most {slow[0]['tokens_per_s_per_user']:,.0f} tokens/s at 0.1 GB/s to 1 wafer, " in first
     (needed,) = (int(n) for n in re.findall(r"a batch of (\d+) at 0.1 GB/s to 1 wafer, ", second))
     (row,) = (row for row in slow if row["users"] == needed)
-    assert row["tokens_per_s"] >= most_throughput["tokens_per_s"] > (needed - 1) / row["tpot_s"]
+    assert row["tokens_per_s"] >= best_throughput_row["tokens_per_s"] > (needed - 1) / row["tpot_s"]
 
 
-def test_users_with_room_fill_all_sram_with_their_caches(asked: CompareRequest) -> None:
+def test_users_with_room_fill_all_sram_with_their_caches(comparison_request: CompareRequest) -> None:
     """The cache of a token has keys and values of all KV heads in float32; layers with a window keep fewer tokens."""
-    prepared = prepare_estimate(replace(asked.base, wafers=1))
+    prepared = prepare_estimate(replace(comparison_request.base, wafers=1))
     spec, context = prepared.spec, prepared.options.context
     bytes_a_token = 2 * spec.kv_head_count * spec.head_size * 4
     sram = 30 * prepared.wafer.sram_bytes_per_pe

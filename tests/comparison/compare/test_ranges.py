@@ -12,6 +12,7 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 def row(wafers: int, speed: float, cost: float, mapping: str = "bands") -> ComparisonRow:
+    """Return a row with a speed for one user and a cost in USD per million tokens."""
     return ComparisonRow(
         mapping=mapping, wafers=wafers, tokens_per_s_per_user=speed, usd_per_million_tokens=cost, users=1
     )
@@ -47,12 +48,14 @@ def test_row_without_room_for_users_has_no_ranges() -> None:
 def test_rows_have_ranges_around_their_figures_and_those_of_an_estimate() -> None:
     options = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
     result = wse.compare("story", wafers=[1, 2], jobs=1, **options)
-    for compared in result.possible:
-        for name, interval in compared.ranges.items():
-            assert interval.value == getattr(compared, name)
+    for result_row in result.possible:
+        for name, interval in result_row.ranges.items():
+            assert interval.value == getattr(result_row, name)
             assert interval.low < interval.value < interval.high
     estimate = wse.estimate("story", **options)
-    first = next(compared for compared in result.possible if compared.wafers == 1 and compared.objective == "latency")
+    first = next(
+        result_row for result_row in result.possible if result_row.wafers == 1 and result_row.objective == "latency"
+    )
     figures = first.ranges["tokens_per_s_per_user"], estimate.ranges["serving.tokens_per_s_per_user"]
     assert (figures[0].low, figures[0].high) == pytest.approx((figures[1].low, figures[1].high))
     assert result.orders is not None

@@ -31,6 +31,7 @@ from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_
 
 @pytest.fixture(scope="module")
 def compared(base: EstimateRequest) -> Report:
+    """Return the report of a comparison of two mappings on 1, 2 and 4 wafers."""
     return compared_report(CompareRequest(base=base, wafers=(1, 2, 4), candidates=("region", "pipeline")))
 
 
@@ -42,12 +43,13 @@ def compared_report(request: CompareRequest) -> Report:
 def test_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     compilations: list[str] = []
 
-    def counted(prepared: Any, breadth: Any) -> Any:
+    def compile_and_record(prepared: Any, breadth: Any) -> Any:
+        """Compile as usual and record the mapping."""
         compilations.append(prepared.options.mapping)
         return compile_fastest(prepared, breadth)
 
     compile_fastest = combination.compile_fastest
-    monkeypatch.setattr(combination, "compile_fastest", counted)
+    monkeypatch.setattr(combination, "compile_fastest", compile_and_record)
     request = CompareRequest(
         base=base, wafers=(2,), candidates=("region",), link_gb_per_s=(8, 150), link_latency_us=(0.5, 5, 20)
     )
@@ -97,7 +99,7 @@ def test_more_wafers_slow_a_stream_down_only_by_the_crossings(compared: Report) 
     assert 0 < extra[0] < 0.1 * layer_cycles
 
 
-def timed(base: EstimateRequest) -> TimedEstimate:
+def timed_estimate_of(base: EstimateRequest) -> TimedEstimate:
     """Return the estimate of a request, with its deployment."""
     prepared = prepare_estimate(base)
     return timed_estimate(prepared, compile_fastest(prepared).program)
@@ -107,7 +109,7 @@ def test_users_of_a_row_are_the_fewest_that_saturate_the_machine(compared: Repor
     for row in compared["rows"]:
         if row.get("link_latency_s") in (SLOWEST.latency_s, FASTEST.latency_s):
             continue
-        deployment = timed(replace(base, mapping=row["mapping"], wafers=row["wafers"])).deployment
+        deployment = timed_estimate_of(replace(base, mapping=row["mapping"], wafers=row["wafers"])).deployment
         points = [operating_point(deployment, row["users"] + more) for more in (-1, 0, 100)]
         assert [point.saturated for point in points] == [False, True, row["saturated"]] == [False, True, True]
         assert points[2].tokens_per_s == pytest.approx(row["tokens_per_s"], rel=0.03)
@@ -117,7 +119,7 @@ def test_users_of_a_row_are_the_fewest_that_saturate_the_machine(compared: Repor
 
 
 def test_users_of_a_row_are_limited_by_the_kv_cache(base: EstimateRequest) -> None:
-    estimated, economics = timed(replace(base, wafers=2)), load_economics(load_wafer("wse3"))
+    estimated, economics = timed_estimate_of(replace(base, wafers=2)), load_economics(load_wafer("wse3"))
     for room in (3, 0):
         smaller = replace(estimated, deployment=replace(estimated.deployment, max_concurrency=room))
         row = row_of(smaller, base, WaferLink(1e9, 1e-6), economics)

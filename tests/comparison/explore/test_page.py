@@ -24,6 +24,7 @@ HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
 
 
 def data_of(page: bytes) -> dict[str, Any]:
+    """Return the JSON data that a page contains."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.decode(), re.DOTALL)
     assert found
     data: dict[str, Any] = json.loads(found[1])
@@ -31,6 +32,7 @@ def data_of(page: bytes) -> dict[str, Any]:
 
 
 def page_of(tmp_path: Path, text: str) -> bytes:
+    """Write a CSV file and return the page for it."""
     path = tmp_path / "t.csv"
     path.write_text(text)
     return as_html(path, read_csv(path))
@@ -77,6 +79,7 @@ def test_table_of_a_comparison_has_tokens_per_wafer(tmp_path: Path) -> None:
 
 
 def written_csv(tmp_path: Path, text: str | bytes) -> Path:
+    """Write a CSV file and return its path."""
     path = tmp_path / "t.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
@@ -147,6 +150,7 @@ COLUMNS = ("across", "up", "batch")
 
 
 def front_of(rows: list[tuple[int, int, int]], *, x_less: bool, y_less: bool) -> list[tuple[int, int]]:
+    """Return the sorted (x, y) pairs on the Pareto front; `x_less` and `y_less` say whether less is better."""
     points = [(-x if x_less else x, -y if y_less else y) for x, y, _ in rows]
     return sorted(
         row[:2]

@@ -64,15 +64,18 @@ def test_pattern_of_a_file_and_a_function_are_timed_like_bundled_ones() -> None:
 
 
 def lossy(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    """Return a pattern that loses the words of PE 0."""
     return uniform_schedule("lossy", length, lines, [(pe, pe - 1, arrival) for pe in range(length - 1, 1, -1)], 2)
 
 
 def crossed(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    """Return a pattern that adds the words of PE 2 twice."""
     messages = [(2, 3, arrival), (1, 2, arrival), (3, 2, arrival), (2, 0, arrival)]
     return uniform_schedule("crossed", length, lines, messages, 3, message_colours=[0, 1, 2, 0])
 
 
 def greedy(length: int, lines: int, arrival: Arrival) -> LineSchedule:
+    """Return a pattern with fewer colours than its messages need."""
     return uniform_schedule("greedy", length, lines, [(pe, 0, arrival) for pe in range(length - 1, 0, -1)], 1)
 
 

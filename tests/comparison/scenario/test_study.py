@@ -17,6 +17,7 @@ pytestmark = pytest.mark.xdist_group("scenarios")  # one worker runs all, becaus
 
 
 def speed(combination: CombinationResult) -> float:
+    """Return the predicted tokens/s of one user."""
     return combination.prediction.tokens_per_s_per_user
 
 

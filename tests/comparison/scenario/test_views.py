@@ -24,6 +24,7 @@ from wse.studies.scenario.study import agreement_of, compare_with_published, ver
 
 
 def published(**changes: Any) -> PublishedResult:
+    """Return a published figure of 1,000 tokens/s with a tolerance of 25 %, with changes."""
     own = {"unit": "tokens/s", "relation": "about", "tolerance": 0.25, "decides": True}
     return PublishedResult(**FIGURE | own | changes)
 
@@ -35,6 +36,7 @@ def costs(low: float, value: float, high: float, tier: str = "") -> dict[str, fl
 
 
 def combination(model: str, billions: float, speed: float, **changes: Any) -> CombinationResult:
+    """Return a combination on 2 wafers with one operating point, with changes."""
     point = OperatingPointResult(
         users=1,
         replicas=1,
@@ -64,6 +66,7 @@ def combination(model: str, billions: float, speed: float, **changes: Any) -> Co
 
 
 def result(*combinations: CombinationResult, figures: tuple[PublishedResult, ...]) -> ScenarioResult:
+    """Return the result of a scenario with these combinations and published figures."""
     rows = tuple(compare_with_published(one, figures) for one in combinations)
     return ScenarioResult(
         name="s",

@@ -36,6 +36,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def write(table: Path, *, restart: bool = False) -> None:
+    """Write a journal with the rows of `ENTRIES`."""
     with Journal(table, "d", SETTINGS, restart=restart) as journal:
         for entry in ENTRIES:
             journal.append(entry.setting, entry.line())

@@ -73,7 +73,7 @@ def test_table_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=["t.csv", pytest.param("t.parquet", marks=pytest.mark.slow)])
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
+def written_sweep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     """Return a sweep of four settings of the tiny model, two of which cannot be estimated; only one row is shown."""
     if request.param == "t.parquet":
         pytest.importorskip("pyarrow")
@@ -85,48 +85,51 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def swept(written: SweepResult, tmp_path: Path) -> SweepResult:
-    """Return the sweep of `written` with a copy of its table, which a test may change."""
-    return replace(written, table=str(shutil.copy(written.table, tmp_path)))
+def result(written_sweep: SweepResult, tmp_path: Path) -> SweepResult:
+    """Return the sweep of `written_sweep` with a copy of its table, which a test may change."""
+    return replace(written_sweep, table=str(shutil.copy(written_sweep.table, tmp_path)))
 
 
-def test_frame_has_every_setting_and_column(swept: SweepResult) -> None:
+def test_frame_has_every_setting_and_column(result: SweepResult) -> None:
     pytest.importorskip("pandas")
-    frame = swept.frame()
+    frame = result.frame()
     assert frame["mesh"].tolist() == ["4x4", "4x4", "9999x1", "9999x1"]
     assert frame["wafer_clock_hz"].tolist() == [1e9, 2e9, 1e9, 2e9]
     assert frame["error"].isna().tolist() == [True, True, False, False]
     fast = frame["decode_tokens_per_s_per_user"]
-    assert fast[1] == swept.rows[0].values["user"]
+    assert fast[1] == result.rows[0].values["user"]
     assert fast[2:].isna().all()
     assert frame["sram_fits"].tolist()[:2] == [True, True]
 
 
-def test_plot_has_every_setting_over_the_given_axis(swept: SweepResult) -> None:
-    user, _, ttft, _ = swept.plot("wafer.clock_hz").axes
+def test_plot_has_every_setting_over_the_given_axis(result: SweepResult) -> None:
+    user, _, ttft, _ = result.plot("wafer.clock_hz").axes
     (line, failed) = user.lines
     assert (line.get_label(), list(line.get_xdata())) == ("mesh 4x4", [1e9, 2e9])
-    assert line.get_ydata()[1] == swept.rows[0].values["user"]
+    assert line.get_ydata()[1] == result.rows[0].values["user"]
     assert list(failed.get_xdata()) == []
     assert len(ttft.lines[0].get_ydata()) == 2
-    assert [text.get_text() for text in swept.plot("mesh").axes[0].get_xticklabels()] == ["4x4", "9999x1"]
+    assert [text.get_text() for text in result.plot("mesh").axes[0].get_xticklabels()] == [
+        "4x4",
+        "9999x1",
+    ]
     with pytest.raises(UnknownName, match="unknown axis 'mehs': did you mean 'mesh'"):
-        swept.plot("mehs")
+        result.plot("mehs")
 
 
-def test_missing_or_changed_table_is_an_error(swept: SweepResult) -> None:
-    table = Path(swept.table)
+def test_missing_or_changed_table_is_an_error(result: SweepResult) -> None:
+    table = Path(result.table)
     if table.suffix == ".csv":
         table.write_text(table.read_text().rpartition("\n9999x1")[0].rpartition("\n")[0] + "\n")
         with pytest.raises(BadInput, match="is no longer the table of this sweep, which has 4 rows"):
-            swept.plot()
+            result.plot()
     table.unlink()
-    for call in (swept.plot, swept.frame) if find_spec("pandas") else (swept.plot,):
+    for call in (result.plot, result.frame) if find_spec("pandas") else (result.plot,):
         with pytest.raises(BadInput, match="cannot read the table"):
             call()
     table.write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match=r"cannot read the table|no longer the table"):
-        swept.plot()
+        result.plot()
 
 
 def test_cells_of_csv_have_their_types(tmp_path: Path) -> None:

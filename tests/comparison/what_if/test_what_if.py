@@ -12,6 +12,7 @@ SMALL = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_l
 
 @pytest.fixture(scope="module")
 def result() -> WhatIfResult:
+    """Return the effects of five changes, one of which is impossible."""
     return wse.what_if("story", **SMALL, changes=["hop=x0.3", "sram=x2", "hop=1", "clock=x2", "clock=x0.8"], jobs=1)
 
 
@@ -19,12 +20,12 @@ def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -
     plain = wse.estimate("story", **SMALL)
     assert result.base.tokens_per_s_per_user == plain.serving.tokens_per_s_per_user
     for row, setting in (("clock", "wafer.clock_hz=x2"), ("hop", "wafer.hop_cycles=1")):
-        changed = wse.estimate("story", **SMALL, set=setting)
+        changed_estimate = wse.estimate("story", **SMALL, set=setting)
         (found,) = (r for r in result.changes if r.change == row and r.value in ("x2", "1"))
-        assert found.tokens_per_s_per_user == changed.serving.tokens_per_s_per_user
-        assert found.ttft_s == changed.serving.ttft_s
-        assert found.wafers == changed.system.wafers
-        ratio = changed.serving.tokens_per_s_per_user / plain.serving.tokens_per_s_per_user
+        assert found.tokens_per_s_per_user == changed_estimate.serving.tokens_per_s_per_user
+        assert found.ttft_s == changed_estimate.serving.ttft_s
+        assert found.wafers == changed_estimate.system.wafers
+        ratio = changed_estimate.serving.tokens_per_s_per_user / plain.serving.tokens_per_s_per_user
         assert found.factors["tokens_per_s_per_user"] == pytest.approx(ratio)
     assert result.changes[0].numbers == {"wafer.clock_hz": (875e6, 1750e6)}
 

@@ -151,6 +151,7 @@ ULPS = 4  # units in the last place of float32, because torch computes powers wi
 
 
 def spec_of(folder: Path, case: dict[str, Any], rope: dict[str, Any]) -> ModelSpec:
+    """Write the config of a golden case with `rope` keys and read it."""
     size = case["head_dim"]
     return read_config(
         write_config(

@@ -28,7 +28,7 @@ def rows_of_table() -> Iterator[tuple[str, dict[str, Any], str]]:
                 yield name, json.loads(changes), tail
 
 
-def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def changed_config(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return a config with changes; the value ABSENT removes a key."""
     return {key: value for key, value in (config | changes).items() if value != ABSENT}
 
@@ -36,7 +36,7 @@ def changed(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "changes", "tail"), list(rows_of_table()))
 def test_unsupported_setting_is_named(tmp_path: Path, name: str, changes: dict[str, Any], tail: str) -> None:
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(changed({"tiny": CONFIG, **CONFIGS}[name], changes)))
+    path.write_text(json.dumps(changed_config({"tiny": CONFIG, **CONFIGS}[name], changes)))
     message = fill_ellipsis(changes, tail) if tail.startswith("…") else tail
     assert refusal(BadModel, read_config, path).startswith(f"{path}: {message}")
 
@@ -55,7 +55,7 @@ def test_unsupported_setting_is_named(tmp_path: Path, name: str, changes: dict[s
     ],
 )
 def test_keys_inside_objects_are_named(tmp_path: Path, outer: dict[str, Any], inner: dict[str, Any], tail: str) -> None:
-    config = changed(LLAMA4 | outer, {"text_config": changed(LLAMA4["text_config"], inner)})
+    config = changed_config(LLAMA4 | outer, {"text_config": changed_config(LLAMA4["text_config"], inner)})
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     assert refusal(BadModel, read_config, path).startswith(f"{path}: {tail}")

@@ -13,6 +13,7 @@ from wse.models.spec import ModelSpec
 
 
 def read(folder: Path, config: Config) -> ModelSpec:
+    """Write a config to a folder and read it."""
     path = folder / "config.json"
     path.write_text(json.dumps(config))
     return read_config(path)

@@ -21,6 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def golden(name: str) -> dict[str, Any]:
+    """Return the golden file of a model."""
     loaded: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     return loaded
 
@@ -31,7 +32,8 @@ def tensors_of(name: str) -> Arrays:
     return {key: values(key, shape, loaded["seed"]) for key, shape in loaded["tensors"].items()}
 
 
-def opened(folder: Path, config: dict[str, Any], arrays: Arrays) -> Checkpoint:
+def write_and_open(folder: Path, config: dict[str, Any], arrays: Arrays) -> Checkpoint:
+    """Write a model folder and return its checkpoint."""
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     write_safetensors(folder / "model.safetensors", arrays)
     checkpoint = load_model(folder).checkpoint
@@ -40,6 +42,7 @@ def opened(folder: Path, config: dict[str, Any], arrays: Arrays) -> Checkpoint:
 
 
 def assert_same(first: Checkpoint, second: Checkpoint) -> None:
+    """Check that two checkpoints have equal tensors."""
     assert first.names == second.names
     for name in first.names:
         np.testing.assert_array_equal(first.tensor(name), second.tensor(name), err_msg=name)
@@ -47,6 +50,7 @@ def assert_same(first: Checkpoint, second: Checkpoint) -> None:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Return two empty folders."""
     found = tmp_path / "one", tmp_path / "other"
     for folder in found:
         folder.mkdir()
@@ -67,7 +71,7 @@ def test_every_value_of_a_file_is_used_once(tmp_path: Path, name: str) -> None:
     for array in counted.values():
         array += at
         at += array.size
-    checkpoint = opened(tmp_path, golden(name)["config"], counted)
+    checkpoint = write_and_open(tmp_path, golden(name)["config"], counted)
     shapes = tensor_shapes(checkpoint.spec)
     assert {tensor: checkpoint.tensor(tensor).shape for tensor in checkpoint.names} == shapes
     found = np.concatenate([checkpoint.tensor(tensor).reshape(-1) for tensor in shapes])
@@ -106,14 +110,14 @@ def test_stacked_experts_equal_separate_experts(folders: tuple[Path, Path], name
         stacked[f"{new}.gate_up_proj"] = np.stack([np.concatenate(pair) for pair in zip(gate, up, strict=True)])
         stacked[f"{new}.down_proj"] = np.stack(down)
     stacked = {key.replace("block_sparse_moe", "mlp"): array for key, array in stacked.items()}
-    assert_same(opened(folders[0], config, arrays), opened(folders[1], config, stacked))
+    assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], config, stacked))
 
 
 def test_gpt2_is_read_with_and_without_name_prefix(folders: tuple[Path, Path]) -> None:
     config, arrays = golden("gpt2")["config"], tensors_of("gpt2")
     bare = {key.removeprefix("transformer."): array for key, array in arrays.items()}
     bare |= {"h.0.attn.bias": np.ones((1, 1, 4, 4), np.float32), "lm_head.weight": bare["wte.weight"]}
-    assert_same(opened(folders[0], config, arrays), opened(folders[1], config, bare))
+    assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], config, bare))
 
 
 @pytest.mark.parametrize("name", ["llama4", "gemma3", "ministral3", "mistral"])
@@ -126,7 +130,7 @@ def test_text_model_is_read_with_a_vision_model(folders: tuple[Path, Path], name
     vision_names = ["multi_modal_projector.linear_1.weight"]
     vision_names += ["vision_model.class_embedding" if name == "llama4" else "vision_tower.vision_model.bias"]
     multimodal |= {vision_name: np.ones(3, np.float32) for vision_name in vision_names}
-    assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, multimodal))
+    assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], outer, multimodal))
 
 
 @pytest.mark.parametrize("start", ["model.language_model.", "language_model.model."])
@@ -136,7 +140,7 @@ def test_qwen3_5_is_read_with_a_vision_model(folders: tuple[Path, Path], start: 
     heads = {"lm_head.weight": "language_model.lm_head.weight"} if start.startswith("language") else {}
     multimodal = {heads.get(key, key.replace("model.", start, 1)): array for key, array in arrays.items()}
     multimodal |= {name: np.ones(3, np.float32) for name in ("model.visual.blocks.0.norm1.bias", "mtp.norm.weight")}
-    assert_same(opened(folders[0], config, arrays), opened(folders[1], outer, multimodal))
+    assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], outer, multimodal))
 
 
 @pytest.mark.parametrize("name", ["deepseek_v3", "glm4_moe"])
@@ -147,7 +151,7 @@ def test_multi_token_prediction_layer_is_left_out(folders: tuple[Path, Path], na
         f"model.layers.{beyond}.eh_proj.weight": np.ones((2, 2), np.float32),
         f"model.layers.{beyond}.self_attn.o_proj.weight": np.ones((2, 2), np.float32),
     }
-    assert_same(opened(folders[0], config, arrays), opened(folders[1], config, arrays | more))
+    assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], config, arrays | more))
     foreign = f"model.layers.{beyond + 1}.eh_proj.weight"
-    message = refusal(BadModel, opened, folders[1], config, arrays | {foreign: np.ones((2, 2), np.float32)})
+    message = refusal(BadModel, write_and_open, folders[1], config, arrays | {foreign: np.ones((2, 2), np.float32)})
     assert message.startswith(f"{folders[1] / 'model.safetensors'}: tensor {foreign!r} is not part of a {name} model")

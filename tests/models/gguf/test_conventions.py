@@ -57,6 +57,7 @@ def test_metadata_gives_the_model_of_the_config(tmp_path: Path, name: str) -> No
 
 
 def frequencies(spec: ModelSpec) -> list[float]:
+    """Return the multiplier and the frequencies of the rotary embedding."""
     return [] if spec.rope is None else [spec.rope.multiplier, *spec.rope.frequencies]
 
 

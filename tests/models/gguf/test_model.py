@@ -103,6 +103,7 @@ VOCABULARY = {
 
 
 def vocabulary(folder: Path, **changes: Any) -> Any:
+    """Write a GGUF file with the vocabulary `VOCABULARY` and changes, and read it."""
     metadata = VOCABULARY | {f"tokenizer.ggml.{key}": value for key, value in changes.items()}
     return read_vocabulary(GgufFile(write_arrays(folder / "v.gguf", metadata, {})))
 

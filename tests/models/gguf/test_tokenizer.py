@@ -45,6 +45,7 @@ def tokenizer_or_none(folder: Path, values: dict[str, Any], size: int | None = N
 
 
 def read(folder: Path, values: dict[str, Any], size: int | None = None) -> LibraryTokenizer:
+    """Write a GGUF file with vocabulary metadata and return its tokenizer."""
     tokenizer = tokenizer_or_none(folder, values, size)
     assert tokenizer is not None
     return tokenizer
@@ -79,10 +80,12 @@ def test_default_begin_token_depends_on_the_splitting_pattern(tmp_path: Path) ->
 
 
 def split_pieces(splitter: Any, text: str) -> list[str]:
+    """Return the pieces into which a splitter divides a text."""
     return [piece for piece, _ in splitter.pre_tokenize_str(text)]
 
 
 def splitter(name: str) -> Any:
+    """Return a splitter of the library with the patterns of a named GGUF splitter."""
     split = [pre_tokenizers.Split(tokenizers.Regex(p), "isolated") for p in SPLITS[name].patterns]
     return pre_tokenizers.Sequence([*split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 

@@ -28,7 +28,8 @@ from wse.models.tensors.tensor_entry import MappedFile, plain_entry
 Q0 = "model.layers.0.self_attn.q_proj.weight"
 
 
-def opened(folder: Path, tensors: dict[str, Any] | None = None, **config: Any) -> Checkpoint:
+def write_and_open(folder: Path, tensors: dict[str, Any] | None = None, **config: Any) -> Checkpoint:
+    """Write the tiny model and return its checkpoint."""
     write_model(folder, tensors, **config)
     return Checkpoint(read_config(folder / "config.json"), open_model_files(folder))
 
@@ -50,14 +51,14 @@ def test_harmless_extras_are_ignored_and_a_tied_model_has_no_head(tmp_path: Path
     tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].copy()
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(3, np.float32)
     tensors["model.rotary_emb.inv_freq"] = np.ones(3, np.float32)
-    checkpoint = opened(tmp_path, tensors, tie_word_embeddings=True)
+    checkpoint = write_and_open(tmp_path, tensors, tie_word_embeddings=True)
     assert "head" not in checkpoint.names
     with pytest.raises(WseBug, match="no tensor 'head'"):
         checkpoint.tensor("head")
 
 
 def test_a_tied_model_with_another_head_is_refused(tmp_path: Path) -> None:
-    message = refusal(BadModel, opened, tmp_path, tiny_tensors(), tie_word_embeddings=True)
+    message = refusal(BadModel, write_and_open, tmp_path, tiny_tensors(), tie_word_embeddings=True)
     assert "tensor 'lm_head.weight' differs from the embedding that the config ties it to" in message
 
 
@@ -65,7 +66,7 @@ def test_a_tied_model_with_another_head_is_refused(tmp_path: Path) -> None:
 def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
     tensors = tiny_tensors()
     del tensors[name]
-    assert f"tensor {name!r} is missing" in refusal(BadModel, opened, tmp_path, tensors)
+    assert f"tensor {name!r} is missing" in refusal(BadModel, write_and_open, tmp_path, tensors)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(np.int64, "I64"), (ml_dtypes.float8_e4m3fn, "F8_E4M3")])
@@ -73,7 +74,7 @@ def test_unsupported_element_type_is_refused(tmp_path: Path, dtype: Any, kind: s
     tensors = tiny_tensors()
     tensors[Q0] = tensors[Q0].astype(dtype)
     tail = " without scales" if kind == "F8_E4M3" else ""
-    assert refusal(BadModel, opened, tmp_path, tensors) == (
+    assert refusal(BadModel, write_and_open, tmp_path, tensors) == (
         f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} is {kind}, which is not a type of weights{tail}; "
         "supported: F32, F16, BF16; or fp8 and mxfp4 with scales, named by quantization_config"
     )
@@ -81,7 +82,7 @@ def test_unsupported_element_type_is_refused(tmp_path: Path, dtype: Any, kind: s
 
 def test_wrong_tensors_are_counted_and_ten_are_named(tmp_path: Path) -> None:
     tensors = tiny_tensors()
-    message = refusal(BadModel, opened, tmp_path, tensors, num_hidden_layers=1, head_dim=4)
+    message = refusal(BadModel, write_and_open, tmp_path, tensors, num_hidden_layers=1, head_dim=4)
     assert message.startswith(f"{tmp_path}: 13 tensors disagree with the config: {Q0!r} has shape [24, 12], ")
     assert message.count(" has shape ") == 4
     assert message.count(" is not part of a llama model of 1 layers") == 6

@@ -28,6 +28,7 @@ SIZES = st.integers(1, 9)
 
 
 def unpacked_entries(path: Path, tensors: dict[str, NDArray[Any]], packing: Packing) -> dict[str, TensorEntry]:
+    """Write tensors to a safetensors file and return its unpacked entries by name."""
     return unpack(open_safetensors(write_safetensors(path, tensors)), packing)
 
 

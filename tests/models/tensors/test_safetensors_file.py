@@ -50,6 +50,7 @@ def test_a_file_without_tensors_is_read(tmp_path: Path) -> None:
 
 
 def entry(**changes: Any) -> dict[str, Any]:
+    """Return the header entry of a float32 tensor of shape [2, 3], with changes."""
     return {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} | changes
 
 
@@ -135,6 +136,7 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def write_sharded(folder: Path, weight_map: Any) -> Path:
+    """Write two shards and an index with this map; return the path of the index."""
     write_safetensors(folder / "one.safetensors", {"a": A})
     write_safetensors(folder / "two.safetensors", {"b": B})
     index = folder / "model.safetensors.index.json"

@@ -58,6 +58,7 @@ WRITERS = {"spelled": (write_spelled, 265, 1, 2), "byte-level": (write_byte_leve
 
 @pytest.fixture(params=WRITERS)
 def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> LibraryTokenizer:
+    """Return a tokenizer of each format in `WRITERS`."""
     write, size, bos, eos = WRITERS[request.param]
     spec = read_config(write_config(tmp_path, vocab_size=size, bos_token_id=bos, eos_token_id=eos))
     return json_tokenizer(write(tmp_path / "tokenizer.json"), spec, NO_CONFIG)

@@ -28,6 +28,7 @@ ID = {piece: i for i, piece in enumerate(PIECES)}
 
 
 def small_tokenizer(bos: int | None = 1) -> Llama2cTokenizer:
+    """Return a tokenizer with all bytes and a few words; `bos` is the id of its begin token."""
     return Llama2cTokenizer(PIECES, SCORES, bos, (2,))
 
 
@@ -79,6 +80,7 @@ def test_unknown_character_is_refused_without_byte_tokens() -> None:
 
 
 def read(folder: Path, data: bytes, vocab_size: int = 16) -> Llama2cTokenizer:
+    """Write a tokenizer.bin and read it for a model with `vocab_size` tokens."""
     path = folder / "tokenizer.bin"
     path.write_bytes(data)
     return Llama2cTokenizer.read(path, read_config(write_config(folder, vocab_size=vocab_size)))
@@ -160,6 +162,7 @@ def tokenizer_and_spell(request: pytest.FixtureRequest, tmp_path_factory: pytest
 
 
 def streamed_texts(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    """Return the text after each id of a stream, and the text at its end."""
     stream = tokenizer.stream()
     return [*map(stream.push, ids), stream.finish()]
 

@@ -19,6 +19,7 @@ from wse.models.tokenizers.tokenizer_config import AddedToken, TokenizerConfig, 
 
 
 def write(folder: Path, **values: Any) -> Path:
+    """Write a tokenizer_config.json and return its path."""
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(values))
     return path
@@ -123,6 +124,7 @@ TURN = [{"role": "user", "content": "hi"}]
 
 
 def template(source: str, **marks: str) -> ChatTemplate:
+    """Return a chat template with special tokens by name."""
     return ChatTemplate(source=source, origin="folder", marks=tuple(marks.items()))
 
 

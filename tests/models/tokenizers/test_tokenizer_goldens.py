@@ -49,6 +49,7 @@ def size_of(case: dict[str, Any]) -> int:
 
 
 def write_files(case: dict[str, Any], folder: Path) -> Path:
+    """Write the files of a case to a folder and return the folder."""
     for name, content in case["files"].items():
         is_binary = name.endswith(".model")
         (folder / name).write_bytes(base64.b64decode(content) if is_binary else content.encode())
@@ -67,6 +68,7 @@ def tokenizer_of(case: dict[str, Any], folder: Path) -> LibraryTokenizer:
 
 @pytest.fixture(params=CASES, ids=lambda case: str(case["name"]))
 def case(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Return each case of the golden file."""
     found: dict[str, Any] = request.param
     return found
 
@@ -108,6 +110,7 @@ SENTENCEPIECE_FILES = [
 
 
 def varint(value: int) -> bytes:
+    """Return an integer in the variable-length encoding of protobuf."""
     out = b""
     while value > 127:
         out, value = out + bytes([value & 127 | 128]), value >> 7
@@ -115,12 +118,14 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, value: int | bytes) -> bytes:
+    """Return a protobuf field with an integer or bytes."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def piece(text: str, score: float = 0.0, kind: int = 1) -> bytes:
+    """Return a piece of a SentencePiece model as a protobuf field; `kind` 1 is normal, 2 unknown, 3 control."""
     return field(1, field(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, kind))
 
 
@@ -129,6 +134,7 @@ BPE = field(2, field(3, 2))
 
 
 def read(folder: Path, data: bytes, size: int = 5, **config: Any) -> LibraryTokenizer:
+    """Write a tokenizer.model and read it for a model with `size` tokens."""
     path = folder / "tokenizer.model"
     path.write_bytes(data)
     return sentencepiece_tokenizer(path, read_config(write_config(folder, vocab_size=size)), TokenizerConfig(**config))

@@ -68,6 +68,7 @@ def test_requests_are_served_once_and_within_the_room(
 
 
 def serve(arrival_s: list[float], prompts: list[int], answers: list[int], **policy: int) -> SimulationOutcome:
+    """Simulate requests with given arrival times and lengths; by default, 8 users and 8 prompt tokens per round."""
     work = plain_workload(np.array(arrival_s), np.array(prompts), np.array(answers))
     return simulate_continuous(work, COSTS, ContinuousPolicy(**{"max_users": 8, "prompt_tokens": 8} | policy))
 

@@ -30,12 +30,14 @@ def workload_of(chains: Sequence[Sequence[int]], every_s: float, own_tokens: int
     return replace(plain, prefix=prefix, prefix_tree=builder.tree())
 
 
-def served(workload: Workload, costs: PlainCosts, *tiers: KvTier, chunk: int | None = 1_000) -> SimulationOutcome:
+def simulate(workload: Workload, costs: PlainCosts, *tiers: KvTier, chunk: int | None = 1_000) -> SimulationOutcome:
+    """Simulate a workload with tiers for evicted prefixes; `chunk` is the number of prompt tokens per round."""
     policy = ContinuousPolicy(max_users=8, prompt_tokens=chunk, prefix_cache=True, kv_tiers=tiers)
     return simulate_continuous(workload, costs, policy)
 
 
 def tier(tokens: int = 1_000, s_per_token: float = 0.01, latency_s: float = 0.1) -> KvTier:
+    """Return a tier in host memory."""
     return KvTier(name="host", capacity_tokens=tokens, s_per_token=s_per_token, latency_s=latency_s)
 
 
@@ -47,7 +49,7 @@ def test_two_users_reload_their_prefixes_in_a_cache_for_one(chunk: int | None) -
     chains = [[user * 10 + block for block in range(7)] for user in (0, 1, 0, 1, 0)]
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=80)
     work = workload_of(chains, every_s=200.0)
-    outcome = served(work, costs, tier(), chunk=chunk)
+    outcome = simulate(work, costs, tier(), chunk=chunk)
     assert first_token_s(outcome) == pytest.approx([75.0, 75.0, 5.8, 5.8, 5.8])
     assert outcome.start_s == pytest.approx(work.arrival_s)
     assert outcome.prefixes.loaded_tokens == (3 * 70,)
@@ -60,7 +62,7 @@ def test_reading_again_is_chosen_when_it_is_faster(s_per_token: float, *, is_loa
     """Loading 70 tokens takes 0.1 s plus their transfer; reading them takes 70 s."""
     chains = [[user * 10 + block for block in range(7)] for user in (0, 1, 0)]
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=80)
-    outcome = served(workload_of(chains, every_s=200.0), costs, tier(s_per_token=s_per_token))
+    outcome = simulate(workload_of(chains, every_s=200.0), costs, tier(s_per_token=s_per_token))
     assert outcome.prefixes.loaded_tokens == (70 * is_loaded,)
     assert outcome.prefixes.recomputed_tokens == 70 * (not is_loaded)
     assert first_token_s(outcome)[2] == pytest.approx(5.1 + 70 * s_per_token if is_loaded else 75)
@@ -73,7 +75,7 @@ def test_loads_over_a_link_are_sequential_and_leave_the_machine_to_others() -> N
     costs = PlainCosts(pass_s=0.001, prompt_s=1.0, kv_capacity_tokens=240)
     work = workload_of(chains, every_s=500.0)
     work = replace(work, arrival_s=np.array([0.0, 500.0, 1_000.0, 2_000.0, 2_000.0, 2_000.0]))
-    outcome = served(work, costs, tier(s_per_token=0.1, latency_s=0.0), chunk=None)
+    outcome = simulate(work, costs, tier(s_per_token=0.1, latency_s=0.0), chunk=None)
     assert outcome.prefixes.loaded_tokens == (2 * 70,)
     assert first_token_s(outcome)[3:] == pytest.approx([7 + 5, 14 + 5, 5], abs=0.1)
 
@@ -103,7 +105,7 @@ def test_larger_tiers_never_save_fewer_tokens(chains: list[list[int]], sizes: li
     work = workload_of(chains, every_s=100.0)
     fast = {"s_per_token": 1e-3, "latency_s": 0.0}
     plain, small, large = (
-        served(work, costs, *tiers)
+        simulate(work, costs, *tiers)
         for tiers in ([], [tier(size, **fast) for size in sizes], [tier(size, **fast) for size in [*sizes, more]])
     )
     uses = [outcome.prefixes for outcome in (plain, small, large)]
@@ -122,7 +124,7 @@ def test_all_requests_are_served_if_loads_overlap(
 ) -> None:
     """Little's law, which every simulation checks, is true also if loads overlap with rounds."""
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=120, kv_block_tokens=16)
-    outcome = served(workload_of(chains, every_s=every_s), costs, tier(size, 0.3, 0.7), chunk=chunk)
+    outcome = simulate(workload_of(chains, every_s=every_s), costs, tier(size, 0.3, 0.7), chunk=chunk)
     assert (outcome.first_s >= outcome.start_s).all()
     assert (outcome.start_s >= outcome.workload.arrival_s).all()
     assert outcome.prefixes.known_tokens >= outcome.prefixes.saved_tokens

@@ -34,6 +34,7 @@ SEPARATE_PREFILL = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_t
 
 
 def requests(arrival_s: Sequence[float], prompt_tokens: Sequence[int], new_tokens: Sequence[int]) -> Workload:
+    """Return a workload with one request per entry."""
     return plain_workload(np.array(arrival_s), np.array(prompt_tokens), np.array(new_tokens))
 
 

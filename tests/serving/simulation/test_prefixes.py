@@ -27,10 +27,12 @@ def workload_of(chains: Sequence[Sequence[int]], own_tokens: int = 5) -> Workloa
 
 
 def room_of(workload: Workload, capacity: int) -> KvRoom:
+    """Return the room in a KV cache for `capacity` tokens that keeps prefixes."""
     return KvRoom(workload, PlainCosts(kv_capacity_tokens=capacity), prefix_cache=True)
 
 
 def serve(room: KvRoom, request: int) -> int:
+    """Admit a request, keep its prefix and let it leave; return the number of cached tokens that it used."""
     cached = room.take(request)
     room.keep_prefix(request)
     room.give_back(request)

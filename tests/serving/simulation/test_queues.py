@@ -131,6 +131,7 @@ OPTIONS = WorkloadOptions(
 
 
 def changed_options(**changes: object) -> WorkloadOptions:
+    """Return `OPTIONS` with changes."""
     return replace(OPTIONS, **changes)  # type: ignore[arg-type]
 
 

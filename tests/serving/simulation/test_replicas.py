@@ -35,6 +35,7 @@ GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens i
 
 
 def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 1.0) -> Workload:
+    """Return drawn requests that arrive with `rate` per second; `cv` is the coefficient of variation of lengths."""
     options = WorkloadOptions(
         requests=requests,
         prompt_tokens=20,
@@ -48,9 +49,10 @@ def workload(requests: int = 400, rate: float = 3.0, seed: int = 0, cv: float = 
     return draw_workload(options).at_rate(rate)
 
 
-def served(
+def simulate(
     work: Workload, replicas: int, policy: ContinuousPolicy = PIECES, *, least_loaded: bool = True
 ) -> SimulationOutcome:
+    """Simulate a workload on several replicas."""
     make = partial(ContinuousMachine, costs=COSTS, policy=policy)
     return simulate_replicas(work, replicas, make, ignore, least_loaded=least_loaded)
 
@@ -59,7 +61,7 @@ def served(
 @pytest.mark.parametrize("seed", range(3))
 def test_requests_given_one_by_one_are_served_as_known_requests(policy: ContinuousPolicy, seed: int) -> None:
     work = workload(seed=seed)
-    known, given = simulate_continuous(work, COSTS, policy), served(work, 1, policy)
+    known, given = simulate_continuous(work, COSTS, policy), simulate(work, 1, policy)
     for name in ("start_s", "first_s", "end_s", "left_s"):
         np.testing.assert_allclose(getattr(given, name), getattr(known, name), rtol=1e-9, atol=1e-9)
     assert given.busy_s == pytest.approx(known.busy_s)
@@ -69,7 +71,7 @@ def test_requests_given_one_by_one_are_served_as_known_requests(policy: Continuo
 @pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
 def test_round_robin_gives_each_machine_every_third_request(policy: ContinuousPolicy) -> None:
     work = workload()
-    outcome = served(work, 3, policy, least_loaded=False)
+    outcome = simulate(work, 3, policy, least_loaded=False)
     for number in range(3):
         own = np.arange(number, len(work), 3)
         alone = simulate_continuous(work.part(own), COSTS, policy)
@@ -79,14 +81,14 @@ def test_round_robin_gives_each_machine_every_third_request(policy: ContinuousPo
 
 def test_two_replicas_of_a_closed_loop_serve_twice_the_rate_of_one_with_half_of_the_users() -> None:
     work = replace(workload(cv=0.0), arrival_s=np.arange(400) / 20)
-    both = served(replace(work, in_flight=8), 2)
+    both = simulate(replace(work, in_flight=8), 2)
     half = replace(work.part(np.arange(0, 400, 2)), in_flight=4)
-    assert both.makespan_s == pytest.approx(served(half, 1).makespan_s, rel=0.01)
+    assert both.makespan_s == pytest.approx(simulate(half, 1).makespan_s, rel=0.01)
 
 
 def test_requests_are_served_once_and_littles_law_is_true() -> None:
     work = workload(rate=8.0)
-    outcome = served(work, 3)
+    outcome = simulate(work, 3)
     assert outcome.replicas == 3
     assert (outcome.first_s > work.arrival_s).all()
     assert (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum() == (work.new_tokens - 1).sum()
@@ -97,15 +99,15 @@ def test_requests_are_served_once_and_littles_law_is_true() -> None:
 @pytest.mark.parametrize("least_loaded", [True, False], ids=["least loaded", "in turn"])
 def test_machines_without_a_request_are_counted_too(*, least_loaded: bool) -> None:
     work = workload(requests=4)
-    outcome = served(work, 8, least_loaded=least_loaded)
+    outcome = simulate(work, 8, least_loaded=least_loaded)
     assert (outcome.replicas, len(outcome.workload)) == (8, 4)
-    assert outcome.busy_s == pytest.approx(served(work, 4, least_loaded=least_loaded).busy_s)
+    assert outcome.busy_s == pytest.approx(simulate(work, 4, least_loaded=least_loaded).busy_s)
 
 
 def test_least_loaded_choice_makes_requests_wait_less_than_round_robin() -> None:
     work = workload(requests=2_000, rate=30.0)
     fewest, round_robin = (
-        np.mean(served(work, 4, least_loaded=least_loaded).first_s - work.arrival_s) for least_loaded in (True, False)
+        np.mean(simulate(work, 4, least_loaded=least_loaded).first_s - work.arrival_s) for least_loaded in (True, False)
     )
     assert fewest < 0.95 * round_robin
 
@@ -126,6 +128,7 @@ class WindowedCosts(PlainCosts):
 
 
 def workload_kv_room(prompts: list[int], new: int, prefix_tokens: int = 0) -> Workload:
+    """Return requests with `new` tokens each that share a prefix of `prefix_tokens` tokens."""
     plain = plain_workload(np.zeros(len(prompts)), np.array(prompts), np.full(len(prompts), new))
     tree = single_blocks([prefix_tokens])
     return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else NO_PREFIX), prefix_tree=tree)

@@ -18,6 +18,7 @@ CHUNK = (Visit(0, 6.0, 0.5), Visit(1, 9.0, 0.5), Visit(2, 7.0, 2.0))
 
 
 def time_of(route: tuple[Visit, ...], factor: float = 1.0) -> PassTime:
+    """Return the time of a pass on a route, multiplied by `factor`."""
     return PassTime(factor * alone_cycles(route), factor * busiest_server(route)[1])
 
 
@@ -28,6 +29,7 @@ REST = (time_of(CHUNK, 0.25), time_of(CHUNK, 0.375))
 
 
 def costs(slots: int = 1) -> StagedCosts:
+    """Return costs of a pipeline whose prompts are read in chunks of 8 tokens."""
     passes = {1: (ONE, time_of(ROUTE, 3.0)), 2: (TWO, time_of(ROUTE, 4.0))}
     return StagedCosts(
         decode=DecodeGrid(slots=slots, contexts=(0, 100), passes=passes[slots]),
