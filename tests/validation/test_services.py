@@ -190,7 +190,7 @@ def test_row_without_a_prediction_has_a_reason(columns: dict[str, str], reason: 
 
 
 @pytest.mark.slow
-def test_small_model_is_predicted_with_and_without_drafts(tmp_path: Path) -> None:
+def test_small_model_is_predicted_with_and_without_drafts() -> None:
     """The rate with drafts is above the rate without, by a smaller factor than the tokens of a pass."""
     columns = {"model": "SmolLM2-135M", "chips": "1", "context": "32", "spec_decode": "yes", "value": "1000"}
     (found,) = compare([row(**columns)], lambda *_: None)
@@ -202,7 +202,7 @@ def test_small_model_is_predicted_with_and_without_drafts(tmp_path: Path) -> Non
     assert prediction.software == "production"
 
 
-def test_waferllm_rates_are_those_of_its_best_grid(tmp_path: Path) -> None:
+def test_waferllm_rates_are_those_of_its_best_grid() -> None:
     found = predict(row(system="Cerebras WSE-2 (WaferLLM)", model="Llama-3-8B", chips="1", value="2700"))
     assert found.software == "academic"
     assert found.value == pytest.approx(2700, rel=0.03)  # the tolerance for rows that state their grid

@@ -26,7 +26,7 @@ def test_settings_are_the_product_of_the_axes_the_last_varying_fastest(sizes: li
     want = list(itertools.product(*(axis.values for axis in grid.axes)))
     assert len(grid) == len(want)
     assert [tuple(grid.setting(i).values()) for i in range(len(grid))] == want
-    assert all(tuple(grid.setting(0)) == NAMES[: len(sizes)] for _ in want)
+    assert all(tuple(grid.setting(i)) == NAMES[: len(sizes)] for i in range(len(grid)))
 
 
 def test_values_from_python_make_the_grid_of_the_same_file(tmp_path: Path) -> None:
