@@ -1,4 +1,4 @@
-"""Bounds of steps: counted another way, from tiles in SRAM and from patterns, and never above what a step costs."""
+"""Tests of the lower bounds on step cycles: against independent counts and against the modelled cycles."""
 
 import numpy as np
 import pytest
@@ -42,18 +42,18 @@ def program_of(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8", "int4"])
-def test_a_token_reads_every_weight_of_the_products_once_and_the_cache_in_use(dtype: str) -> None:
+def test_sram_bound_reads_every_weight_once_and_the_used_cache(dtype: str) -> None:
     program = program_of(tiny_spec(layers=3, tied=False), dtype=dtype)
-    found = PhaseBounds(program, MACHINE, SOFTWARE)
+    bounds = PhaseBounds(program, MACHINE, SOFTWARE)
     tensors = [[part.tensor.removesuffix(".codes").removesuffix(".scales") for part in t.parts] for t in program.tiles]
-    products = [
+    product_tiles = [
         t for t, names in zip(program.tiles, tensors, strict=True) if any(is_linear(n) or n == "head" for n in names)
     ]
-    held = sum(tile.elements * (1 if tile.coding else 2) for tile in products)
-    cache = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // -(-60 // 7)
+    weight_bytes = sum(tile.elements * (1 if tile.coding else 2) for tile in product_tiles)
+    slot_bytes = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // -(-60 // 7)
     for slots in (2, 5):
-        total = found.of(program.decode, (slots,), step_classes(program.decode.steps)).sum(axis=0)
-        assert total[SRAM] * MACHINE.sram_bytes_per_cycle == pytest.approx(held + slots * cache)
+        total = bounds.of(program.decode, (slots,), step_classes(program.decode.steps)).sum(axis=0)
+        assert total[SRAM] * MACHINE.sram_bytes_per_cycle == pytest.approx(weight_bytes + slots * slot_bytes)
 
 
 CASES = [
@@ -70,14 +70,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("spec", "options"), CASES, ids=range(len(CASES)))
-def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> None:
+def test_bounds_do_not_exceed_the_cycles_of_a_step_or_loop(spec: ModelSpec, options: dict[str, object]) -> None:
     program = program_of(spec, **options)  # type: ignore[arg-type]
-    fabric, found = Fabric(program, MACHINE, SOFTWARE), PhaseBounds(program, MACHINE, SOFTWARE)
+    fabric, phase_bounds = Fabric(program, MACHINE, SOFTWARE), PhaseBounds(program, MACHINE, SOFTWARE)
     costs = [(phase, fabric.prefill_cost(i), (2,) * len(program.stages)) for i, phase in enumerate(program.prefill)]
     length = 20
     costs.append((program.decode, fabric.decode_cost(*(length,) * program.batch), fabric.cache_use((length,))[0]))
     for phase, cost, slots in costs:
-        bounds = found.of(phase, slots, step_classes(phase.steps))
+        bounds = phase_bounds.of(phase, slots, step_classes(phase.steps))
         cycles = cost.by_cause.sum(axis=1)
         loops = [range(int(first), int(end)) for first, end, _ in phase.steps.loops]
         inside = {step for loop in loops for step in loop}
@@ -85,19 +85,19 @@ def test_no_step_beats_a_bound(spec: ModelSpec, options: dict[str, object]) -> N
             assert bounds[list(steps)].sum(axis=0).max() <= cycles[list(steps)].sum() + 1e-6, list(steps)
 
 
-def test_crossings_take_no_less_than_their_latency_and_their_bytes() -> None:
+def test_crossing_bound_is_link_latency_plus_transfer_time() -> None:
     program = program_of(tiny_spec(layers=4), wafers=2)
     cost = Fabric(program, MACHINE, SOFTWARE).decode_cost(9)
-    found = PhaseBounds(program, MACHINE, SOFTWARE).of(
+    bounds = PhaseBounds(program, MACHINE, SOFTWARE).of(
         program.decode, (2,) * len(program.stages), step_classes(program.decode.steps)
     )[:, CROSSING]
-    over, payload = np.flatnonzero(found), cost.traffic.bytes[found > 0].tolist()
+    crossings, payload = np.flatnonzero(bounds), cost.traffic.bytes[bounds > 0].tolist()
     assert payload == [40 * 2, 40 * 2]  # the hidden vector to the second wafer, and back to the head
     seconds = [MACHINE.wafer_link_latency_s + bytes_ / MACHINE.wafer_link_bytes_per_s for bytes_ in payload]
-    assert found[over] == pytest.approx(np.array(seconds) * MACHINE.clock_hz)
+    assert bounds[crossings] == pytest.approx(np.array(seconds) * MACHINE.clock_hz)
 
 
-def test_how_far_words_come() -> None:
+def test_reach_is_the_longest_distance_from_an_origin() -> None:
     add, copy, to_all = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST
     chain = [(i, i + 1, add) for i in range(6)]
     back = [(6, 0, to_all)]

@@ -1,4 +1,4 @@
-"""Imports and memory that compiling and timing need."""
+"""Tests of the resources that compiling and timing use: imported modules and freed memory."""
 
 import gc
 import subprocess
@@ -20,8 +20,8 @@ UNNEEDED = {"numba", "llvmlite", "h5py", "ml_dtypes", "tokenizers", "typer", "ri
 
 def test_compiling_and_timing_import_no_more_than_they_need() -> None:
     program = f"import sys, {TIMING}; print(*sys.modules)"
-    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    loaded = set(told.stdout.split())
+    process = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded = set(process.stdout.split())
     assert "wse.backends.fabric.phase_cost" in loaded
     assert not loaded & UNNEEDED
 

@@ -1,4 +1,4 @@
-"""Totals of runs, activity of the PEs, and steps of equal cost."""
+"""Tests of `RunTotals`, the activity counts of the PEs, and the reuse of costs between equal steps."""
 
 from collections.abc import Hashable
 from dataclasses import replace
@@ -31,44 +31,44 @@ CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
 def test_totals_are_the_sums_over_all_runs(*, at_once: bool) -> None:
     machine = wafer(6, 5, 1 << 20)
     program = compile_choice(tiny_spec(layers=4), machine, SOFTWARE, OPTIONS, CHOICE)
-    clock, fabric = RunTotals(Fabric(program, machine, SOFTWARE)), Fabric(program, machine, SOFTWARE)
-    assert not clock.links_on(0).any()
+    run_totals, fabric = RunTotals(Fabric(program, machine, SOFTWARE)), Fabric(program, machine, SOFTWARE)
+    assert not run_totals.links_on(0).any()
     prompt = [fabric.prefill_cost(i) for i in range(3)]
     tokens = [fabric.decode_cost(length) for length in range(9, 40)]
     for index in range(3):
-        clock.prefill_chunk(index)
+        run_totals.prefill_chunk(index)
     if at_once:
-        clock.decode_all(len(tokens))
+        run_totals.decode_all(len(tokens))
     for _ in tokens if not at_once else ():
-        clock.decode_token()
-    assert clock.lengths == [40]
-    assert clock.decode.busiest_links()[0].words == fabric.routes.words(clock.decode.rectangles()).max()
-    assert clock.cycles == sum(cost.cycles for cost in prompt + tokens)
-    for totals, costs in ((clock.prefill, prompt), (clock.decode, tokens)):
+        run_totals.decode_token()
+    assert run_totals.lengths == [40]
+    assert run_totals.decode.busiest_links()[0].words == fabric.routes.words(run_totals.decode.rectangles()).max()
+    assert run_totals.cycles == sum(cost.cycles for cost in prompt + tokens)
+    for totals, costs in ((run_totals.prefill, prompt), (run_totals.decode, tokens)):
         assert totals.runs == len(costs)
         links = fabric.routes.words(totals.rectangles())
         assert totals.hops == sum(int(cost.traffic.hops.sum()) for cost in costs) == links.sum()
         assert np.array_equal(links, sum(cost.links for cost in costs))
         assert np.allclose(totals.by_cause, sum(cost.by_cause.sum(axis=0) for cost in costs))
     for wafer_number, words in enumerate(sum(cost.links for cost in prompt + tokens)):
-        assert np.array_equal(clock.links_on(wafer_number), words)
+        assert np.array_equal(run_totals.links_on(wafer_number), words)
 
 
-def test_all_chunks_at_once_are_those_one_after_another() -> None:
-    """Of two users, some of whose chunks are alike and some not."""
+def test_prefill_all_equals_single_prefill_chunks() -> None:
+    """Of the 13 chunks of two users, some cost the same and some do not."""
     machine, options = wafer(6, 5, 1 << 20), replace(OPTIONS, prompt_tokens=(11, 13))
     program = compile_choice(tiny_spec(layers=4), machine, SOFTWARE, options, replace(CHOICE, prefill_chunk=2))
-    one, all_ = (RunTotals(Fabric(program, machine, SOFTWARE)) for _ in range(2))
-    costs = [one.prefill_chunk(index) for index in range(len(program.prefill))]
-    found = all_.prefill_all()
+    single, batched = (RunTotals(Fabric(program, machine, SOFTWARE)) for _ in range(2))
+    costs = [single.prefill_chunk(index) for index in range(len(program.prefill))]
+    found = batched.prefill_all()
     assert [cost.cycles for cost in found] == [cost.cycles for cost in costs]
     assert len({id(cost) for cost in found}) < len(found) == 13
-    assert all_.lengths == one.lengths == [11, 13]
-    a, b = all_.prefill, one.prefill
+    assert batched.lengths == single.lengths == [11, 13]
+    a, b = batched.prefill, single.prefill
     sums = ("runs", "cycles", "layer_cycles", "words", "hops", "crossed")
     assert [getattr(a, name) for name in sums] == [getattr(b, name) for name in sums]
     assert np.array_equal(a.by_cause, b.by_cause)
-    assert np.array_equal(all_.links_on(0), one.links_on(0))
+    assert np.array_equal(batched.links_on(0), single.links_on(0))
     assert a.busiest_links() == b.busiest_links()
 
 
@@ -83,27 +83,27 @@ def program_of(spec: ModelSpec, *, batch: int = 1, experts: str = "distributed")
 
 
 def product_elements(program: Program) -> int:
-    """Elements of the tiles of products on one PE."""
+    """Return the number of elements in the tiles of linear layers and of the head, on one PE."""
     tensors = [[part.tensor for part in tile.parts] for tile in program.tiles]
     products = [any(is_linear(name) or name == "head" for name in names) for names in tensors]
     return sum(tile.elements for tile, product in zip(program.tiles, products, strict=True) if product)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_every_weight_is_read_and_multiplied_once_for_each_user(batch: int) -> None:
-    """A few users' products are one GEMV each."""
+def test_weights_are_read_and_multiplied_once_per_user(batch: int) -> None:
+    """With a few users, each linear layer is one GEMV per user."""
     program = program_of(tiny_spec(tied=False), batch=batch)
-    none, some = phase_counts(
+    no_slots, three_slots = phase_counts(
         program, MACHINE, SOFTWARE, program.decode, [(0,), (3,)], step_classes(program.decode.steps)
     )
-    assert none.macs == batch * product_elements(program) * ROWS * COLS
-    assert none.read_bytes == 2 * batch * product_elements(program) * ROWS * COLS
-    cache = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // 8  # of 8 slots, all users
-    assert some.read_bytes - none.read_bytes == 3 * cache * ROWS * COLS
-    assert some.macs - none.macs == 3 * (cache // 2) * 3 * ROWS * COLS  # three query heads share keys and values
+    assert no_slots.macs == batch * product_elements(program) * ROWS * COLS
+    assert no_slots.read_bytes == 2 * batch * product_elements(program) * ROWS * COLS
+    cache = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv") // 8  # one of 8 slots, all users
+    assert three_slots.read_bytes - no_slots.read_bytes == 3 * cache * ROWS * COLS
+    assert three_slots.macs - no_slots.macs == 3 * (cache // 2) * 3 * ROWS * COLS  # three query heads per KV head
 
 
-def test_vector_operations_of_a_token_are_whole_and_more_for_more_users() -> None:
+def test_vector_operations_are_whole_numbers_and_grow_with_the_users() -> None:
     counts = []
     for batch in (1, 2):
         program = program_of(tiny_spec(), batch=batch)
@@ -131,14 +131,14 @@ def compiled(layers: int = 6, choice: Choice = STEP_CLASSES_CHOICE) -> Program:
     )
 
 
-def test_more_layers_are_no_new_steps() -> None:
+def test_step_classes_do_not_depend_on_the_number_of_layers() -> None:
     few, many = compiled(4), compiled(12)
     for a, b in zip(few.phases, many.phases, strict=True):
         assert len(b.steps) > 2 * len(a.steps)
         assert len(set(step_classes(b.steps).tolist())) == len(set(step_classes(a.steps).tolist())) < len(a.steps)
 
 
-def test_transfers_over_equal_distances_are_equivalent() -> None:
+def test_transfers_over_equal_distances_have_one_class() -> None:
     program = compiled(choice=EQUAL_DISTANCES)  # three regions side by side on each of two wafers
     steps = np.flatnonzero(is_of_type(program.decode.steps, StageTransfer, Crossing))
     classes = Fabric(program, STEP_CLASSES_MACHINE, SOFTWARE).shape_classes(program.decode)[steps].tolist()
@@ -148,34 +148,34 @@ def test_transfers_over_equal_distances_are_equivalent() -> None:
 
 
 @pytest.mark.parametrize("choice", [STEP_CLASSES_CHOICE, REGIONS, EQUAL_DISTANCES])
-def test_costs_are_those_of_every_step_by_itself(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_equal_those_without_step_classes_and_caches(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(choice=choice)
-    together = [
+    grouped = [
         Fabric(program, STEP_CLASSES_MACHINE, SOFTWARE).prefill_cost(0),
         Fabric(program, STEP_CLASSES_MACHINE, SOFTWARE).decode_cost(12),
     ]
     monkeypatch.setattr(traffic_counts, "step_classes", lambda steps, *_, **__: np.arange(len(steps)))
-    monkeypatch.setattr(group_cost, "costs_by_content", lambda *_: Forgetful())
-    apart = [
+    monkeypatch.setattr(group_cost, "costs_by_content", lambda *_: EmptyCache())
+    separate = [
         Fabric(program, STEP_CLASSES_MACHINE, SOFTWARE).prefill_cost(0),
         Fabric(program, STEP_CLASSES_MACHINE, SOFTWARE).decode_cost(12),
     ]
-    for a, b in zip(together, apart, strict=True):
+    for a, b in zip(grouped, separate, strict=True):
         for name in ("start", "by_cause", "links"):
             assert np.array_equal(getattr(a, name), getattr(b, name)), name
         for name in ("words", "hops", "bytes"):
             assert np.array_equal(getattr(a.traffic, name), getattr(b.traffic, name)), name
 
 
-class Forgetful(dict[Hashable, Any]):
-    """A dictionary that gives nothing back."""
+class EmptyCache(dict[Hashable, Any]):
+    """A dictionary whose `get` never finds an entry, which disables a cache."""
 
     def get(self, key: Hashable, default: Any = None) -> Any:
         return default
 
 
-def test_costs_that_other_programs_have_shown_are_those_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of Programs that differ in regions, types, rewrites, users, tokens, mesh, wafer or software."""
+def test_costs_cached_from_other_programs_equal_uncached_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Programs differ in regions, data types, rewrites, users, tokens per pass, mesh, wafer or software."""
     faster, wide = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + 1), wafer(6, 8, 1 << 20)
     rewrites = (("shared-exp", 4), ("vectors-over-heads", 1), ("joined-tasks", 1))
     single = replace(STEP_CLASSES_OPTIONS, dtype="float32", accumulate="float32")
@@ -207,10 +207,10 @@ def test_costs_that_other_programs_have_shown_are_those_of_this_one(monkeypatch:
             found += [fabric.verify_cost(12)] if program.verify else []
         return found
 
-    shown = costs() + costs()
-    monkeypatch.setattr(group_cost, "costs_by_content", lambda *_: Forgetful())
-    own = costs()
-    assert len({cost.cycles for cost in own}) > len(cases)
-    for a, b in zip(shown, own + own, strict=True):
+    cached = costs() + costs()
+    monkeypatch.setattr(group_cost, "costs_by_content", lambda *_: EmptyCache())
+    uncached = costs()
+    assert len({cost.cycles for cost in uncached}) > len(cases)
+    for a, b in zip(cached, uncached + uncached, strict=True):
         assert np.array_equal(a.by_cause, b.by_cause)
         assert np.array_equal(a.contention, b.contention)

@@ -1,8 +1,8 @@
-"""Words are counted as they move: a plain reading of every message carries them, and the fabric model counts as many.
+"""Tests of link word counts: every message along a line is also executed by the oracle, which counts word by word.
 
-Execution computes the words of most messages from their pattern, by the formula of the fabric model. Here the oracle
-carries each message as well, counts the words on every link as they cross it, and must leave in SRAM what the kernels
-leave there: no word moves uncounted, and none is counted that did not move.
+Execution computes the words of most messages from their pattern, with the formula of the fabric model. In these tests,
+the oracle executes each message as well. It must leave the same bytes in SRAM as the kernels, and its count of words
+on every link must equal the counts of the execution backend and of the fabric model.
 """
 
 from collections import defaultdict
@@ -34,37 +34,40 @@ LINES = {"along_rows", "along_columns", "along_columns_in_place"}
 EXCHANGES = {"exchange_along_rows", "exchange_along_columns"}
 
 
-class CarriedTwice:
-    """The calls of lines, each beside the oracle's, which counts the words.
+class OracleComparison:
+    """Patches the execution backend so that the oracle also executes every message along a line and counts its words.
 
     Attributes:
-        kernels: The names of the kernels that were called.
-        links: By stage, int64 ``[4, rows, cols]``: the words that left each PE and did not leave their wafer.
-        worked_out: Those that execution adds for the same messages, in the same way.
+        kernels: Names of the kernels that were called.
+        links: For each stage, int64 ``[4, rows, cols]``: the oracle's count of words on the four outgoing links of
+            each PE, without messages that leave the wafer.
+        executed_links: The counts that the execution backend adds for the same messages, same keys and shapes.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kernels: set[str] = set()
         self.links: defaultdict[int, npt.NDArray[np.int64]] = defaultdict(lambda: np.zeros((4, ROWS, COLS), np.int64))
-        self.worked_out = self.links.copy()
-        made, ran = TransferCalls.calls, Engine.run
+        self.executed_links = self.links.copy()
+        original_calls, original_run = TransferCalls.calls, Engine.run
 
         def calls(moves: TransferCalls, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
-            found = made(moves, phase, step, slots, turn, user)
+            found = original_calls(moves, phase, step, slots, turn, user)
             transfer = transfer_of(moves._program, phase, step, slots, phase.round_of(step, turn))
             if not isinstance(transfer.messages, LineMessages):
                 return found
-            return [(self.carry_twice, (moves, transfer, transfer.messages, found))]
+            return [(self.run_both, (moves, transfer, transfer.messages, found))]
 
         def run(engine: Engine, bound: BoundPhase) -> None:
-            ran(engine, bound)
+            original_run(engine, bound)
             for (stage, loads), times in bound.loads.items():
-                loads.add(self.worked_out[stage][:, : engine.arenas[stage].rows, : engine.arenas[stage].cols], times)
+                loads.add(
+                    self.executed_links[stage][:, : engine.arenas[stage].rows, : engine.arenas[stage].cols], times
+                )
 
         monkeypatch.setattr(TransferCalls, "calls", calls)
         monkeypatch.setattr(Engine, "run", run)
 
-    def carry_twice(self, moves: TransferCalls, transfer: Transfer, messages: LineMessages, calls: list[Call]) -> None:
+    def run_both(self, moves: TransferCalls, transfer: Transfer, messages: LineMessages, calls: list[Call]) -> None:
         arena, site = moves._arenas[transfer.site.stage], transfer.site
         element_type = moves._program.element_types[site.view]
         expected = memory_of(arena, element_type)
@@ -73,12 +76,16 @@ class CarriedTwice:
             function(*arguments)
         self.kernels.add(calls[0][0].__name__)
         np.testing.assert_array_equal(memory_of(arena, element_type), expected)
-        if not transfer.leaves_wafer:  # the others go to the edge, which `Streams` counts
+        if not transfer.leaves_wafer:  # `Streams` counts messages to the edge of the wafer
             self.links[site.stage][:, : arena.rows, : arena.cols] += words
 
 
 def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
-    """A prompt, tokens and a pass over several, on two wafers; the words by link that the fabric model counts."""
+    """Execute prefill, decode and a verification pass on two wafers.
+
+    Returns:
+        The engine, and the words on every link that the fabric model counts, int64 ``[wafers, 4, rows, cols]``.
+    """
     spec, machine = tiny_spec(layers=4), wafer(ROWS, COLS // WAFERS, 1 << 20)
     options = region_options(
         mapping=mapping,
@@ -110,13 +117,13 @@ def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
     ],
     ids=["pipeline", "region", "tensor"],
 )
-def test_words_count_as_they_move(
+def test_link_words_equal_those_of_the_oracle_and_the_fabric_model(
     mapping: str, choice: Choice, kernels: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carried = CarriedTwice(monkeypatch)
-    engine, by_fabric = run(mapping, choice)
-    assert carried.kernels == kernels
-    assert set(carried.links) == set(engine.arenas) == set(carried.worked_out)
-    for stage, links in carried.links.items():
-        np.testing.assert_array_equal(carried.worked_out[stage], links)
-    np.testing.assert_array_equal(engine.link_words(), by_fabric)
+    comparison = OracleComparison(monkeypatch)
+    engine, fabric_words = run(mapping, choice)
+    assert comparison.kernels == kernels
+    assert set(comparison.links) == set(engine.arenas) == set(comparison.executed_links)
+    for stage, links in comparison.links.items():
+        np.testing.assert_array_equal(comparison.executed_links[stage], links)
+    np.testing.assert_array_equal(engine.link_words(), fabric_words)

@@ -1,4 +1,4 @@
-"""Traces of estimates and runs: totals, passes, attention columns, words and bytes."""
+"""Tests of the traces that estimates and runs write: their tables agree, and word and byte counts add up."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from wse_traces.reader.planes import layer_link_words
 from wse_traces.schema import PHASES
 
 PROMPT, NEW = 5, 26
-SAME = ("op", "edge", "stage", "buffer", "route", "name", "links/words", "pe/busy_cycles", "sram/bytes_per_pe")
+EQUAL_TABLES = ("op", "edge", "stage", "buffer", "route", "name", "links/words", "pe/busy_cycles", "sram/bytes_per_pe")
 REQUESTS: dict[str, dict[str, Any]] = {
     "two wafers, two users": {"mesh": "6x5", "wafers": 2, "batch": 2},
     "regions": {"mesh": "12x10", "mapping": "pipeline", "region": "6x5", "batch": 2},
@@ -45,39 +45,41 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", params=slow_but(REQUESTS, "two wafers, two users"))
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Traces of a run and of an estimate."""
-    folder = tmp_path_factory.mktemp("pair")
+def run_and_estimate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the paths of the traces of a run and of an estimate with the same options."""
+    folder = tmp_path_factory.mktemp("traces")
     write_model(folder)
     write_config(folder, "eos_token_id")
-    placed = {"mapping": "region"} | REQUESTS[request.param]
-    batch = placed.pop("batch", 1)
+    placement = {"mapping": "region"} | REQUESTS[request.param]
+    batch = placement.pop("batch", 1)
     ids = tuple(range(3, 3 + PROMPT))
-    asked: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompt_ids": (ids,) * batch}
+    prompt: dict[str, Any] = {"prompt_ids": ids} if batch == 1 else {"prompt_ids": (ids,) * batch}
     prepared = prepare(
-        make_request(RunRequest, model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placed, **asked)
+        make_request(RunRequest, model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placement, **prompt)
     )
     execute(prepared, compile_program(prepared), trace=folder / "run.h5")
-    same = {"prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
-    wanted = make_request(EstimateRequest, model=str(folder / "config.json"), context=PROMPT + NEW, **same, **placed)
-    estimate(replace_options(wanted, trace=folder / "estimate.h5"))
+    sizes = {"prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
+    estimate_request = make_request(
+        EstimateRequest, model=str(folder / "config.json"), context=PROMPT + NEW, **sizes, **placement
+    )
+    estimate(replace_options(estimate_request, trace=folder / "estimate.h5"))
     return folder / "run.h5", folder / "estimate.h5"
 
 
 def totals_by_op(trace: Trace) -> dict[str, Any]:
-    """Cycles by cause, words and hops of every op over the run."""
+    """Return for each op the sums over the run: cycles, words, hops, and cycles by cause (index of the cause)."""
     steps = trace.steps()
     ops = trace.rows("op")
     found = {name: np.bincount(steps["op"], steps[name], ops) for name in ("cycles", "words", "hops")}
     return found | {str(i): np.bincount(steps["op"], by, ops) for i, by in enumerate(steps["cycles_by"].T)}
 
 
-def test_what_is_written_of_a_program_and_its_totals_is_the_same(pair: tuple[Path, Path]) -> None:
-    assert [problems(path) for path in pair] == [[], []]
-    with open_trace(pair[0]) as executed, open_trace(pair[1]) as estimated:
+def test_estimate_and_run_have_equal_placement_and_totals(run_and_estimate: tuple[Path, Path]) -> None:
+    assert [problems(path) for path in run_and_estimate] == [[], []]
+    with open_trace(run_and_estimate[0]) as executed, open_trace(run_and_estimate[1]) as estimated:
         assert estimated.complete
         assert estimated.header.program_digest == executed.header.program_digest
-        for table in SAME:
+        for table in EQUAL_TABLES:
             a, b = executed.table(table), estimated.table(table)
             assert all(np.array_equal(a[name], b[name]) for name in a), table
         a, b = totals_by_op(executed), totals_by_op(estimated)
@@ -85,8 +87,8 @@ def test_what_is_written_of_a_program_and_its_totals_is_the_same(pair: tuple[Pat
         assert (a["hops"] > 0).any()
 
 
-def test_passes_and_tokens_are_those_of_the_run(pair: tuple[Path, Path]) -> None:
-    with open_trace(pair[0]) as executed, open_trace(pair[1]) as estimated:
+def test_estimate_and_run_have_equal_passes_and_tokens(run_and_estimate: tuple[Path, Path]) -> None:
+    with open_trace(run_and_estimate[0]) as executed, open_trace(run_and_estimate[1]) as estimated:
         for trace in (executed, estimated):
             ends = (
                 trace.column("passes/start_cycle") + trace.column("schedules/cycles")[trace.column("passes/schedule")]
@@ -97,7 +99,7 @@ def test_passes_and_tokens_are_those_of_the_run(pair: tuple[Path, Path]) -> None
         assert np.abs(executed.column("passes/start_cycle") - estimated.column("passes/start_cycle")).max() <= 1
         a, b = executed.table("crossing"), estimated.table("crossing")
         assert all(np.array_equal(a[name], b[name]) for name in a)
-        a, b = (in_order(trace) for trace in (executed, estimated))
+        a, b = (tokens_by_sequence(trace) for trace in (executed, estimated))
         for name in ("sequence", "position", "is_prompt", "pass"):
             assert np.array_equal(a[name], b[name]), name
         assert np.abs(a["cycles"] - b["cycles"]).max() <= 1
@@ -105,14 +107,14 @@ def test_passes_and_tokens_are_those_of_the_run(pair: tuple[Path, Path]) -> None
         assert not any(estimated.token_bytes())
 
 
-def in_order(trace: Trace) -> dict[str, Any]:
-    """The tokens user by user."""
+def tokens_by_sequence(trace: Trace) -> dict[str, Any]:
+    """Return the token table, sorted by sequence and position."""
     tokens = trace.table("token")
     order = np.lexsort((tokens["position"], tokens["sequence"]))
     return {name: column[order] for name, column in tokens.items()}
 
 
-def test_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
+def test_estimate_trace_of_a_mixture_counts_all_token_expert_pairs(tmp_path: Path) -> None:
     whole, spec = load_wafer("wse2"), mixture_spec(MIXTURES["shared"], layers=3)
     loaded: Any = SimpleNamespace(spec=spec, checkpoint=None, tokenizer=None, path=tmp_path, note=None)
     prepared = PreparedEstimate(
@@ -127,9 +129,10 @@ def test_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
         network=load_network(),
     )
     program = compile_program(prepared)
-    counted = time_run(prepared, program, None)
-    write_estimate(tmp_path / "t.h5", prepared, program, counted, result_of(prepared, program, counted).to_dict())
-    assert problems(tmp_path / "t.h5") == []  # among them: layers and their experts add up to the words on links
+    run_totals = time_run(prepared, program, None)
+    write_estimate(tmp_path / "t.h5", prepared, program, run_totals, result_of(prepared, program, run_totals).to_dict())
+    # This checks also that the words of layers and experts add up to the words on links.
+    assert problems(tmp_path / "t.h5") == []
     experts = spec.experts
     with open_trace(tmp_path / "t.h5") as trace:
         load = trace.table("expert_load")
@@ -141,7 +144,7 @@ def test_mixture_whose_tokens_choose_evenly(tmp_path: Path) -> None:
         assert trace.column("links/words").sum() == trace.steps()["hops"].sum()
 
 
-def test_what_does_not_fit_says_by_how_much(tmp_path: Path) -> None:
+def test_free_bytes_are_negative_if_the_model_does_not_fit(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     request = make_request(
         EstimateRequest, model="story", mesh="4x4", prompt_len=4, new_tokens=4, wafers=1, capacity="report"
@@ -153,11 +156,11 @@ def test_what_does_not_fit_says_by_how_much(tmp_path: Path) -> None:
         assert free.min() == free.max() == report["sram"]["bytes_per_pe"]["free"] < 0
 
 
-def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> None:
-    """The reader of links adds up layers; the report counts bytes pass by pass."""
-    plain = prepared_for(DEDICATED)
-    options = replace(plain.options, mapping="expert", wafers=3)
-    prepared = replace(plain, options=options, wafer=mesh_on(plain.whole, 6, 6))
+def test_words_and_bytes_of_a_run_add_up(tmp_path: Path) -> None:
+    """The words of the layers add up to those on links. The crossings have the reported bytes per token."""
+    expert_run = prepared_for(DEDICATED)
+    options = replace(expert_run.options, mapping="expert", wafers=3)
+    prepared = replace(expert_run, options=options, wafer=mesh_on(expert_run.whole, 6, 6))
     path = tmp_path / "run.h5"
     report = execute(prepared, compile_program(prepared), trace=path).to_dict()
     assert problems(path) == []
@@ -171,13 +174,13 @@ def test_words_and_bytes_in_the_trace_are_those_that_moved(tmp_path: Path) -> No
         decoded = phases[crossings["pass"]] == phases.max()
         between = decoded & (crossings["src_wafer"] >= 0) & (crossings["dst_wafer"] >= 0)
         tokens = (phases == phases.max()).sum()
-        told = report["crossing"]["bytes_per_token"] * tokens
-        assert crossings["bytes"][between].sum() == pytest.approx(told)
+        reported_bytes = report["crossing"]["bytes_per_token"] * tokens
+        assert crossings["bytes"][between].sum() == pytest.approx(reported_bytes)
     assert inspect_trace(InspectRequest(trace=path)).to_dict()["system"]["mapping"] == "expert"
 
 
 @pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), pytest.param(0, [0, 6], marks=pytest.mark.slow)])
-def test_trace_tells_the_columns_of_attention(columns: int, expected: list[int], tmp_path: Path) -> None:
+def test_trace_stores_the_columns_of_attention(columns: int, expected: list[int], tmp_path: Path) -> None:
     model, path = str(write_model(tmp_path)), tmp_path / "run.h5"
     prepared = prepare(make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=2, mesh="3x7", new_tokens=2))
     found = compile_fastest(prepared)
@@ -194,7 +197,7 @@ TOKENS = 3
 
 
 @pytest.mark.slow
-def test_estimates_pass_is_the_last_one_of_its_trace(tmp_path: Path) -> None:
+def test_verification_pass_is_the_last_pass_of_an_estimate(tmp_path: Path) -> None:
     request = make_request(
         EstimateRequest, model="story", mesh="24x24", prompt_len=16, new_tokens=8, trace=tmp_path / "e.h5"
     )

@@ -1,4 +1,4 @@
-"""Words on links by layer in a trace."""
+"""Tests of the words on links per layer in the trace of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,19 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=slow_but(REQUESTS, "wafers of regions"))
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trace of a run of the bundled model, with cache shifts."""
-    asked = {"model": "story", "prompt": "Once upon a time", "new_tokens": 30, "schedule": "baseline"}
-    return traced_run(tmp_path_factory.mktemp("traced"), **asked, **REQUESTS[request.param]).path
+    """Return the path of the trace of a run of the included model, with cache shifts."""
+    options = {"model": "story", "prompt": "Once upon a time", "new_tokens": 30, "schedule": "baseline"}
+    return traced_run(tmp_path_factory.mktemp("traced"), **options, **REQUESTS[request.param]).path
 
 
-def test_layers_add_up_to_the_words_on_links(path: Path) -> None:
+def test_words_of_all_layers_equal_the_words_on_links(path: Path) -> None:
     assert problems(path) == []
     with open_trace(path) as trace:
         assert trace.rows("links/words") == trace.header.wafers
         assert trace.column("links/words").any(axis=(1, 2, 3)).all()
 
 
-def test_layers_words_are_the_hops_of_its_steps(path: Path) -> None:
+def test_words_of_a_layer_equal_the_hops_of_its_steps(path: Path) -> None:
     with open_trace(path) as trace:
         steps = trace.steps()
         layers = sorted(set(trace.column("graph/ops/layer").tolist()))
@@ -50,7 +50,7 @@ def test_layers_words_are_the_hops_of_its_steps(path: Path) -> None:
         assert sorted(set(trace.column("links/layers/layer").tolist())) == layers
 
 
-def test_layers_with_equal_words_share_them(path: Path) -> None:
+def test_layers_with_equal_words_share_a_pattern(path: Path) -> None:
     with open_trace(path) as trace:
         patterns = trace.column("links/patterns/words")
         sizes = zip(trace.column("links/patterns/rows"), trace.column("links/patterns/cols"), strict=True)
@@ -60,7 +60,7 @@ def test_layers_with_equal_words_share_them(path: Path) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_first_of_equal_links_is_that_of_an_estimate(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+def test_busiest_link_is_the_same_as_that_of_an_estimate(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     random = np.random.default_rng(seed)
     row, col = random.integers(0, (5, 4), (12, 2)).T
     end_row, end_col = random.integers((row + 1, col + 1), ([6], [5]), (2, 12))
@@ -69,14 +69,14 @@ def test_first_of_equal_links_is_that_of_an_estimate(tmp_path_factory: pytest.Te
     with TraceWriter(path, HEADER) as writer:  # two wafers of 6x5 PEs
         for words in link_map(rectangles, 8, 6, 5).reshape(2, 4, 6, 5):
             writer.append_plane("links/words", words)
-    wanted = busiest_links(rectangles)[0]
+    expected = busiest_links(rectangles)[0]
     for each_link in (False, True):
-        told = inspect_trace(InspectRequest(trace=path, links=True, top=1, each_layer=each_link)).to_dict()["links"][0]
-        assert told["words"] == wanted.words
-        assert (told["wafer"] * 4 + DIRECTIONS.index(told["direction"]), told["row"], told["col"]) == wanted[:3]
+        found = inspect_trace(InspectRequest(trace=path, links=True, top=1, each_layer=each_link)).to_dict()["links"][0]
+        assert found["words"] == expected.words
+        assert (found["wafer"] * 4 + DIRECTIONS.index(found["direction"]), found["row"], found["col"]) == expected[:3]
 
 
-def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, tmp_path: Path) -> None:
+def test_trace_of_a_run_killed_between_patterns_and_layers_can_be_read(path: Path, tmp_path: Path) -> None:
     with open_trace(path) as trace, TraceWriter(tmp_path / "t.h5", trace.header) as writer:
         for wafer in range(trace.header.wafers):
             writer.append_plane("links/words", trace.column("links/words")[wafer])
@@ -87,6 +87,3 @@ def test_one_that_is_killed_between_patterns_and_layers_can_be_read(path: Path, 
     facts = inspect_trace(InspectRequest(trace=tmp_path / "killed.h5.partial", links=True)).to_dict()
     assert facts["layer_links"] == []
     assert facts["links"]
-
-
-PROMPT = (1, 2, 3)

@@ -1,4 +1,4 @@
-"""A run's passes are written together: the trace is the one that writing each alone gives, up to when it stops."""
+"""Tests of the recording of a run: passes written in groups, errors, and interruptions."""
 
 import io
 from collections.abc import Callable
@@ -27,15 +27,15 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "three users": {"prompt": ("Once", "Once upon a time, there", "Tim")},
     "two wafers, recorded": {"prompt": "Once", "wafers": 2, "record": "activations=head"},
 }
-OF_THE_EMULATOR = {"wall_s", "summary"}
+WALL_CLOCK_COLUMNS = {"wall_s", "summary"}
 
 
 @pytest.fixture(params=slow_but(REQUESTS, "two wafers, recorded"))
-def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
-    """Runs a request and gives its trace."""
-    asked = dict(REQUESTS[request.param])
-    record = asked.pop("record", "")
-    prepared = prepare(make_request(RunRequest, new_tokens=40, **asked))
+def write_trace(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function that executes a request and returns the path of its trace; its argument is the file name."""
+    options = dict(REQUESTS[request.param])
+    record = options.pop("record", "")
+    prepared = prepare(make_request(RunRequest, new_tokens=40, **options))
     program = compile_program(prepared)
     ops = (len(program.op_names) - 1,) if record else ()
 
@@ -46,24 +46,23 @@ def traced(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Pa
     return trace
 
 
-def test_passes_together_are_those_written_alone(
-    traced: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+def test_passes_written_in_groups_equal_passes_written_singly(
+    write_trace: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = traced("together.h5")
+    in_groups = write_trace("in_groups.h5")
     monkeypatch.setattr(recording, "MAX_PASSES", 1)
-    alone = traced("alone.h5")
-    assert problems(together) == problems(alone) == []
-    with open_trace(together) as a, open_trace(alone) as b:
+    singly = write_trace("singly.h5")
+    assert problems(in_groups) == problems(singly) == []
+    with open_trace(in_groups) as a, open_trace(singly) as b:
         assert a.rows("shift") > 0
         assert a.rows("schedule") < a.rows("pass") / 3
         for table in TABLES:
-            one, other = a.table(table), b.table(table)
-            for name in one.keys() - OF_THE_EMULATOR:
-                np.testing.assert_array_equal(one[name], other[name], err_msg=f"{table}/{name}")
+            group_table, single_table = a.table(table), b.table(table)
+            for name in group_table.keys() - WALL_CLOCK_COLUMNS:
+                np.testing.assert_array_equal(group_table[name], single_table[name], err_msg=f"{table}/{name}")
 
 
-def test_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_path: Path) -> None:
-    """A run that is killed in its first second, or that ends in an error."""
+def test_trace_has_the_placement_before_the_run_and_the_error_after_it(tmp_path: Path) -> None:
     prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="baseline", mapping="region"))
     program = compile_program(prepared)
     seen: list[tuple[int, int]] = []
@@ -84,18 +83,18 @@ def test_placement_can_be_read_before_anything_has_run_and_an_error_is_told(tmp_
     assert "its run ended with BadInput: layer 2: the host is on fire" in " ".join(text.getvalue().split())
 
 
-def test_passes_whose_writing_is_interrupted_are_left_out_whole(
+def test_group_of_passes_is_left_out_if_its_writing_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="baseline"))
     monkeypatch.setattr(recording, "MAX_PASSES", 8)
     monkeypatch.setattr(recording, "MAX_S", 60.0)
-    wrote = recording.RunRecorder.write_shifts
+    original_write_shifts = recording.RunRecorder.write_shifts
 
-    def stop(recorder: recording.RunRecorder, phase: int, first_pass: int, *sent: Any) -> None:
+    def stop(recorder: recording.RunRecorder, phase: int, first_pass: int, *shifts: Any) -> None:
         if first_pass > 16:
             raise KeyboardInterrupt
-        wrote(recorder, phase, first_pass, *sent)
+        original_write_shifts(recorder, phase, first_pass, *shifts)
 
     monkeypatch.setattr(recording.RunRecorder, "write_shifts", stop)
     with pytest.raises(KeyboardInterrupt):

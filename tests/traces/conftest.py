@@ -1,4 +1,4 @@
-"""A small but complete trace, written through the public API as a run does it."""
+"""Fixtures: a small trace in which no table is empty, written through the public API like the trace of a run."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -24,16 +24,16 @@ HEADER = RunHeader(
     versions={"numpy": np.__version__},
 )
 PROMPT, GENERATED = 3, 9
-SLOTS = 4  # of KV cache on a PE: a new schedule each time that one more is used
-HOPS = 20  # of each cycle of a step
-SHIFTED = [3, 5, 7]  # words that single passes send besides
+SLOTS = 4  # after this many decoded tokens, one more KV slot per PE is used and the decode schedule changes
+HOPS = 20  # hops per cycle of a step
+SHIFTED = [3, 5, 7]  # words of the cache shifts, which are stored per pass
 TEXTS = ["Once", " upon", " a", " t", "ime", " \xe9", "!"]
 
 
 def steps(n: int, *, scale: int) -> dict[str, np.ndarray]:
-    """``n`` steps one after the other, each of ``scale`` more cycles than the one before."""
+    """Return the columns of ``n`` sequential steps, of ``scale``, 2 * ``scale``, 3 * ``scale``, ... cycles."""
     cycles = scale * np.arange(1, n + 1)
-    by = np.stack([cycles // 3, *[0 * cycles] * 4, cycles - cycles // 3], axis=1)
+    cycles_by = np.stack([cycles // 3, *[0 * cycles] * 4, cycles - cycles // 3], axis=1)
     ones = np.ones(n, int)
     return {
         "op": np.arange(n) % 3,
@@ -44,7 +44,7 @@ def steps(n: int, *, scale: int) -> dict[str, np.ndarray]:
         "name": np.arange(n) % 2,
         "start_cycle": np.cumsum(cycles) - cycles,
         "cycles": cycles,
-        "cycles_by": by,
+        "cycles_by": cycles_by,
         "words": cycles * 2,
         "hops": cycles * HOPS,
         "row": ones * 0,
@@ -55,14 +55,14 @@ def steps(n: int, *, scale: int) -> dict[str, np.ndarray]:
 
 
 def moves(start: int) -> dict[str, list[int]]:
-    """One word from PE (1, 0) east, into the PE there and on south, which begins in cycle ``start``."""
+    """Return the moves of a word from PE (1, 0) to the east, into PE (1, 1) and to the south, from cycle ``start``."""
     path = {"cycle": [0, 1, 1], "row": [1, 1, 1], "col": [0, 1, 1], "direction": [1, 4, 2]}
     path["cycle"] = [start + cycle for cycle in path["cycle"]]
     return {**path, "pass": [1] * 3, "step": [2] * 3, "wafer": [1] * 3, "colour": [5] * 3}
 
 
 def write_placement(trace: TraceWriter) -> None:
-    """Write what is known before a run: names, stages, ops, buffers and routes."""
+    """Write the tables that are known before a run: names, stages, ops, buffers and routes."""
     names = trace.append_names(["matmul_tile", "all_reduce", "matmul_tile"])
     assert names.tolist() == [0, 1, 0]
     trace.append_sram(
@@ -91,7 +91,7 @@ def write_placement(trace: TraceWriter) -> None:
 
 
 def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED, texts: Sequence[str] = TEXTS) -> Path:
-    """Write the trace of a prompt and some generated tokens, with every table filled."""
+    """Write the trace of a prompt and some generated tokens, with rows in every table; return its path."""
     with TraceWriter(path, header) as trace:
         write_placement(trace)
         clock = 0
@@ -105,9 +105,9 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED,
                 if (position - PROMPT) % SLOTS == 1:
                     slots = 2 + position // SLOTS
                     last = trace.append_schedule(steps(5, scale=slots), phase="decode", kv_slots=slots)
-                    took = 15 * slots
+                    cycles = 15 * slots
                 run = trace.append_pass(schedule=last, start_cycle=clock, wall_s=0.1)
-                clock += took
+                clock += cycles
             trace.append_tokens(
                 Token(
                     token_id=100 + position,
@@ -115,21 +115,21 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED,
                     is_prompt=prompt,
                     pass_index=run,
                     position=position,
-                    cycles=0 if prompt else 360 if position == PROMPT else took,
+                    cycles=0 if prompt else 360 if position == PROMPT else cycles,
                     wall_s=0.0 if prompt else 0.1,
                 )
             )
             crossing = {"pass": [run], "src_wafer": [-1], "dst_wafer": [0], "bytes": [4], "cycles": [9]}
             trace.append("crossing", crossing)
         trace.append("shift", {"pass": [2, 2, run], "step": [0, 3, 0], "words": SHIFTED, "hops": SHIFTED})
-        rest = [np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer for wafer in range(2)]
-        rest[0][0, 0, 0] += clock * HOPS + sum(SHIFTED) - sum(words.sum() for words in rest)
+        other_words = [np.arange(4 * 6 * 5).reshape(4, 6, 5) + wafer for wafer in range(2)]
+        other_words[0][0, 0, 0] += clock * HOPS + sum(SHIFTED) - sum(words.sum() for words in other_words)
         for wafer in range(2):
-            trace.append_plane("links/words", rest[wafer].copy())
+            trace.append_plane("links/words", other_words[wafer].copy())
             trace.append_plane("pe/busy_cycles", np.full((6, 5), 2**40 + wafer))
         for row in (2, 4):
-            rest[0][:, row : row + 2, 1:4] -= 1
-        patterns = [trace.append_pattern(words) for words in (np.ones((4, 2, 3), int), *rest)]
+            other_words[0][:, row : row + 2, 1:4] -= 1
+        patterns = [trace.append_pattern(words) for words in (np.ones((4, 2, 3), int), *other_words)]
         placed = {"layer": [0, 1, -1, -1], "wafer": [0, 0, 0, 1], "row": [2, 4, 0, 0], "col": [1, 1, 0, 0]}
         trace.append("placed_layer", {**placed, "pattern": [patterns[0], *patterns]})
         trace.append("routed", {"pass": [0, 1], "layer": [0, 0], "expert": [1, 0], "tokens": [7, 5]})
@@ -147,23 +147,23 @@ def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED,
 
 @pytest.fixture
 def header() -> RunHeader:
-    """The header of the small trace."""
+    """Return the header of the small trace."""
     return HEADER
 
 
 @pytest.fixture
 def write_sample() -> Callable[..., Path]:
-    """Write the small trace to a path."""
+    """Return a function that writes the small trace to a path."""
     return write
 
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small trace that no test may change."""
+    """Return the path of the small trace, which tests must not change."""
     return write(tmp_path_factory.mktemp("sample") / "sample.h5")
 
 
 @pytest.fixture
 def copy(sample, tmp_path):
-    """A copy of the sample that a test may spoil."""
+    """Return the path of a copy of the small trace, which a test may change."""
     return shutil.copy(sample, tmp_path / "copy.h5")

@@ -1,4 +1,4 @@
-"""Columns and tables of a trace: appending, reading and frames."""
+"""Tests of columns and tables of a trace: appending rows, indexing, reading single chunks, and data frames."""
 
 import itertools
 from pathlib import Path
@@ -17,25 +17,27 @@ from wse_traces.reader import chunks, frames
 
 
 def keys_of(shape):
-    """Integers, slices and ellipses that index an array of this shape."""
+    """Return a strategy for keys that index an array of this shape: integers, slices and ellipses."""
     bounds = st.one_of(st.none(), st.integers(-9, 9))
     steps = st.sampled_from([None, 1, 2, 3, -1, -2])
-    each = [st.one_of(st.builds(slice, bounds, bounds, steps), st.integers(-n, n - 1)) for n in shape]
-    some = st.integers(0, len(shape)).flatmap(lambda n: st.tuples(*each[:n]))
-    return st.one_of(some, some.map(lambda key: (*key, ...)), each[-1].map(lambda last: (..., last)))
+    key_per_axis = [st.one_of(st.builds(slice, bounds, bounds, steps), st.integers(-n, n - 1)) for n in shape]
+    leading_keys = st.integers(0, len(shape)).flatmap(lambda n: st.tuples(*key_per_axis[:n]))
+    return st.one_of(
+        leading_keys, leading_keys.map(lambda key: (*key, ...)), key_per_axis[-1].map(lambda last: (..., last))
+    )
 
 
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
-def test_indexing_gives_what_numpy_gives(sample, data):
+def test_column_indexing_equals_numpy_indexing(sample, data):
     path = data.draw(st.sampled_from(["links/words", "steps/cycles_by", "tokens/cycles", "graph/ops/name"]))
     with open_trace(sample) as trace, h5py.File(sample, locking=False) as file:
         key = data.draw(keys_of(trace[path].shape))
-        want = np.asarray(file[path][...][key])
-        np.testing.assert_array_equal(np.asarray(trace[path][key], want.dtype), want, strict=True)
+        expected = np.asarray(file[path][...][key])
+        np.testing.assert_array_equal(np.asarray(trace[path][key], expected.dtype), expected, strict=True)
 
 
-def test_columns_say_what_the_schema_says(sample):
+def test_columns_have_the_metadata_of_the_schema(sample):
     with open_trace(sample) as trace:
         for field in schema.FIELDS:
             column = trace[field.path]
@@ -49,8 +51,8 @@ def test_columns_say_what_the_schema_says(sample):
         assert trace["links/words"].axis_labels["direction"] == schema.DIRECTIONS
 
 
-def test_only_chunks_that_a_slice_touches_are_read(tmp_path):
-    """The chunks beside it are damaged, and nobody minds."""
+def test_read_box_reads_only_the_chunks_of_the_slice(tmp_path):
+    """All chunks outside of the slice are damaged, which must not matter."""
     values = np.arange(100 * 6).reshape(100, 6)
     for rows, cols in ((slice(40, 50), slice(2, 4)), (slice(45, 46), slice(0, 6))):
         with h5py.File(tmp_path / "t.h5", "w") as file:
@@ -68,7 +70,7 @@ def test_only_chunks_that_a_slice_touches_are_read(tmp_path):
 @pytest.mark.parametrize(
     "options", [{}, {"compression": "gzip"}, {"shuffle": True}, {"compression": 9, "shuffle": True, "fletcher32": True}]
 )
-def test_chunks_are_decoded_as_hdf5_decodes_them(tmp_path, dtype, options):
+def test_read_box_decodes_chunks_like_hdf5(tmp_path, dtype, options):
     values = np.random.default_rng(1).integers(0, 99, (37, 5)).astype(dtype)
     with h5py.File(tmp_path / "t.h5", "w") as file:
         dataset = file.create_dataset("x", data=values, chunks=(8, 3), maxshape=(None, 5), **options)
@@ -77,7 +79,7 @@ def test_chunks_are_decoded_as_hdf5_decodes_them(tmp_path, dtype, options):
         np.testing.assert_array_equal(chunks.read_box(dataset.id, ((0, 60), (0, 5))), dataset[...], strict=True)
 
 
-def test_what_is_no_column_or_no_key_is_told(sample):
+def test_unknown_columns_and_invalid_keys_are_refused(sample):
     with open_trace(sample) as trace:
         column = trace["steps/cycles"]
         assert isinstance(column, Column)
@@ -103,18 +105,18 @@ def test_slice_above_the_limit_is_refused_and_a_smaller_one_read(sample):
 
 @pytest.fixture(params=slow_but(frames.KINDS))
 def kind(request):
-    """A library of frames that is installed."""
+    """Return the name of a data frame library; skip the test if it is not installed."""
     pytest.importorskip(request.param)
     return request.param
 
 
 def rows_of(frame):
-    """A frame as lists by column, missing values as None."""
+    """Return a data frame as one list per column; missing values are None."""
     columns = frame.to_dict("list") if hasattr(frame, "iloc") else frame.to_dict(as_series=False)
-    return {name: [None if each != each else each for each in values] for name, values in columns.items()}
+    return {name: [None if value != value else value for value in values] for name, values in columns.items()}
 
 
-def test_frames_have_names_in_place_of_codes(sample, kind):
+def test_frames_have_names_instead_of_codes(sample, kind):
     with open_trace(sample) as trace:
         steps, edges = rows_of(trace.frame("step", 0, 4, kind=kind)), rows_of(trace.frame("edge", kind=kind))
         table = trace.table("step", 0, 4)
@@ -128,7 +130,7 @@ def test_frames_have_names_in_place_of_codes(sample, kind):
     assert (buffers["live_from"], buffers["live_from_text"], buffers["live_to_text"]) == ([-1], [None], ["é"])
 
 
-def test_hostile_names_and_codes_make_a_frame(copy, kind):
+def test_frame_of_invalid_names_and_codes(copy, kind):
     with h5py.File(copy, "r+") as file:
         file["graph/ops/name"][...] = [b"<script>", b"<script>", b"\xff"]
         file["steps/op"][0] = 77
@@ -139,28 +141,28 @@ def test_hostile_names_and_codes_make_a_frame(copy, kind):
     assert steps["kind"] == [None, "transfer", "cross"]
 
 
-def test_frames_of_planes_are_long(sample, kind):
+def test_frame_of_a_plane_has_one_row_per_element(sample, kind):
     with open_trace(sample) as trace:
         frame, words = rows_of(trace.frame("links/words", 1, kind=kind)), trace.column("links/words", 1)
         patterns = rows_of(trace.frame("pattern", kind=kind))
-    at = 4 * 30 // 2 + 7
+    row = 4 * 30 // 2 + 7
     assert frame["words"] == words.ravel().tolist()
-    assert [frame[axis][at] for axis in ("wafer", "direction", "row", "col")] == [1, "south", 1, 2]
+    assert [frame[axis][row] for axis in ("wafer", "direction", "row", "col")] == [1, "south", 1, 2]
     assert set(patterns) == {"rows", "cols"}
 
 
 INT64 = st.integers(0, 2**63 - 1)
-WAY = st.sampled_from([(-1, 0), (0, -1)])
-CROSSINGS = st.lists(st.builds(lambda way, *sizes: (*way, *sizes), WAY, INT64, INT64), max_size=40)
+WAFERS = st.sampled_from([(-1, 0), (0, -1)])
+CROSSINGS = st.lists(st.builds(lambda wafers, *sizes: (*wafers, *sizes), WAFERS, INT64, INT64), max_size=40)
 TEXT = st.binary(max_size=12)
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(CROSSINGS, st.lists(TEXT, max_size=5), st.booleans()), max_size=5), st.booleans())
-def test_tables_are_what_was_appended(batches, complete):
+def test_tables_contain_the_appended_rows(batches, complete):
     with TemporaryDirectory() as folder:
         writer = TraceWriter(Path(folder) / "t.h5", HEADER)
-        places = itertools.count()
+        positions = itertools.count()
         for crossings, texts, flush in batches:
             columns = dict(
                 zip(("src_wafer", "dst_wafer", "bytes", "cycles"), zip(*crossings, strict=True), strict=False)
@@ -168,7 +170,9 @@ def test_tables_are_what_was_appended(batches, complete):
             if crossings:
                 writer.append("crossing", {"pass": np.full(len(crossings), -1), **columns})
             for text in texts:
-                writer.append_tokens(Token(token_id=1, text=text, is_prompt=True, pass_index=-1, position=next(places)))
+                writer.append_tokens(
+                    Token(token_id=1, text=text, is_prompt=True, pass_index=-1, position=next(positions))
+                )
             if flush:
                 writer.flush()
         path = writer.close(complete=complete)
@@ -181,7 +185,7 @@ def test_tables_are_what_was_appended(batches, complete):
             assert trace.token_bytes() == [text for batch in batches for text in batch[1]]
 
 
-def test_tables_longer_than_a_chunk(tmp_path):
+def test_tables_longer_than_a_chunk_contain_the_appended_rows(tmp_path):
     rng = np.random.default_rng(3)
     parts = [rng.integers(0, 2**40, n) for n in (1, 4095, 4096, 5000, 0, 9000)]
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:

@@ -1,4 +1,4 @@
-"""Traces of runs that end early, that are killed, or whose target cannot be written."""
+"""Tests of traces of runs that end early or are killed, and of targets that cannot be written."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from wse_traces import RunHeader, TraceError, TraceWriter, open_trace, problems
 from wse_traces.header import ATTRIBUTES
 from wse_traces.writer import partial as partial_file
 
-# Writes tokens for ever; prints how many are safe after each flush.
+# Program that writes tokens until it is killed. After each flush it prints how many tokens are on the disk.
 WRITER = """
 import sys, numpy as np
 sys.path[:] = {path!r}
@@ -53,15 +53,15 @@ except TraceError as error:
 """
 
 
-def start(target, limit=""):
+def start_writer(target, limit=""):
     code = WRITER.format(path=sys.path, target=str(target), limit=limit)
     return subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
     )
 
 
-def check_up_to(partial, safe):
-    """All rows that were reported safe are there, and what is there is whole."""
+def check_partial(partial, safe):
+    """Check that the unfinished trace is valid and contains at least ``safe`` tokens."""
     assert problems(partial) == []
     with open_trace(partial) as trace:
         assert not trace.complete
@@ -74,31 +74,31 @@ def check_up_to(partial, safe):
             assert trace.column("links/words").shape == (1, 4, 40, 30)
 
 
-def test_trace_can_be_read_while_it_is_written_and_a_killed_one_replaced(tmp_path):
+def test_unfinished_trace_can_be_read_and_replaced(tmp_path):
     target = tmp_path / "t.h5"
-    run = start(target)
+    run = start_writer(target)
     for _ in range(3):
         line = run.stdout.readline()
     assert open_trace(tmp_path / "t.h5.partial").rows("token") >= int(line)
     run.kill()
     run.communicate()
-    check_up_to(tmp_path / "t.h5.partial", int(line))
-    again = start(target)
+    check_partial(tmp_path / "t.h5.partial", int(line))
+    again = start_writer(target)
     for _ in range(2):
         again.stdout.readline()
     again.kill()
     again.communicate()
-    check_up_to(tmp_path / "t.h5.partial", 1)
+    check_partial(tmp_path / "t.h5.partial", 1)
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no room can be reserved on this system")
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve disk space")
 @pytest.mark.parametrize("kib", slow_but([0, 100, 200, 1500, 2600], 0, 1500))
-def test_full_disk_gives_one_line_and_keeps_what_was_flushed(tmp_path, kib):
-    """A limit on the size of files stands for the disk: growing beyond it fails in the same calls."""
+def test_full_disk_gives_one_line_and_keeps_flushed_rows(tmp_path, kib):
+    """The full disk is simulated by a limit on the file size, which fails in the same calls."""
     target = tmp_path / "t.h5"
     size = kib << 10
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
-    out, err = start(target, limit).communicate(timeout=120)
+    out, err = start_writer(target, limit).communicate(timeout=120)
     lines = out.splitlines()[1:]
     assert err == ""
     safe = [int(line) for line in lines if line.isdigit()]
@@ -106,7 +106,7 @@ def test_full_disk_gives_one_line_and_keeps_what_was_flushed(tmp_path, kib):
     assert "File too large" in message
     assert "--trace none" in message
     if (tmp_path / "t.h5.partial").exists():
-        check_up_to(tmp_path / "t.h5.partial", safe[-1] if safe else 0)
+        check_partial(tmp_path / "t.h5.partial", safe[-1] if safe else 0)
     else:
         assert list(tmp_path.iterdir()) == []
     assert bool(safe) == (kib > 1000)
@@ -116,8 +116,8 @@ ROOM_BYTES = next(attribute.room_bytes for attribute in ATTRIBUTES if attribute.
 CROSSING = {"pass": [0], "src_wafer": [-1], "dst_wafer": [0], "bytes": [4], "cycles": [9]}
 
 
-def ended_by(error: BaseException, path: Path, header: RunHeader) -> Path:
-    """The unfinished trace of a run that an error ends."""
+def partial_trace_after(error: BaseException, path: Path, header: RunHeader) -> Path:
+    """Write a trace whose run ends with an error; return the path of the unfinished trace."""
     with pytest.raises(type(error)), TraceWriter(path, header):
         raise error
     return path.with_name(f"{path.name}.partial")
@@ -131,15 +131,17 @@ def ended_by(error: BaseException, path: Path, header: RunHeader) -> Path:
         (RuntimeError("é" * 600), ("RuntimeError: " + "é" * 600).encode()[:ROOM_BYTES].decode(errors="ignore")),
     ],
 )
-def test_run_that_ends_early_says_why(error: BaseException, ending: str, tmp_path: Path, header: RunHeader) -> None:
-    partial = ended_by(error, tmp_path / "t.h5", header)
+def test_unfinished_trace_stores_the_error_of_its_run(
+    error: BaseException, ending: str, tmp_path: Path, header: RunHeader
+) -> None:
+    partial = partial_trace_after(error, tmp_path / "t.h5", header)
     assert problems(partial) == []
     with open_trace(partial) as trace:
         assert (trace.complete, trace.ending) == (False, ending)
 
 
-def test_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second after the first rows all except the last quarter of a second of them can be read."""
+def test_first_rows_are_flushed_soon(tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After half a second, all rows can be read except those of about the last quarter of a second."""
     now = 100.0
     monkeypatch.setattr(partial_file.time, "monotonic", lambda: now)
     flushed = []
@@ -149,21 +151,21 @@ def test_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch:
             writer.append("crossing", CROSSING)
             with open_trace(tmp_path / "t.h5.partial") as trace:
                 flushed.append(trace.rows("crossing"))
-    assert flushed[2] == 0  # one flush for each row would be slow
+    assert flushed[2] == 0  # a flush after every row would be slow
     assert flushed[4] > 0
     assert flushed[10] >= 6
     assert flushed[20] >= 10
     assert len(set(flushed)) < 7
 
 
-def test_folder_of_a_target_is_missing_or_a_file(tmp_path, header):
+def test_writer_refuses_a_missing_folder_and_a_file_as_folder(tmp_path, header):
     (tmp_path / "file").touch()
     for name, message in (("no", "No such file or directory; give another path"), ("file", "cannot write a trace")):
         with pytest.raises(TraceError, match=message):
             TraceWriter(tmp_path / name / "t.h5", header)
 
 
-def test_target_is_a_folder_or_a_device(tmp_path, header):
+def test_writer_refuses_a_folder_or_a_pipe_as_target(tmp_path, header):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(TraceError, match="not a regular file"):

@@ -1,4 +1,4 @@
-"""Damaged traces: faults and flipped bits."""
+"""Tests of damaged traces: truncated files, missing attributes, inconsistent rows and flipped bits."""
 
 import json
 import os
@@ -15,13 +15,14 @@ from wse_traces.header import ATTRIBUTES
 
 
 def read_steps(path):
-    """Read what tables of steps read."""
+    """Read the steps of all passes and the most expensive steps."""
     with open_trace(path) as trace:
         trace.top_steps()
         trace.steps()
 
 
 def message_of(path):
+    """Return the error message of reading a damaged trace; check that it is one line and names the file."""
     with pytest.raises(TraceError) as caught:
         read_steps(path)
     assert "\n" not in str(caught.value)
@@ -29,14 +30,14 @@ def message_of(path):
     return str(caught.value)
 
 
-def test_missing_file_names_the_unfinished_one(tmp_path):
+def test_message_of_a_missing_file_names_the_unfinished_file(tmp_path):
     (tmp_path / "t.h5.partial").touch()
     assert "t.h5.partial is the trace of a run that is in progress or was stopped" in message_of(tmp_path / "t.h5")
     assert "not a regular file" in message_of(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x89HDF\r\n\x1a", b"GGUF" * 100])
-def test_not_hdf5(tmp_path, content):
+def test_file_that_is_not_hdf5_is_refused(tmp_path, content):
     path = tmp_path / "t.h5"
     path.write_bytes(content)
     assert f"{'not an HDF5 file' if content else 'empty'}, so not a trace" in message_of(path)
@@ -44,20 +45,20 @@ def test_not_hdf5(tmp_path, content):
 
 
 @pytest.mark.parametrize("length", [8, 48, 100, 2000, 0.5, 0.99])
-def test_truncated(copy, length):
+def test_truncated_file_is_refused_with_its_size(copy, length):
     data = copy.read_bytes()
-    left = length if isinstance(length, int) else int(len(data) * length)
-    copy.write_bytes(data[:left])
-    says = f"truncated: it has {left:,} of its {len(data):,} bytes; make the trace again"
+    remaining = length if isinstance(length, int) else int(len(data) * length)
+    copy.write_bytes(data[:remaining])
+    message = f"truncated: it has {remaining:,} of its {len(data):,} bytes; make the trace again"
     assert message_of(copy).endswith(
-        says if left >= 48 else "the first 48 of its 8 bytes are invalid; make the trace again"
+        message if remaining >= 48 else "the first 48 of its 8 bytes are invalid; make the trace again"
     )
-    for insides in ("eof", "sblock", "metadata", "synchronously"):
-        assert insides not in message_of(copy).removeprefix(str(copy))
+    for hdf5_term in ("eof", "sblock", "metadata", "synchronously"):
+        assert hdf5_term not in message_of(copy).removeprefix(str(copy))
 
 
 @pytest.mark.parametrize("name", [a.name for a in ATTRIBUTES if a.path == "/"])
-def test_missing_attribute(copy, name):
+def test_missing_attribute_is_named(copy, name):
     with h5py.File(copy, "r+") as file:
         del file.attrs[name]
     assert f"attribute '{name}' is missing" in message_of(copy)
@@ -109,7 +110,7 @@ def test_problem_of_the_header_is_listed_once(copy):
 
 
 @pytest.mark.parametrize(("column", "value"), [("pass", -1), ("pass", 9), ("step", -1), ("step", 5)])
-def test_shifts_that_are_nowhere_are_refused(copy, column, value):
+def test_shifts_without_pass_or_step_are_refused(copy, column, value):
     with h5py.File(copy, "r+") as file:
         file[f"shifts/{column}"][1] = value
     with open_trace(copy) as trace:
@@ -126,14 +127,24 @@ QUICK = "v1/story-two-wafers"
 MANY = pytest.param(100, marks=pytest.mark.slow)
 
 
-def outcomes(trace, scratch, *, seed, flips):
-    """What became of the flips, in a process that may take little memory and time, and that may not die of them."""
+def outcomes_of_flips(trace, scratch, *, seed, flips):
+    """Flip bits of a trace and read it, in a process with limited memory and time that must not crash.
+
+    Args:
+        trace: Path of the sound trace.
+        scratch: Path of the damaged copy.
+        seed: Seed of the positions of the flips.
+        flips: Number of flips.
+
+    Returns:
+        Numbers of flips after which the file does not open or opens, and of columns read or refused.
+    """
     command = [sys.executable, str(FLIPPER), str(trace), str(scratch), str(seed), str(flips)]
     paths = os.pathsep.join([str(ROOT / "traces"), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert process.returncode == 0, process.stderr
+    found = json.loads(process.stdout)
     assert found["not_opened"] + found["opened"] == flips
     return found
 
@@ -146,25 +157,25 @@ def outcomes(trace, scratch, *, seed, flips):
         for name in [f"{path.parent.name}/{path.stem}"]
     ],
 )
-def test_flips_in_golden_traces(path, tmp_path):
-    found = outcomes(path, tmp_path / "t.h5", seed=1, flips=60 if QUICK in str(path) else 50)
+def test_flips_in_golden_traces_are_detected(path, tmp_path):
+    found = outcomes_of_flips(path, tmp_path / "t.h5", seed=1, flips=60 if QUICK in str(path) else 50)
     assert found["columns_refused"] > found["opened"] / 2, "every part of a file has a checksum"
 
 
 @pytest.mark.slow
-def test_flips_in_a_trace_with_all_tables(sample, tmp_path):
-    found = outcomes(sample, tmp_path / "t.h5", seed=2, flips=75)
+def test_flips_in_a_trace_with_all_tables_are_detected(sample, tmp_path):
+    found = outcomes_of_flips(sample, tmp_path / "t.h5", seed=2, flips=75)
     assert found["columns_refused"] > found["opened"] / 2
 
 
 @pytest.mark.parametrize("flips", [60, MANY])
-def test_flips_in_a_trace_whose_run_goes_on(sample, header, flips, tmp_path):
+def test_flips_in_an_unfinished_trace_are_detected(sample, header, flips, tmp_path):
     with TraceWriter(tmp_path / "t.h5", header) as writer, open_trace(sample) as trace:
         for table in schema.TABLES:
             writer.append(table, trace.table(table))
         writer.flush()
         (tmp_path / "on.h5.partial").write_bytes(writer.path.read_bytes())
-    data = (tmp_path / "on.h5.partial").read_bytes().rstrip(b"\0")  # without the room that it took in advance
+    data = (tmp_path / "on.h5.partial").read_bytes().rstrip(b"\0")  # without the disk space that the writer reserves
     (tmp_path / "on.h5.partial").write_bytes(data + bytes(64))
-    found = outcomes(tmp_path / "on.h5.partial", tmp_path / "t.h5.partial", seed=3, flips=flips)
+    found = outcomes_of_flips(tmp_path / "on.h5.partial", tmp_path / "t.h5.partial", seed=3, flips=flips)
     assert found["columns_refused"] > found["opened"] / 2

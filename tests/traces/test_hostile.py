@@ -1,4 +1,4 @@
-"""Files made to mislead a reader: one line each, within a bound on memory, and no other file is opened."""
+"""Tests of malicious trace files: each gives a message of one line, needs little memory and opens no other file."""
 
 import json
 import os
@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-# Reads each file as tools do, with a limit on memory: the first message of opening and reading, and all problems.
+# Program that reads each file with a limit on memory. For each file it prints as JSON the message of the first error,
+# and then all lines of `problems`.
 READER = """
 import json, resource, sys
 sys.path[:] = {path!r}
@@ -35,45 +36,45 @@ print(json.dumps(lines))
 """
 
 
-def replace(file, path="steps/op", **options):
-    """Make a dataset anew with other options, its attributes kept."""
+def recreate(file, path="steps/op", **options):
+    """Create a dataset anew with other options and its old attributes; return the new dataset."""
     old = file[path]
     attributes = dict(old.attrs)
     settings = {"shape": old.shape, "dtype": old.dtype, "chunks": old.chunks, "maxshape": (None, *old.shape[1:])}
     del file[path]
-    made = file.create_dataset(path, **{**settings, **options})
-    made.attrs.update(attributes)
-    return made
+    dataset = file.create_dataset(path, **{**settings, **options})
+    dataset.attrs.update(attributes)
+    return dataset
 
 
-def chunk_of(file, content, path="steps/op"):
-    """Put bytes instead of the first chunk of a dataset that is stored with gzip alone."""
-    replace(file, path, compression="gzip").id.write_direct_chunk((0,), content)
+def replace_first_chunk(file, content, path="steps/op"):
+    """Store a dataset with gzip only, and replace its first chunk by the given bytes."""
+    recreate(file, path, compression="gzip").id.write_direct_chunk((0,), content)
 
 
-def link_loop(file):
+def add_link_loop(file):
     del file["steps"]
     file["graph/steps"] = file["graph"]
     file["steps"] = file["graph/steps"]
 
 
-def same_twice(file):
+def link_one_dataset_three_times(file):
     for name in ("op", "stage"):
         del file["steps"][name]
     file["steps/op"] = file["steps/stage"] = file["steps/layer"]
 
 
-def named_type(file):
+def replace_by_a_named_type(file):
     del file["steps/op"]
     file["steps/op"] = np.dtype("<i4")
 
 
-def group_elsewhere(file):
+def replace_by_an_external_group(file):
     del file["steps"]
     file["steps"] = h5py.ExternalLink(file.filename, "/graph")
 
 
-def filter_of_a_plugin(file):
+def use_a_plugin_filter(file):
     old = file["steps/op"]
     settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     settings.set_chunk((4096,))
@@ -84,7 +85,7 @@ def filter_of_a_plugin(file):
     h5py.Dataset(made).attrs.update(attributes)
 
 
-def filters_on(*calls):
+def with_filters(*calls):
     def spoil(file):
         old = file["steps/op"]
         settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -98,7 +99,7 @@ def filters_on(*calls):
     return spoil
 
 
-def attribute(name, value, path="/", **options):
+def with_attribute(name, value, path="/", **options):
     def spoil(file):
         del file[path].attrs[name]
         file[path].attrs.create(name, value, **options)
@@ -110,8 +111,8 @@ def text(value):
     return np.array(value.encode() if isinstance(value, str) else value)
 
 
-def instead(make):
-    """Put something else instead of a dataset; ``make`` gets the file, the path and the number of rows."""
+def with_replacement(make):
+    """Return a function that replaces a dataset by the result of ``make(file, path, number of rows)``."""
 
     def spoil(file, path="steps/op"):
         rows = len(file[path])
@@ -123,147 +124,165 @@ def instead(make):
     return spoil
 
 
-def virtual(file, path, rows):
+def create_virtual(file, path, rows):
     layout = h5py.VirtualLayout((rows,), "<i4")
     layout[:] = h5py.VirtualSource("other.h5", "x", (rows,))
     file.create_virtual_dataset(path, layout)
 
 
-def all_rows(change):
+def with_row_counts(change):
     def spoil(file):
         file["run/rows"][...] = change(file["run/rows"][...])
 
     return spoil
 
 
-def dense_attributes(file):
+def add_many_attributes(file):
     for i in range(200):
         file.attrs[f"x{i}"] = i
     file.attrs["model"] = np.bytes_(b"m" * 70_000)
 
 
-def count(file, table, number):
-    """Say that a table has so many rows."""
+def set_row_count(file, table, number):
+    """Set the stored number of rows of a table, without changing its columns."""
     counts = file["run/rows"]
     counts[counts.attrs["labels"].decode().split(",").index(table)] = number
 
 
-def summary(content):
+def with_summary(content):
     def spoil(file):
         file["run/summary"].resize((len(content),))
         file["run/summary"][...] = np.frombuffer(content, "u1")
-        count(file, "summary_byte", len(content))
+        set_row_count(file, "summary_byte", len(content))
 
     return spoil
 
 
-def tiny_chunks(file):
-    replace(file, "run/summary", chunks=(1,), shape=(100_000,))
-    count(file, "summary_byte", 100_000)
+def use_tiny_chunks(file):
+    recreate(file, "run/summary", chunks=(1,), shape=(100_000,))
+    set_row_count(file, "summary_byte", 100_000)
 
 
 def rows(**options):
     def spoil(file):
-        replace(file, "run/rows", **options)
+        recreate(file, "run/rows", **options)
 
     return spoil
 
 
-def mesh(file):
+def enlarge_mesh(file):
     for name, value in (("rows", 1 << 13), ("cols", 1 << 13)):
         file.attrs.modify(name, np.int64(value))
 
 
-WHOLE = "steps/op: the data is damaged (the chunk at (0,): "
-PLAIN = "run/rows: missing, or not a short list of integers in this file; the file is damaged"
-ABSENT = "steps/op: missing, or not a dataset of this file"
+DAMAGED_CHUNK = "steps/op: the data is damaged (the chunk at (0,): "
+INVALID_ROW_COUNTS = "run/rows: missing, or not a short list of integers in this file; the file is damaged"
+NO_DATASET = "steps/op: missing, or not a dataset of this file"
 CASES = {
-    # chunks that are not what they say
-    "bomb": (lambda f: chunk_of(f, zlib.compress(bytes(1 << 24))), WHOLE + "gzip of more than 16,388 B)"),
-    "short": (lambda f: chunk_of(f, zlib.compress(b"abc")), WHOLE + "3 B, needed: 16,384 B)"),
-    "cut": (lambda f: chunk_of(f, zlib.compress(bytes(16384))[:-6]), WHOLE + "gzip that is cut off)"),
-    "no_gzip": (lambda f: chunk_of(f, b"hello"), WHOLE + "Error -3 while decompressing data"),
-    "long": (lambda f: chunk_of(f, bytes(40_000)), "the chunk at (0,) claims 40,000 B"),
-    "tiny_chunks": (tiny_chunks, "run/summary: the data is damaged (100,000 chunks to read, the limit is 65,536; read"),
-    "fill": (lambda f: replace(f, fillvalue=7), "steps/op: missing elements read as 7, needed: 0"),
-    "plugin": (filter_of_a_plugin, "steps/op: stored with filter 32001, allowed: shuffle, gzip, sum"),
-    "twice": (filters_on("set_deflate", "set_deflate"), "steps/op: stored with 2 filters, needed: each at most once"),
+    # chunks whose content does not match their description
+    "bomb": (
+        lambda f: replace_first_chunk(f, zlib.compress(bytes(1 << 24))),
+        DAMAGED_CHUNK + "gzip of more than 16,388 B)",
+    ),
+    "short": (lambda f: replace_first_chunk(f, zlib.compress(b"abc")), DAMAGED_CHUNK + "3 B, needed: 16,384 B)"),
+    "cut": (
+        lambda f: replace_first_chunk(f, zlib.compress(bytes(16384))[:-6]),
+        DAMAGED_CHUNK + "gzip that is cut off)",
+    ),
+    "no_gzip": (lambda f: replace_first_chunk(f, b"hello"), DAMAGED_CHUNK + "Error -3 while decompressing data"),
+    "long": (lambda f: replace_first_chunk(f, bytes(40_000)), "the chunk at (0,) claims 40,000 B"),
+    "tiny_chunks": (
+        use_tiny_chunks,
+        "run/summary: the data is damaged (100,000 chunks to read, the limit is 65,536; read",
+    ),
+    "fill": (lambda f: recreate(f, fillvalue=7), "steps/op: missing elements read as 7, needed: 0"),
+    "plugin": (use_a_plugin_filter, "steps/op: stored with filter 32001, allowed: shuffle, gzip, sum"),
+    "twice": (with_filters("set_deflate", "set_deflate"), "steps/op: stored with 2 filters, needed: each at most once"),
     "order": (
-        filters_on("set_fletcher32", "set_deflate"),
+        with_filters("set_fletcher32", "set_deflate"),
         "steps/op: stored with 2 filters, needed: each at most once",
     ),
-    # types that a column does not have
-    "big_endian": (lambda f: replace(f, dtype=">i4"), "steps/op: dtype >i4, needed: <i4"),
-    "compound": (lambda f: replace(f, dtype=[("a", "<i4"), ("b", "<f8")]), "steps/op: dtype [('a', '<i4'), ("),
-    "any_length": (lambda f: replace(f, dtype=h5py.string_dtype()), "steps/op: dtype object, needed: <i4"),
-    "reference": (lambda f: replace(f, dtype=h5py.ref_dtype), "steps/op: dtype object, needed: <i4"),
-    "region": (lambda f: replace(f, dtype=h5py.regionref_dtype), "steps/op: dtype object, needed: <i4"),
-    "wide": (lambda f: replace(f, dtype="<i8"), "steps/op: dtype int64, needed: <i4"),
-    # what a path leads to
-    "loop": (link_loop, ABSENT),
-    "alias": (same_twice, "steps/op: attribute 'unit' is 'layer', needed: 'index'"),
-    "type": (named_type, ABSENT),
-    "external": (group_elsewhere, ABSENT),
-    "missing": (instead(lambda file, path, rows: None), ABSENT),
-    "soft_link": (instead(lambda file, path, rows: h5py.SoftLink("/steps/stage")), ABSENT),
-    "external_link": (instead(lambda file, path, rows: h5py.ExternalLink("other.h5", "/steps/op")), ABSENT),
-    "group": (instead(lambda file, path, rows: file.create_group(path) and None), ABSENT),
-    "virtual": (instead(virtual), "steps/op: its data is in other files"),
+    # types that differ from the type of the column
+    "big_endian": (lambda f: recreate(f, dtype=">i4"), "steps/op: dtype >i4, needed: <i4"),
+    "compound": (lambda f: recreate(f, dtype=[("a", "<i4"), ("b", "<f8")]), "steps/op: dtype [('a', '<i4'), ("),
+    "any_length": (lambda f: recreate(f, dtype=h5py.string_dtype()), "steps/op: dtype object, needed: <i4"),
+    "reference": (lambda f: recreate(f, dtype=h5py.ref_dtype), "steps/op: dtype object, needed: <i4"),
+    "region": (lambda f: recreate(f, dtype=h5py.regionref_dtype), "steps/op: dtype object, needed: <i4"),
+    "wide": (lambda f: recreate(f, dtype="<i8"), "steps/op: dtype int64, needed: <i4"),
+    # paths that lead to something else than a dataset of the file
+    "loop": (add_link_loop, NO_DATASET),
+    "alias": (link_one_dataset_three_times, "steps/op: attribute 'unit' is 'layer', needed: 'index'"),
+    "type": (replace_by_a_named_type, NO_DATASET),
+    "external": (replace_by_an_external_group, NO_DATASET),
+    "missing": (with_replacement(lambda file, path, rows: None), NO_DATASET),
+    "soft_link": (with_replacement(lambda file, path, rows: h5py.SoftLink("/steps/stage")), NO_DATASET),
+    "external_link": (
+        with_replacement(lambda file, path, rows: h5py.ExternalLink("other.h5", "/steps/op")),
+        NO_DATASET,
+    ),
+    "group": (with_replacement(lambda file, path, rows: file.create_group(path) and None), NO_DATASET),
+    "virtual": (with_replacement(create_virtual), "steps/op: its data is in other files"),
     # sizes
-    "scalar": (instead(lambda file, path, rows: np.int32(3)), "steps/op: shape (), needed: (any) for ('step',)"),
-    "few_rows": (lambda f: replace(f, shape=(3,)), "steps/op: 3 rows, table 'step' has 18"),
+    "scalar": (
+        with_replacement(lambda file, path, rows: np.int32(3)),
+        "steps/op: shape (), needed: (any) for ('step',)",
+    ),
+    "few_rows": (lambda f: recreate(f, shape=(3,)), "steps/op: 3 rows, table 'step' has 18"),
     "more_rows": (lambda f: f["steps/op"].resize((20,)), "steps/op: 20 rows, table 'step' has 18"),
     "outside": (
-        lambda f: replace(f, chunks=None, maxshape=None, external=[("/etc/hostname", 0, 72)]),
+        lambda f: recreate(f, chunks=None, maxshape=None, external=[("/etc/hostname", 0, 72)]),
         "steps/op: its data is in other files",
     ),
     "large_chunks": (
-        lambda f: replace(f, chunks=(1 << 26,)),
+        lambda f: recreate(f, chunks=(1 << 26,)),
         "steps/op: chunks of 268,435,456 B, at most 16,777,216 B",
     ),
-    "a_row_more": (all_rows(lambda rows: rows + 1), "run/summary: 50 rows, table 'summary_byte' has 51"),
+    "a_row_more": (with_row_counts(lambda rows: rows + 1), "run/summary: 50 rows, table 'summary_byte' has 51"),
     "rows_huge": (
-        lambda f: f["steps/op"].resize((2**60,)) or all_rows(lambda rows: 0 * rows + 2**60)(f),
+        lambda f: f["steps/op"].resize((2**60,)) or with_row_counts(lambda rows: 0 * rows + 2**60)(f),
         "run/summary: 50 rows, table 'summary_byte' has 1152921504606846976",
     ),
-    # the counts of rows, which are read first
-    "rows_chunked": (rows(chunks=(1 << 26,)), PLAIN),
+    # the numbers of rows, which are read first
+    "rows_chunked": (rows(chunks=(1 << 26,)), INVALID_ROW_COUNTS),
     "rows_outside": (
-        lambda f: replace(f, "run/rows", chunks=None, maxshape=None, external=[("/etc/passwd", 0, 512)]),
-        PLAIN,
+        lambda f: recreate(f, "run/rows", chunks=None, maxshape=None, external=[("/etc/passwd", 0, 512)]),
+        INVALID_ROW_COUNTS,
     ),
-    "rows_many": (lambda f: replace(f, "run/rows", shape=(1 << 40,), chunks=None, maxshape=None), PLAIN),
-    "rows_type": (lambda f: replace(f, "run/rows", dtype="<f8", chunks=None, maxshape=None), PLAIN),
+    "rows_many": (lambda f: recreate(f, "run/rows", shape=(1 << 40,), chunks=None, maxshape=None), INVALID_ROW_COUNTS),
+    "rows_type": (lambda f: recreate(f, "run/rows", dtype="<f8", chunks=None, maxshape=None), INVALID_ROW_COUNTS),
     # attributes
     "text_any_length": (
-        attribute("model", "m", dtype=h5py.string_dtype()),
+        with_attribute("model", "m", dtype=h5py.string_dtype()),
         "/: attribute 'model' is not one str of at most 1,048,576 B",
     ),
-    "text_list": (attribute("model", text("m"), shape=(1,)), "/: attribute 'model' is not one str"),
-    "text_bytes": (attribute("model", text(b"\xff\xfe")), "/: attribute 'model' is not UTF-8"),
-    "number_text": (attribute("seed", text("7")), "/: attribute 'seed' is not one int"),
+    "text_list": (with_attribute("model", text("m"), shape=(1,)), "/: attribute 'model' is not one str"),
+    "text_bytes": (with_attribute("model", text(b"\xff\xfe")), "/: attribute 'model' is not UTF-8"),
+    "number_text": (with_attribute("seed", text("7")), "/: attribute 'seed' is not one int"),
     "dense": (
-        lambda f: dense_attributes(f) or mesh(f),
+        lambda f: add_many_attributes(f) or enlarge_mesh(f),
         "sram/bytes_per_pe: shape (2, 6, 6, 5), needed: (any, 6, 8192, 8192)",
     ),
-    "json_deep": (attribute("options", text("[" * 60_000), "run"), "run: maximum recursion depth exceeded"),
-    "json_digits": (attribute("options", text('{"a": ' + "9" * 60_000 + "}"), "run"), "run: Exceeds the limit"),
-    "json_list": (attribute("versions", text("[1]"), "run"), "run: attribute 'versions' is not a JSON object"),
-    "json_text": (attribute("versions", text("{"), "run"), "run: Expecting property name"),
-    "mesh": (mesh, "sram/bytes_per_pe: shape (2, 6, 6, 5), needed: (any, 6, 8192, 8192)"),
-    "no_mesh": (attribute("rows", np.int64(2**40)), "/: 2 wafers of 1099511627776x5 PEs, needed: 1 to 268,435,456 PEs"),
-    "clock": (attribute("clock_hz", np.nan), "/: attribute 'clock_hz' is nan, needed: above 0"),
+    "json_deep": (with_attribute("options", text("[" * 60_000), "run"), "run: maximum recursion depth exceeded"),
+    "json_digits": (with_attribute("options", text('{"a": ' + "9" * 60_000 + "}"), "run"), "run: Exceeds the limit"),
+    "json_list": (with_attribute("versions", text("[1]"), "run"), "run: attribute 'versions' is not a JSON object"),
+    "json_text": (with_attribute("versions", text("{"), "run"), "run: Expecting property name"),
+    "mesh": (enlarge_mesh, "sram/bytes_per_pe: shape (2, 6, 6, 5), needed: (any, 6, 8192, 8192)"),
+    "no_mesh": (
+        with_attribute("rows", np.int64(2**40)),
+        "/: 2 wafers of 1099511627776x5 PEs, needed: 1 to 268,435,456 PEs",
+    ),
+    "clock": (with_attribute("clock_hz", np.nan), "/: attribute 'clock_hz' is nan, needed: above 0"),
     # the report
-    "report_deep": (summary(b"[" * 100_000), "run/summary: not JSON (maximum recursion depth exceeded"),
-    "report_bytes": (summary(b'{"a": "\xff"}'), "run/summary: not JSON ('utf-8' codec can't decode"),
-    "report_cut": (summary(b'{"a":'), "run/summary: not JSON (Expecting value"),
-    "report_large": (summary(b" " * ((1 << 24) + 1)), "run/summary: 16,777,217 B, the limit is 16,777,216 B"),
+    "report_deep": (with_summary(b"[" * 100_000), "run/summary: not JSON (maximum recursion depth exceeded"),
+    "report_bytes": (with_summary(b'{"a": "\xff"}'), "run/summary: not JSON ('utf-8' codec can't decode"),
+    "report_cut": (with_summary(b'{"a":'), "run/summary: not JSON (Expecting value"),
+    "report_large": (with_summary(b" " * ((1 << 24) + 1)), "run/summary: 16,777,217 B, the limit is 16,777,216 B"),
 }
 
 
 @pytest.fixture(scope="module")
-def lines(sample, tmp_path_factory):
-    """What a reader with little memory says of each file, by case."""
+def messages_by_file(sample, tmp_path_factory):
+    """Damage one copy of the sample per case; return the messages of the reader for each file."""
     folder = tmp_path_factory.mktemp("hostile")
     for name, (spoil, _) in CASES.items():
         shutil.copy(sample, folder / f"{name}.h5")
@@ -271,15 +290,17 @@ def lines(sample, tmp_path_factory):
             spoil(file)
     code = READER.format(path=sys.path, files=[str(folder / f"{name}.h5") for name in CASES])
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_line_names_the_file_the_place_the_value_and_the_remedy(lines, case):
+def test_message_names_the_file_the_place_the_value_and_the_remedy(messages_by_file, case):
     message = CASES[case][1]
-    file, (first, *problems) = next((file, found) for file, found in lines.items() if file.endswith(f"/{case}.h5"))
+    file, (first, *problems) = next(
+        (file, found) for file, found in messages_by_file.items() if file.endswith(f"/{case}.h5")
+    )
     assert message in first
     assert first.startswith(f"{file}: ")
     assert first.isprintable()

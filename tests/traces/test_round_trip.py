@@ -1,4 +1,4 @@
-"""Written traces come back: rows, schedules, layers and planes."""
+"""Tests that a reader returns what was written to a trace: rows, schedules, steps, layers and planes."""
 
 import h5py
 import numpy as np
@@ -10,7 +10,7 @@ from wse_traces.reader.planes import layer_link_words
 pytestmark = pytest.mark.smoke
 
 
-def test_sample_conforms_to_the_schema_and_comes_back(sample, header):
+def test_sample_conforms_to_the_schema_and_is_read_as_written(sample, header):
     assert problems(sample) == []
     assert not sample.with_name("sample.h5.partial").exists()
     with open_trace(sample) as trace:
@@ -31,11 +31,11 @@ def test_sample_conforms_to_the_schema_and_comes_back(sample, header):
         assert pattern.sum() == pattern[:, :2, :3].sum() == 24
 
 
-def test_layers_are_laid_where_they_are_and_add_up(sample):
+def test_layer_link_words_are_at_their_place_and_add_up(sample):
     with open_trace(sample) as trace:
-        one = np.zeros((4, 6, 5), int)
-        one[:, 4:6, 1:4] = 1
-        np.testing.assert_array_equal(layer_link_words(trace, wafer=0, layer=1), one)
+        expected = np.zeros((4, 6, 5), int)
+        expected[:, 4:6, 1:4] = 1
+        np.testing.assert_array_equal(layer_link_words(trace, wafer=0, layer=1), expected)
         assert not layer_link_words(trace, wafer=1, layer=1).any()
         for wafer in range(2):
             np.testing.assert_array_equal(layer_link_words(trace, wafer=wafer), trace.column("links/words")[wafer])
@@ -50,7 +50,7 @@ def test_sram_map_follows_from_the_stages(sample):
     assert sram[1, :, 2, 2].tolist() == [100, 0, 0, 0, 0, 900]
 
 
-def test_steps_of_a_token_are_its_schedule_shifted_to_its_start(sample):
+def test_steps_of_a_token_start_at_the_start_of_its_pass(sample):
     with open_trace(sample) as trace:
         first, second = trace.steps(3), trace.steps(4)
         assert first["start_cycle"][0] == 0
@@ -78,16 +78,16 @@ def test_top_steps_are_the_sums_over_all_executed_steps(sample, by):
     keys = list(zip(*(steps[n].tolist() for n in ("phase", "op", "name", "kind", "layer")), strict=True))
     cause = by.removesuffix("_cycles")
     cost = steps["cycles_by"][:, schema.CAUSES.index(cause)] if cause != by else steps[by]
-    want: dict = {}
+    expected: dict = {}
     for key, value in zip(keys, cost.tolist(), strict=True):
-        want[key] = want.get(key, 0) + value
-    got = zip(*(top[n].tolist() for n in ("phase", "op", "name", "kind", "layer")), strict=True)
-    assert dict(zip(got, top[by].tolist(), strict=True)) == want
+        expected[key] = expected.get(key, 0) + value
+    found = zip(*(top[n].tolist() for n in ("phase", "op", "name", "kind", "layer")), strict=True)
+    assert dict(zip(found, top[by].tolist(), strict=True)) == expected
     assert (np.diff(top[by]) <= 0).all()
     assert top["times"].sum() == len(steps["op"])
 
 
-def test_two_runs_cannot_write_the_same_trace(tmp_path, header):
+def test_writer_refuses_a_trace_that_another_run_writes(tmp_path, header):
     refused = pytest.raises(TraceError, match="another run is writing this trace; give another path")
     with TraceWriter(tmp_path / "t.h5", header), refused:
         TraceWriter(tmp_path / "t.h5", header)
@@ -110,7 +110,7 @@ def test_rows_that_do_not_fit_the_table_are_refused(tmp_path, header, columns, m
     assert problems(tmp_path / "t.h5") == []
 
 
-def test_closed_trace_takes_no_rows(tmp_path, header):
+def test_closed_writer_refuses_rows(tmp_path, header):
     writer = TraceWriter(tmp_path / "t.h5", header)
     assert writer.close() == writer.close() == tmp_path / "t.h5"
     with pytest.raises(ValueError, match="closed"):
@@ -126,7 +126,7 @@ def test_closed_trace_takes_no_rows(tmp_path, header):
         ("links/patterns/cols", 6, "row 0 leaves the mesh"),
     ],
 )
-def test_layers_outside_of_the_mesh_are_not_laid(copy, path, value, message):
+def test_layer_link_words_refuses_layers_outside_of_the_mesh(copy, path, value, message):
     with h5py.File(copy, "r+") as file:
         file[path][0] = value
     with open_trace(copy) as trace, pytest.raises(TraceError, match=f"{message}; make the trace again"):

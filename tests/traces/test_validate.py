@@ -1,4 +1,4 @@
-"""What columns say together: a sound trace has no problem, and each kind of damage is reported with its place."""
+"""Tests of `problems`: a sound trace has none, and every contradiction between columns is reported with its place."""
 
 import h5py
 import numpy as np
@@ -72,7 +72,7 @@ from wse_traces import TraceWriter, open_trace, problems
         ("experts/tokens", 0, 6, "experts/tokens: 6 to expert 0 of layer 0, its passes sent 5"),
     ],
 )
-def test_each_kind_of_damage_is_told_with_its_place(copy, path, at, value, message):
+def test_each_kind_of_damage_is_reported_with_its_place(copy, path, at, value, message):
     with h5py.File(copy, "r+") as file:
         file[path][at] = value
     found = problems(copy)
@@ -81,27 +81,27 @@ def test_each_kind_of_damage_is_told_with_its_place(copy, path, at, value, messa
 
 
 @pytest.mark.parametrize("always", [True, False])
-def test_no_buffer_lies_over_one_that_is_always_needed(sample, write_sample, tmp_path, monkeypatch, always):
+def test_overlap_with_an_always_needed_buffer_is_reported(sample, write_sample, tmp_path, monkeypatch, always):
     with open_trace(sample) as trace:
-        old = {name: column[0] for name, column in trace.table("buffer").items()}
-    second = {**old, "name": b"<script>", "address": 100, "bytes": 64, "live_from": 0, "live_to": 2}
+        first = {name: column[0] for name, column in trace.table("buffer").items()}
+    second = {**first, "name": b"<script>", "address": 100, "bytes": 64, "live_from": 0, "live_to": 2}
     if not always:
-        old["live_from"] = 1
-    real = TraceWriter.append
+        first["live_from"] = 1
+    original_append = TraceWriter.append
 
     def append(self, table, columns):
-        both = {name: [old[name], second[name]] for name in columns} if table == "buffer" else columns
+        both = {name: [first[name], second[name]] for name in columns} if table == "buffer" else columns
         texts = {name: [v.decode() for v in both[name]] for name in ("name", "dtype") if table == "buffer"}
-        return real(self, table, {**both, **texts})
+        return original_append(self, table, {**both, **texts})
 
     monkeypatch.setattr(TraceWriter, "append", append)
     path = write_sample(tmp_path / "t.h5")
-    over = ["sram/buffers/address[1]: '<script>' overlaps a buffer of its stage, and one of them is always needed"]
-    assert problems(path) == (over if always else [])
+    overlap = ["sram/buffers/address[1]: '<script>' overlaps a buffer of its stage, and one of them is always needed"]
+    assert problems(path) == (overlap if always else [])
 
 
 @pytest.mark.parametrize(
-    ("path", "at", "more", "told"),
+    ("path", "at", "added", "message"),
     [
         ("tokens/text_end", -1, -1, "tokens/text_end: up to 35, needed: all 36 rows of 'text_byte'"),
         (
@@ -112,16 +112,16 @@ def test_no_buffer_lies_over_one_that_is_always_needed(sample, write_sample, tmp
         ),
     ],
 )
-def test_what_does_not_add_up_is_told_in_a_complete_trace(copy, path, at, more, told):
+def test_sums_are_checked_in_complete_traces_only(copy, path, at, added, message):
     with h5py.File(copy, "r+") as file:
-        file[path][at] += more
-    assert problems(copy) == [told]
+        file[path][at] += added
+    assert problems(copy) == [message]
     with h5py.File(copy, "r+") as file:
         file.attrs.modify("complete", np.bool_(0))
     assert problems(copy) == []
 
 
-def test_elements_of_tensors_are_numbers(copy):
+def test_bfloat16_tensors_are_read_as_numbers(copy):
     with h5py.File(copy, "r+") as file:
         file["tensors/dtype"][1] = b"bfloat16"
         halves = np.array([1, -2.5, 0, 3e38], "<f4").view("<u2")[1::2]

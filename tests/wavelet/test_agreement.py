@@ -1,7 +1,7 @@
-"""The fabric model against the wavelets: link loads exactly, cycles exactly or within a few percent.
+"""Tests of the fabric model against the wavelet simulator: equal link loads, cycles equal or within a few percent.
 
-Where streams take turns on a link or a ramp the fabric model says what that comes to, not which word goes when: the
-queues between two routers hold a few words each, and while they fill and empty the turns are not even.
+Where several streams share a link or a ramp, the fabric model computes the total delay, not the order of the words.
+In the simulator, the queues between routers fill and drain, and meanwhile the streams do not alternate evenly.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from wse_mappings.patterns.sampling import Case, PlacedPattern
 
 CASES_PER_PATTERN = 1
 FIRST = "chain"
-"""The pattern that the smoke tests look at."""
+"""The pattern that the smoke tests compare."""
 
 EXACT = {
     "chain", "star", "ring_all_reduce", "cache_shift", "edge_stream", "multicast", "diagonal_multicast",
@@ -39,21 +39,21 @@ EXACT = {
 MEDIAN_PCT, WORST_PCT, LAYERS_PCT = 1.0, 5.0, 2.0
 
 
-def told(row: AgreementRow) -> str:
+def describe(row: AgreementRow) -> str:
     what = f"{row.pattern} on {row.rows}x{row.cols}, {row.words} words, {row.detail}, {row.wafer} {row.software}"
-    return f"{what}: wavelets {row.wavelet_cycles}, fast {row.fast_cycles:.1f}, {row.error_pct:+.2f} %"
+    return f"{what}: wavelets {row.wavelet_cycles}, fabric model {row.fast_cycles:.1f}, {row.error_pct:+.2f} %"
 
 
-def check_layers(title: str, wanted: Iterable[Any], wafer: str, profile: str) -> None:
+def check_layers(title: str, all_layers: Iterable[Any], wafer: str, profile: str) -> None:
     machine = load_wafer(wafer)
-    for one in wanted:
-        row = compare_layers(title, one, machine, load_software(profile, machine.generation))
-        assert row.loads_equal, told(row)
-        assert abs(row.error_pct) <= LAYERS_PCT, told(row)
+    for layer in all_layers:
+        row = compare_layers(title, layer, machine, load_software(profile, machine.generation))
+        assert row.loads_equal, describe(row)
+        assert abs(row.error_pct) <= LAYERS_PCT, describe(row)
 
 
 @cache
-def compared(pattern: str) -> list[AgreementRow]:
+def compare_samples(pattern: str) -> list[AgreementRow]:
     found = []
     for i, wafer in enumerate(GENERATIONS):
         machine = load_wafer(wafer)
@@ -64,30 +64,30 @@ def compared(pattern: str) -> list[AgreementRow]:
 
 
 def with_smoke(patterns: Iterable[str]) -> list[Any]:
-    """The patterns as parameters, `FIRST` a smoke test."""
+    """Return the patterns as parameters; `FIRST` is marked as a smoke test."""
     return [pytest.param(name, marks=[pytest.mark.smoke] if name == FIRST else []) for name in patterns]
 
 
 @pytest.mark.parametrize("pattern", with_smoke(samples()))
-def test_link_loads_are_equal_and_cycles_where_no_streams_take_turns(pattern: str) -> None:
-    """And cycles are close where they do."""
-    rows = compared(pattern)
+def test_link_loads_are_equal_and_cycles_are_equal_or_close(pattern: str) -> None:
+    """Cycles are equal for the patterns in `EXACT`, whose streams do not alternate on a link, and otherwise close."""
+    rows = compare_samples(pattern)
     for row in rows:
-        assert row.loads_equal, told(row)
+        assert row.loads_equal, describe(row)
         if pattern in EXACT:
-            assert row.fast_cycles == row.wavelet_cycles, told(row)
+            assert row.fast_cycles == row.wavelet_cycles, describe(row)
         else:
-            assert abs(row.error_pct) <= WORST_PCT or row.wavelet_cycles <= JUDGED_CYCLES, told(row)
+            assert abs(row.error_pct) <= WORST_PCT or row.wavelet_cycles <= JUDGED_CYCLES, describe(row)
     judged = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     assert pattern in EXACT or np.median(judged) <= MEDIAN_PCT
 
 
-def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
-    """Words that wait in the queues of a root: those of a queue and its ramp, for each colour that comes to it."""
+def test_short_cases_differ_by_few_cycles() -> None:
+    """The difference comes from words in the queues of a root: one queue and one ramp per colour."""
     for pattern in samples():
-        for row in compared(pattern):
+        for row in compare_samples(pattern):
             if row.wavelet_cycles <= JUDGED_CYCLES:
-                assert abs(row.fast_cycles - row.wavelet_cycles) <= 9, told(row)
+                assert abs(row.fast_cycles - row.wavelet_cycles) <= 9, describe(row)
 
 
 @pytest.mark.parametrize("wafer", GENERATIONS)
@@ -95,48 +95,48 @@ def test_short_configurations_are_a_few_cycles_apart_at_most() -> None:
     ("streams", "worst_pct"),
     [
         (((42, 28), (39, 37), (62, 10), (79, 9)), 3.0),
-        (((24, 40), (4, 53), (23, 28), (27, 32)), 6.0),  # a stream meets three, of which two come at once
+        # One stream shares links with three others, with two of them at the same time.
+        (((24, 40), (4, 53), (23, 28), (27, 32)), 6.0),
         (((42, 28), (39, 37), (62, 10)), 3.0),
     ],
     ids=str,
 )
-def test_a_stream_finds_more_turns_before_it(
+def test_cycles_of_overlapping_streams_are_close(
     streams: tuple[tuple[int, int], ...], worst_pct: float, wafer: str
 ) -> None:
-    """Two that take turns last twice as long, so that a third and a fourth find more of them than if they did not."""
+    """Two streams that share a link last longer, so that they also delay the third and the fourth stream for longer."""
     machine, schedule = load_wafer(wafer), point_to_point(83, 1, streams)
-    laid = PlacedPattern(schedule=schedule, lines=((0, tuple((0, col) for col in range(83))),), words=90)
-    case = Case(pattern="point_to_point", rows=1, cols=83, words=90, detail=str(streams), groups=((laid,),))
+    placed = PlacedPattern(schedule=schedule, lines=((0, tuple((0, col) for col in range(83))),), words=90)
+    case = Case(pattern="point_to_point", rows=1, cols=83, words=90, detail=str(streams), groups=((placed,),))
     row = compare(case, machine, load_software("tuned", machine.generation))
-    assert row.loads_equal, told(row)
+    assert row.loads_equal, describe(row)
     assert row.wavelet_cycles > JUDGED_CYCLES
-    assert abs(row.error_pct) <= worst_pct, told(row)
+    assert abs(row.error_pct) <= worst_pct, describe(row)
 
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
-def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
-    """One layer with the baseline schedule, and three with the fused one, one after another on two regions."""
+def test_cycles_of_decode_layers_are_close(wafer: str, profile: str) -> None:
+    """The first case is one layer with the baseline schedule. The second is three fused layers on two regions."""
     drawn = [*layers(4, 7 + PROFILES.index(profile))]
     check_layers("decode layers", (drawn[0], drawn[3]), wafer, profile)
 
 
 @pytest.mark.parametrize("kind", slow_but(KINDS, "latent attention", "experts and a block beside them"))
-def test_so_is_a_rewritten_one_of_each_kind_with_attention_on_some_columns(kind: str) -> None:
-    wanted = next(
-        one for one in layers(1000, 5) if (one.kind, one.schedule) == (kind, OPTIMIZED) and one.attention_cols
-    )
-    check_layers("decode layers", [wanted], "wse3", "tuned")
+def test_cycles_of_rewritten_layers_of_each_kind_are_close(kind: str) -> None:
+    """In the selected layers, attention uses some of the columns."""
+    layer = next(one for one in layers(1000, 5) if (one.kind, one.schedule) == (kind, OPTIMIZED) and one.attention_cols)
+    check_layers("decode layers", [layer], "wse3", "tuned")
 
 
 @pytest.mark.parametrize(
     ("wafer", "profile"), [("wse3", "tuned"), pytest.param("wse2", "academic", marks=pytest.mark.slow)]
 )
-def test_a_prefill_layer_has_rounds_that_overlap(wafer: str, profile: str) -> None:
+def test_cycles_of_prefill_layers_are_close(wafer: str, profile: str) -> None:
     check_layers("prefill layers", prefill_layers(3, 11 + PROFILES.index(profile)), wafer, profile)
 
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
-def test_a_pass_over_several_tokens_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
-    """One layer with the baseline schedule, and three with the fused one, one after another on two regions."""
+def test_cycles_of_verify_layers_are_close(wafer: str, profile: str) -> None:
+    """The first case is one layer with the baseline schedule. The second is three fused layers on two regions."""
     drawn = [*verify_layers(4, 7 + PROFILES.index(profile))]
     check_layers("verify layers", (drawn[0], drawn[3]), wafer, profile)

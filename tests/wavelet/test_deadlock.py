@@ -1,11 +1,11 @@
-"""Deadlocks that the reference reports, and those that are predicted."""
+"""Tests of deadlocks: messages of the wavelet simulator, refused machines, and predictions of `find_stall`."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
-from tests.wavelet.lay import WSE2, on_rows
+from tests.wavelet.line_machines import WSE2, on_rows
 from wse.backends.wavelet.lines import Lines
 from wse.backends.wavelet.machine import LARGEST_PES, Operation, Port, SwitchPosition, WaveletMachine
 from wse.backends.wavelet.plan import Plan, plan_line
@@ -20,8 +20,8 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 WORDS = 40
 
 
-def ring_of_two() -> WaveletMachine:
-    """Two PEs that send each other more than the queues hold before either receives."""
+def exchange_with_full_queues() -> WaveletMachine:
+    """Return a machine with two PEs that send each other more words than the queues can store before they receive."""
     machine = WaveletMachine(WSE2, 1, 2, WORDS)
     for pe, side, colour in ((0, Port.EAST, 0), (1, Port.WEST, 1)):
         machine.route(pe, colour, SwitchPosition(Port.RAMP, (side,)))
@@ -31,43 +31,43 @@ def ring_of_two() -> WaveletMachine:
     return machine
 
 
-def test_a_ring_of_full_queues_is_describe() -> None:
+def test_deadlock_message_names_all_full_queues() -> None:
     with pytest.raises(Deadlock) as caught:
-        run(ring_of_two())
-    told = str(caught.value)
-    assert "wait for each other in a cycle" in told
+        run(exchange_with_full_queues())
+    message = str(caught.value)
+    assert "wait for each other in a cycle" in message
     for part in ("PE (0, 0) colour 0", "PE (0, 0) colour 1", "PE (0, 1) colour 0", "PE (0, 1) colour 1"):
-        assert part in told
-    assert "\n" not in told
+        assert part in message
+    assert "\n" not in message
 
 
-def test_a_receive_that_nobody_feeds_is_describe() -> None:
+def test_deadlock_message_names_a_receive_without_sender() -> None:
     machine = on_rows(chain(3, 1, Arrival.ADD), 4)
     machine.operate(0, 0, Operation(receive=1, words=1))
     with pytest.raises(Deadlock, match=r"PE \(0, 0\) colour 1 .* nobody sends \(1 operations unfinished"):
         run(machine)
 
 
-def test_words_that_nobody_receives_are_describe() -> None:
+def test_deadlock_message_names_words_without_receiver() -> None:
     machine = on_rows(chain(2, 1, Arrival.ADD), 4)
     machine.operate(1, 0, Operation(send=1, words=2))
     with pytest.raises(Deadlock, match="no operation receives"):
         run(machine)
 
 
-def test_a_region_too_large_is_refused_with_its_size_and_the_limit() -> None:
+def test_machine_refuses_empty_and_too_large_regions() -> None:
     with pytest.raises(BadMesh, match=rf"1000x1000 PEs with 1 words .* 1,000,000 PEs .* at most {LARGEST_PES:,}"):
         WaveletMachine(WSE2, 1000, 1000, 1)
     with pytest.raises(BadMesh, match="empty"):
         WaveletMachine(WSE2, 0, 4, 1)
 
 
-def test_a_queue_deeper_than_the_kernel_holds_is_refused() -> None:
+def test_machine_refuses_queues_deeper_than_the_kernel_supports() -> None:
     with pytest.raises(BadInput, match="router_queue_words = 7"):
         WaveletMachine(dataclasses.replace(WSE2, router_queue_words=7), 1, 2, 1)
 
 
-def test_routes_and_operations_that_cannot_be_are_refused() -> None:
+def test_invalid_routes_and_operations_are_refused() -> None:
     machine = WaveletMachine(WSE2, 1, 2, 4)
     with pytest.raises(BadInput, match="colour 21 on PE"):
         machine.route(0, 21, SwitchPosition(Port.RAMP, (Port.EAST,)))
@@ -76,20 +76,23 @@ def test_routes_and_operations_that_cannot_be_are_refused() -> None:
     machine.route(0, 0, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match=r"sends colour 0 east, to PE \(0, 1\), which takes none"):
         run(machine)
-    beyond = WaveletMachine(WSE2, 1, 2, 4)
-    beyond.route(1, 0, SwitchPosition(Port.RAMP, (Port.EAST,)))
+    over_the_edge = WaveletMachine(WSE2, 1, 2, 4)
+    over_the_edge.route(1, 0, SwitchPosition(Port.RAMP, (Port.EAST,)))
     with pytest.raises(BadInput, match="beyond the edge"):
-        run(beyond)
-    mute = WaveletMachine(WSE2, 1, 2, 4)
-    mute.operate(0, 0, Operation(send=3))
+        run(over_the_edge)
+    without_route = WaveletMachine(WSE2, 1, 2, 4)
+    without_route.operate(0, 0, Operation(send=3))
     with pytest.raises(BadInput, match="sends on colour 3, which has no such route"):
-        run(mute)
+        run(without_route)
     with pytest.raises(BadInput, match="memory of shape"):
         run(on_rows(chain(2, 1, Arrival.ADD), 4), np.zeros((1, 2, 3), np.float32))
 
 
 def funnel(sources: int) -> WaveletMachine:
-    """A column of PEs that send a word each up one colour, the nearest first; the others' words pass it."""
+    """Return a column of PEs that each send one word north to PE 0 on one colour, the nearest PE first.
+
+    A PE forwards the words of the PEs south of it after it has sent its own word.
+    """
     machine = WaveletMachine(WSE2, sources + 1, 1, 1)
     for pe in range(1, sources + 1):
         machine.route(pe, 3, SwitchPosition(Port.RAMP, (Port.NORTH,), controls=1))
@@ -100,8 +103,8 @@ def funnel(sources: int) -> WaveletMachine:
     return machine
 
 
-def switched(positions: int) -> WaveletMachine:
-    """A PE that takes one colour from the ramp ``positions`` times, each a switch position of its own."""
+def switched_sender(positions: int) -> WaveletMachine:
+    """Return a machine with a PE that sends ``positions`` words on one colour, each with its own switch position."""
     machine = WaveletMachine(WSE2, 1, 2, positions)
     for _ in range(positions):
         machine.route(1, 5, SwitchPosition(Port.RAMP, (Port.WEST,), controls=1))
@@ -111,8 +114,8 @@ def switched(positions: int) -> WaveletMachine:
     return machine
 
 
-def busy(threads: int) -> WaveletMachine:
-    """A PE that receives on so many colours at the same time from its neighbour."""
+def parallel_receiver(threads: int) -> WaveletMachine:
+    """Return a machine with a PE that receives from its neighbour on ``threads`` colours at the same time."""
     machine = WaveletMachine(WSE2, 1, 2, threads)
     for colour in range(threads):
         machine.route(1, colour, SwitchPosition(Port.RAMP, (Port.WEST,)))
@@ -122,23 +125,23 @@ def busy(threads: int) -> WaveletMachine:
     return machine
 
 
-def test_a_colour_has_so_many_switch_positions_and_no_more() -> None:
+def test_switch_positions_per_colour_are_limited() -> None:
     limit = WSE2.switch_positions
-    assert run(switched(limit)).hops == limit
+    assert run(switched_sender(limit)).hops == limit
     with pytest.raises(
         BadInput, match=rf"{limit + 1} switch positions of colour 5 on PE \(0, 1\); wse2 has {limit} per"
     ):
-        run(switched(limit + 1))
+        run(switched_sender(limit + 1))
 
 
-def test_a_pe_has_so_many_operations_in_flight_and_no_more() -> None:
+def test_operations_in_flight_per_pe_are_limited() -> None:
     limit = WSE2.microthreads
-    assert run(busy(limit)).hops == limit
+    assert run(parallel_receiver(limit)).hops == limit
     with pytest.raises(BadInput, match=rf"{limit + 1} operations at the same time on PE \(0, 0\); wse2 has {limit}"):
-        run(busy(limit + 1))
+        run(parallel_receiver(limit + 1))
 
 
-def test_senders_that_take_turns_on_a_colour_arrive_one_after_another() -> None:
+def test_senders_on_one_colour_with_switches_all_arrive() -> None:
     machine = funnel(3)
     machine.operate(0, 0, Operation(receive=3, words=1))
     machine.operate(0, 0, Operation(receive=3, words=1))
@@ -146,8 +149,8 @@ def test_senders_that_take_turns_on_a_colour_arrive_one_after_another() -> None:
     assert run(machine).hops == 1 + 2 + 3
 
 
-def test_inputs_that_coincide_on_a_colour_are_refused_with_their_place() -> None:
-    """Two sides send on one colour, and no switch gives the second its turn."""
+def test_deadlock_message_names_a_colour_with_two_inputs() -> None:
+    """Two neighbours send on one colour, and no control bit switches from the first to the second."""
     machine = WaveletMachine(WSE2, 1, 3, 1)
     machine.route(0, 3, SwitchPosition(Port.RAMP, (Port.EAST,)))
     machine.route(2, 3, SwitchPosition(Port.RAMP, (Port.WEST,)))
@@ -163,7 +166,7 @@ def test_inputs_that_coincide_on_a_colour_are_refused_with_their_place() -> None
 
 WAFER = load_wafer("wse2")
 LONG = 200
-"""Words of a message that no queues in transit hold."""
+"""Number of words in a message that is longer than all queues on its path together."""
 
 
 def plan_of(schedule: LineSchedule) -> Plan:
@@ -172,7 +175,7 @@ def plan_of(schedule: LineSchedule) -> Plan:
 
 
 def deadlocks(schedule: LineSchedule) -> bool:
-    """Whether the reference stops, or refuses a colour that two threads of a PE read."""
+    """Return whether the simulator deadlocks, or refuses a colour that two threads of a PE read."""
     machine = WaveletMachine(WAFER, 1, schedule.length, LONG)
     Lines(machine=machine, gap_cycles=10).rows(schedule, LONG)
     try:
@@ -187,7 +190,7 @@ def deadlocks(schedule: LineSchedule) -> bool:
 
 
 def random_schedule(rng: np.random.Generator) -> LineSchedule:
-    """Messages and colours at random, most of them to be added."""
+    """Return a pattern of random messages and colours; most messages are added at their target."""
     length = int(rng.integers(3, 8))
     messages = []
     for _ in range(int(rng.integers(2, 8))):
@@ -199,7 +202,7 @@ def random_schedule(rng: np.random.Generator) -> LineSchedule:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_stalls_is_what_deadlocks(seed: int) -> None:
+def test_find_stall_agrees_with_the_simulator(seed: int) -> None:
     rng = np.random.default_rng(seed)
     stalled = 0
     for _ in range(120):
@@ -214,13 +217,12 @@ def test_what_stalls_is_what_deadlocks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", known_line_patterns())
-def test_no_bundled_pattern_stalls(name: str) -> None:
+def test_find_stall_finds_none_in_the_included_patterns(name: str) -> None:
     for length in (2, 7, 33):
         assert find_stall(plan_of(named_pattern(name).make(length, 16, 5))) == ""
 
 
-def test_a_circle_is_told_with_its_messages() -> None:
-    """PE 2 adds what PE 0 sends and passes it to PE 1, which gets the words of PE 0 first, on the colour behind."""
+def test_find_stall_names_the_messages_of_a_circular_wait() -> None:
     messages = [(2, 6, Arrival.ADD), (1, 5, Arrival.REPLACE), (6, 5, Arrival.ADD)]
     schedule = uniform_schedule("mine", 7, 1, messages, 3, message_colours=[2, 2, 0])
     stall = find_stall(plan_of(schedule))
@@ -229,7 +231,7 @@ def test_a_circle_is_told_with_its_messages() -> None:
     assert deadlocks(schedule)
 
 
-def test_a_colour_with_two_uses_on_a_pe_is_told() -> None:
+def test_find_stall_names_a_colour_with_two_uses_on_a_pe() -> None:
     messages = [(2, 1, Arrival.ADD), (3, 1, Arrival.REPLACE)]
     stall = find_stall(plan_of(uniform_schedule("mine", 4, 1, messages, 1, message_colours=[0, 0])))
     assert stall == "PE 1 adds some words of colour 0 and stores others; give these two colours"

@@ -1,4 +1,4 @@
-"""Every pattern of the mappings, wavelet by wavelet: the values that its messages say, over the links they cross."""
+"""Tests of the patterns of the mappings in the wavelet simulator: values, link words, colours and cycles."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from local_copies import memory_after_copies
 
 from tests.mappings.replay import replay
-from tests.wavelet.lay import WSE2, WSE3, cycles, small_numbers
+from tests.wavelet.line_machines import WSE2, WSE3, cycles, small_numbers
 from wse.backends.wavelet.lines import Lines
 from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.plan import plan_line
@@ -66,21 +66,24 @@ def halves(length: int, other: int) -> tuple[tuple[int, int], ...]:
 
 
 def levels(length: int, other: int) -> tuple[int, ...]:
-    """Groups for one to four levels."""
+    """Return the group sizes of a tree with one to four levels."""
     first = 1 + other % length
     return (first, 1 + other // 3 % first, 1)[: other % 4]
 
 
 def streams(length: int, other: int) -> tuple[tuple[int, int], ...]:
-    """Up to three, in both directions."""
+    """Return (source, target) of up to three streams in both directions."""
     ends = [(0, length - 1), (length - 1, length // 2), (length // 3, 0)][: 1 + other % 3]
     return tuple((source, target) for source, target in ends if source != target)
 
 
-def crossed(
+def link_words(
     schedule: LineSchedule, line: int, round_: int, words: int
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Words to the east and to the west of each PE; what leaves one PE both ways at once counts on both sides."""
+    """Count the words on the links of a line: int64 ``[2, PEs]``, to the east and to the west of each PE.
+
+    A message that leaves a PE in both directions is counted in both.
+    """
     links = np.zeros((2, schedule.length), np.int64)
     for source, target, arrival in schedule.line_messages(line, round_).tolist():
         if arrival != Arrival.COPY:
@@ -92,10 +95,10 @@ def crossed(
 @pytest.mark.parametrize("length", [2, 3, 7, 16, 23, 90])
 @pytest.mark.parametrize("groups", [None, (), (2,), (5,), (6, 2)])
 @pytest.mark.parametrize("broadcast", [False, True])
-def test_a_tree_needs_few_colours_in_both_directions(
+def test_k_tree_needs_few_colours_and_no_switches(
     length: int, groups: tuple[int, ...] | None, *, broadcast: bool
 ) -> None:
-    """Nor a switch: every PE has one route a colour."""
+    """Every PE has one route per colour, so no routes are switched."""
     segments = ((0, length), (length, length))
     tree = k_tree(
         2 * length, 1, Arrival.ADD, broadcast=broadcast, segments=segments, groups=groups, shared_colours=True
@@ -106,7 +109,7 @@ def test_a_tree_needs_few_colours_in_both_directions(
 
 
 @pytest.mark.parametrize(("length", "root"), [(2, 0), (9, 4), (9, 8)])
-def test_a_multicast_needs_one_colour(length: int, root: int) -> None:
+def test_multicast_needs_one_colour(length: int, root: int) -> None:
     for schedule in (
         multicast(length, 1, root, shared_colours=True),
         shared_multicast(length, 1, 0, length, 2, shared_colours=True),
@@ -123,7 +126,7 @@ def test_a_multicast_needs_one_colour(length: int, root: int) -> None:
     wafer=st.sampled_from([WSE2, WSE3]),
 )
 @settings(max_examples=25, deadline=None)
-def test_values_and_words_are_the_messages(
+def test_values_and_link_words_follow_the_messages(
     name: str, length: int, words: int, gap: int, other: int, wafer: WaferSpec
 ) -> None:
     schedule = (IN_PLACE | MOVES)[name](length, other)
@@ -144,30 +147,33 @@ def test_values_and_words_are_the_messages(
     else:
         expected = replay(schedule, list(before[:, :words]), target, line, round_)
     np.testing.assert_array_equal(result.memory[0, :, words * moves :][:, :words], np.stack(expected))
-    np.testing.assert_array_equal(result.link_words[[1, 3], 0], crossed(schedule, line, round_, words))
+    np.testing.assert_array_equal(result.link_words[[1, 3], 0], link_words(schedule, line, round_, words))
 
 
 @pytest.mark.parametrize("reduce", [chain, star, binary_tree, two_phase])
 @pytest.mark.parametrize(("rows", "cols", "words"), [(4, 4, 1), (5, 9, 30), (16, 16, 256), (32, 8, 16)])
-def test_x_y_reduces_into_a_corner_by_a_row_and_then_a_column(reduce: Reduce, rows: int, cols: int, words: int) -> None:
-    """The sum of both (Luczynski et al., HPDC 2024), and the launch gap between a PE's last row and first column."""
+def test_x_y_reduces_along_rows_and_then_along_a_column(reduce: Reduce, rows: int, cols: int, words: int) -> None:
+    """The cycles are the sum of both reduces (Luczynski et al., HPDC 2024), plus one launch gap between them."""
     gap = 16
     along_rows, along_column = x_y(rows, cols, ADD, reduce)
     machine = WaveletMachine(WSE2, rows, cols, words)
     lines = Lines(machine=machine, gap_cycles=gap)
     colour = lines.rows(along_rows, words)
     lines.path(along_column, [(row, 0) for row in range(rows)], words, colour=colour)
-    each, memory = [cycles(reduce(length, 1, ADD), words, gap=gap) for length in (cols, rows)], small_numbers(machine)
+    cycles_of_reduces, memory = (
+        [cycles(reduce(length, 1, ADD), words, gap=gap) for length in (cols, rows)],
+        small_numbers(machine),
+    )
     result = run(machine, memory)
     np.testing.assert_array_equal(result.memory[0, 0], memory.sum(axis=(0, 1)))
-    assert result.cycles == sum(each) + gap
+    assert result.cycles == sum(cycles_of_reduces) + gap
     if reduce is chain:
         stage = 2 * WSE2.ramp_cycles + 2
-        assert each == [words + stage * (length - 1) for length in (cols, rows)]
+        assert cycles_of_reduces == [words + stage * (length - 1) for length in (cols, rows)]
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7), (4, 4)])
-def test_the_snake_is_a_chain_of_all_pes(rows: int, cols: int) -> None:
+def test_snake_is_a_chain_over_all_pes(rows: int, cols: int) -> None:
     machine = WaveletMachine(WSE2, rows, cols, 30)
     Lines(machine=machine, gap_cycles=16).path(snake(rows, cols, ADD), snake_path(rows, cols), 30)
     memory = small_numbers(machine)
@@ -178,7 +184,7 @@ def test_the_snake_is_a_chain_of_all_pes(rows: int, cols: int) -> None:
 
 @given(length=st.integers(1, 17), words=st.integers(1, 70), seed=st.integers(0, 99))
 @settings(max_examples=12, deadline=None)
-def test_the_ring_gives_every_pe_the_sum(length: int, words: int, seed: int) -> None:
+def test_ring_all_reduce_gives_every_pe_the_sum(length: int, words: int, seed: int) -> None:
     schedule = ring_all_reduce(length, 1, ADD)
     machine = WaveletMachine(WSE2, 1, length, words)
     assert Lines(machine=machine, gap_cycles=16).rows(schedule, words) <= schedule.colours

@@ -1,11 +1,11 @@
-"""Patterns on rectangles, wavelet by wavelet: values, the links that are crossed, and the closed form of the time."""
+"""Tests of patterns on rectangles in the wavelet simulator: values, link words, and cycles against closed forms."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from tests.wavelet.line_machines import WSE2, WSE3, small_numbers
 from wse.arrays import F32, I64
 from wse.backends.wavelet.lines import Lines
 from wse.backends.wavelet.machine import WaveletMachine
@@ -74,8 +74,8 @@ def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
     )
 
 
-def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, MachineRun]:
-    """Memory before, and the run; words go from address 0 to address ``words``."""
+def run_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) -> tuple[F32, MachineRun]:
+    """Run a pattern that moves words from address 0 to address ``words``; return the initial memory and the run."""
     machine = WaveletMachine(wafer, schedule.rows, schedule.cols, 2 * words)
     used = Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words)
     assert used <= schedule.colours
@@ -84,7 +84,7 @@ def on_plane(schedule: PlaneSchedule, words: int, *, wafer: WaferSpec = WSE2) ->
 
 
 def link_loads(schedule: PlaneSchedule) -> I64:
-    """int64 ``[4, rows, cols]``: streams over the link that leaves each PE on each side."""
+    """Count the streams on every link: int64 ``[4, rows, cols]``, the four outgoing links of each PE."""
     loads = np.zeros((4, schedule.rows, schedule.cols), np.int64)
     for stream in schedule.streams:
         row, col, side = stream.links.T
@@ -94,9 +94,9 @@ def link_loads(schedule: PlaneSchedule) -> I64:
 
 @given(rows=st.integers(1, 9), cols=st.integers(1, 9), words=st.integers(1, 40), wafer=st.sampled_from([WSE2, WSE3]))
 @settings(max_examples=15, deadline=None)
-def test_a_multicast_from_the_corner_reaches_every_pe(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
+def test_corner_multicast_reaches_every_pe(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
     schedule = corner_multicast(rows, cols)
-    memory, result = on_plane(schedule, words, wafer=wafer)
+    memory, result = run_plane(schedule, words, wafer=wafer)
     expected = np.broadcast_to(memory[0, 0, :words], (rows, cols, words)).copy()
     expected[0, 0] = memory[0, 0, words:]
     np.testing.assert_array_equal(result.memory[:, :, words:], expected)
@@ -109,16 +109,16 @@ def test_a_multicast_from_the_corner_reaches_every_pe(rows: int, cols: int, word
     [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16)],
 )
 @pytest.mark.parametrize("words", [1, 7, 256])
-def test_it_takes_the_words_and_the_way_and_one_stage(rows: int, cols: int, words: int) -> None:
+def test_corner_multicast_cycles_are_words_plus_distance_plus_ramps(rows: int, cols: int, words: int) -> None:
     """T = B + M + N - 2 + k, k = 2 T_R + 1 (Luczynski et al., HPDC 2024: 2D broadcast)."""
-    _, result = on_plane(corner_multicast(rows, cols), words)
+    _, result = run_plane(corner_multicast(rows, cols), words)
     stage = 2 * WSE2.ramp_cycles + 1
     assert result.cycles == words + rows + cols - 2 + stage
 
 
 @given(rows=st.integers(1, 9), cols=st.integers(1, 9), words=st.integers(1, 12), wafer=st.sampled_from([WSE2, WSE3]))
 @settings(max_examples=15, deadline=None)
-def test_neighbours_exchange_their_words_all_at_once(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
+def test_halo_exchange_stores_the_words_of_all_neighbours(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
     schedule = halo_exchange(rows, cols)
     machine = WaveletMachine(wafer, rows, cols, 7 * words)
     assert Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words) <= schedule.colours
@@ -136,11 +136,11 @@ def test_neighbours_exchange_their_words_all_at_once(rows: int, cols: int, words
 
 @pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20)])
 @pytest.mark.parametrize("words", [1, 2, 9])
-def test_an_exchange_takes_what_comes_in_over_one_ramp(rows: int, cols: int, words: int) -> None:
-    """A message of the four neighbours' words from next door, 4 B + 1 + k, on any mesh with an inner PE.
+def test_halo_exchange_cycles_are_those_of_words_over_one_ramp(rows: int, cols: int, words: int) -> None:
+    """An inner PE receives the B words of four neighbours over its ramp: 4 B + 1 + k cycles, k = 2 T_R + 1.
 
-    A step of the stencil with one cell a PE (B = 1) takes 16 cycles on WSE-2, the arithmetic included (simulator rows
-    of github.com/Jorineg/cerebras, 5x5 to 50x50 PEs): the exchange alone must take less.
+    A step of the stencil with one cell per PE (B = 1) costs 16 cycles on WSE-2, including the arithmetic (simulator
+    rows of github.com/Jorineg/cerebras, 5x5 to 50x50 PEs). The exchange alone must cost less.
     """
     machine = WaveletMachine(WSE2, rows, cols, 7 * words)
     Lines(machine=machine, gap_cycles=16).plane(halo_exchange(rows, cols), words, target=words)
@@ -150,32 +150,32 @@ def test_an_exchange_takes_what_comes_in_over_one_ramp(rows: int, cols: int, wor
 
 
 @st.composite
-def moves(draw: st.DrawFn) -> tuple[int, int, Rect, Rect]:
-    """Two disjoint rectangles of one size in a larger one."""
+def disjoint_rectangles(draw: st.DrawFn) -> tuple[int, int, Rect, Rect]:
+    """Draw two disjoint rectangles of equal size in a larger one: (rows, cols, source, target)."""
     rows, cols = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     all_rows, all_cols = draw(st.integers(rows, 10)), draw(st.integers(cols, 10))
     source, target = (
         Rect(draw(st.integers(0, all_rows - rows)), draw(st.integers(0, all_cols - cols)), rows, cols) for _ in range(2)
     )
-    apart = abs(target.row - source.row) >= rows or abs(target.col - source.col) >= cols
+    is_disjoint = abs(target.row - source.row) >= rows or abs(target.col - source.col) >= cols
     return (
         (all_rows, all_cols, source, target)
-        if apart
+        if is_disjoint
         else (rows, 2 * cols, Rect(0, 0, rows, cols), Rect(0, cols, rows, cols))
     )
 
 
-@given(case=moves(), words=st.integers(1, 30), wafer=st.sampled_from([WSE2, WSE3]))
+@given(case=disjoint_rectangles(), words=st.integers(1, 30), wafer=st.sampled_from([WSE2, WSE3]))
 @settings(max_examples=15, deadline=None)
-def test_a_rectangle_of_words_gets_to_its_place(
+def test_translation_moves_a_rectangle_of_words(
     case: tuple[int, int, Rect, Rect], words: int, wafer: WaferSpec
 ) -> None:
     rows, cols, source, target = case
     schedule = translation(rows, cols, source, target, [(row, row, words) for row in range(source.rows)])
-    memory, result = on_plane(schedule, words, wafer=wafer)
+    memory, result = run_plane(schedule, words, wafer=wafer)
     expected = memory.copy()
-    here, there = (np.s_[r.row : r.row + r.rows, r.col : r.col + r.cols] for r in (source, target))
-    expected[there][:, :, words:] = memory[here][:, :, :words]
+    source_slices, target_slices = (np.s_[r.row : r.row + r.rows, r.col : r.col + r.cols] for r in (source, target))
+    expected[target_slices][:, :, words:] = memory[source_slices][:, :, :words]
     np.testing.assert_array_equal(result.memory, expected)
     np.testing.assert_array_equal(result.link_words, words * link_loads(schedule))
     assert result.hops == words * source.rows * source.cols * (

@@ -1,4 +1,4 @@
-"""Patterns whose lines bend, wavelet by wavelet: the transpose on its hooks, and streams around a corner."""
+"""Tests of patterns whose lines have corners, in the wavelet simulator: the transpose, and streams around a corner."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from local_copies import memory_after_copies
 
-from tests.wavelet.lay import WSE2, WSE3, small_numbers
+from tests.wavelet.line_machines import WSE2, WSE3, small_numbers
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.backends.fabric.links.loads import line_loads
@@ -23,8 +23,8 @@ from wse_mappings.schedule import LineSchedule
 GAP = 16
 
 
-def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[WaveletMachine, MachineRun]:
-    """A run of the transpose, its values checked."""
+def run_transpose(wafer: WaferSpec, side: int, words: int) -> tuple[WaveletMachine, MachineRun]:
+    """Run the transpose and check its values; return the machine and the run."""
     machine = WaveletMachine(wafer, side, side, 2 * words)
     lines = Lines(machine=machine, gap_cycles=GAP)
     schedule = transpose(side)
@@ -37,30 +37,36 @@ def transposed(wafer: WaferSpec, side: int, words: int) -> tuple[WaveletMachine,
     return machine, result
 
 
-def on_paths(schedule: LineSchedule, paths: list[list[tuple[int, int]]], machine: WaveletMachine) -> np.ndarray:
-    """int64 ``[4, rows, cols]``: messages on the links of a machine, from the loads of a schedule's lines."""
+def link_loads(schedule: LineSchedule, paths: list[list[tuple[int, int]]], machine: WaveletMachine) -> np.ndarray:
+    """Count the messages on every link: int64 ``[4, rows, cols]``, from the loads of the lines of a pattern.
+
+    Args:
+        schedule: The pattern.
+        paths: For each line of the pattern, its PEs as (row, column).
+        machine: The machine, for its size.
+    """
     links = np.zeros((4, machine.rows, machine.cols), np.int64)
     up, down = line_loads(schedule, 1)
-    sides = {way: side for side, way in STEP.items()}
+    side_of_step = {way: side for side, way in STEP.items()}
     for line, path in enumerate(paths):
-        for i, (here, there) in enumerate(pairwise(path)):
-            step = (there[0] - here[0], there[1] - here[1])
-            links[(sides[step], *here)] += up[line, i]
-            links[(sides[-step[0], -step[1]], *there)] += down[line, i + 1]
+        for i, (pe, next_pe) in enumerate(pairwise(path)):
+            step = (next_pe[0] - pe[0], next_pe[1] - pe[1])
+            links[(side_of_step[step], *pe)] += up[line, i]
+            links[(side_of_step[-step[0], -step[1]], *next_pe)] += down[line, i + 1]
     return links
 
 
 @pytest.mark.parametrize("wafer", [WSE2, WSE3])
 @pytest.mark.parametrize(("side", "words"), [(1, 3), (2, 5), (3, 1), (5, 17), (8, 30), (13, 4), (16, 40)])
-def test_a_transpose_brings_every_tile_over_the_links_of_its_hooks(wafer: WaferSpec, side: int, words: int) -> None:
-    machine, result = transposed(wafer, side, words)
-    expected = words * on_paths(transpose(side), transpose_paths(side), machine)
+def test_transpose_uses_the_links_of_its_paths(wafer: WaferSpec, side: int, words: int) -> None:
+    machine, result = run_transpose(wafer, side, words)
+    expected = words * link_loads(transpose(side), transpose_paths(side), machine)
     np.testing.assert_array_equal(result.link_words, expected)
 
 
 @pytest.mark.parametrize("wafer", [WSE2, WSE3])
 @pytest.mark.parametrize(("side", "words"), [(1, 9), (2, 5), (5, 10), (8, 300), (13, 64), (24, 4), (32, 16)])
-def test_the_fast_model_is_exact_and_times_few_hooks(wafer: WaferSpec, side: int, words: int) -> None:
+def test_fabric_model_is_exact_and_times_few_lines(wafer: WaferSpec, side: int, words: int) -> None:
     schedule = transpose(side)
     times = PatternTimes(LineCosts.of(wafer, GAP))
 
@@ -69,12 +75,12 @@ def test_the_fast_model_is_exact_and_times_few_hooks(wafer: WaferSpec, side: int
 
     lines = schedule.variants[0]
     assert len(schedule.critical(lines)) <= 5
-    fast = slowest(schedule.critical(lines))
-    assert fast == slowest(lines.tolist()) == transposed(wafer, side, words)[1].cycles
+    model_cycles = slowest(schedule.critical(lines))
+    assert model_cycles == slowest(lines.tolist()) == run_transpose(wafer, side, words)[1].cycles
 
 
 @pytest.mark.parametrize(("source", "target"), [((0, 0), (4, 6)), ((4, 6), (0, 0)), ((3, 1), (3, 5)), ((0, 2), (4, 2))])
-def test_a_stream_around_a_corner_takes_its_words_and_its_way(source: tuple[int, int], target: tuple[int, int]) -> None:
+def test_stream_around_a_corner_costs_words_plus_distance(source: tuple[int, int], target: tuple[int, int]) -> None:
     machine = WaveletMachine(WSE2, 5, 7, 60)
     links = [(row, col) for row, col, _ in row_then_column(source, target).tolist()]
     path = [*links, target]
@@ -83,5 +89,5 @@ def test_a_stream_around_a_corner_takes_its_words_and_its_way(source: tuple[int,
     memory = small_numbers(machine)
     result = run(machine, memory)
     np.testing.assert_array_equal(result.memory[target][30:], memory[source][:30])
-    np.testing.assert_array_equal(result.link_words, 30 * on_paths(schedule, [path], machine))
+    np.testing.assert_array_equal(result.link_words, 30 * link_loads(schedule, [path], machine))
     assert result.cycles == 30 + len(path) + 2 * WSE2.ramp_cycles

@@ -1,4 +1,4 @@
-"""Closed forms of collectives against the published table, the fabric model where exact, and the lower bound."""
+"""Tests of the closed forms of collectives: against published values, the fabric model and the lower bounds."""
 
 import csv
 
@@ -43,28 +43,30 @@ PUBLISHED = {
 LENGTHS, WORDS = (4, 16, 64, 256), (1, 16, 64, 256, 4096)
 
 
-def published() -> list[dict[str, str]]:
-    """The rows that tabulate the closed forms."""
+def published_rows() -> list[dict[str, str]]:
+    """Return the rows of the published measurements that tabulate closed forms."""
     with MEASUREMENTS.open(encoding="utf-8") as file:
         return [row for row in csv.DictReader(file) if row["source"].startswith("HPDC'24 formula")]
 
 
-def test_every_published_value_is_met_to_its_last_digit() -> None:
-    rows = published()
+def test_closed_form_matches_published_values_to_the_last_digit() -> None:
+    rows = published_rows()
     assert len(rows) == 177
     for row in rows:
         key = PUBLISHED[row["kernel"], row["algorithm"]]
         got = closed_form(*key, int(row["grid_h"]), int(row["grid_w"]), int(row["vector_len_bytes"]) // 4, WSE2)
         deviation = got - float(row["value"])
-        told = f"{key}, {row['grid_w']}x{row['grid_h']}, {row['vector_len_bytes']} bytes: {got:.3f}, {deviation:+.3f}"
-        print(told)  # noqa: T201
-        assert abs(deviation) <= 0.05 + 1e-9, told
+        message = (
+            f"{key}, {row['grid_w']}x{row['grid_h']}, {row['vector_len_bytes']} bytes: {got:.3f}, {deviation:+.3f}"
+        )
+        print(message)  # noqa: T201
+        assert abs(deviation) <= 0.05 + 1e-9, message
 
 
 @pytest.mark.parametrize(
     ("pes", "depths"), [(16, (1, 4, 5, 15, 15, 15)), (64, (2, 5, 10, 10, 63, 63)), (256, (3, 7, 10, 21, 22, 255))]
 )
-def test_the_published_depths_of_auto_gen_are_found(pes: int, depths: tuple[int, ...]) -> None:
+def test_best_depth_of_auto_gen_matches_published_depths(pes: int, depths: tuple[int, ...]) -> None:
     words = (1, 16, 64, 256, 1024, 4096)
     assert tuple(best_depth(pes, count, 5) for count in words) == depths
 
@@ -75,7 +77,7 @@ def cycles(pattern: LineSchedule, words: int) -> float:
 
 @given(length=st.integers(2, 300), words=st.integers(1, 4096), grouping=st.sampled_from([None, *Grouping]))
 @settings(max_examples=12, deadline=None)
-def test_chain_broadcast_and_snake_are_the_fast_model(length: int, words: int, grouping: Grouping | None) -> None:
+def test_chain_broadcast_and_snake_equal_the_fabric_model(length: int, words: int, grouping: Grouping | None) -> None:
     def form(collective: str, algorithm: str, rows: int = 1) -> float:
         return closed_form(collective, algorithm, rows, length, words, WSE2, grouping=grouping)
 
@@ -85,8 +87,8 @@ def test_chain_broadcast_and_snake_are_the_fast_model(length: int, words: int, g
     assert closed_form("reduce", "x_y_chain", 1, 1, words, WSE2) == 0
 
 
-def test_with_the_terms_added_two_phase_misses_the_simulator_by_a_constant_whatever_the_words() -> None:
-    """What remains at either end of the sweep differs by 2 cycles; overlapped it differs by the whole way."""
+def test_two_phase_with_added_terms_differs_from_the_simulator_by_a_constant() -> None:
+    """Over all word counts, the difference varies by at most 2 cycles. With overlapped terms it varies more."""
     rows = sorted(logs("reduce", "two-phase", "first"), key=lambda log: log.words)
     additive, overlapped = (
         [log.cycles - model_cycles(two_phase.terms(log.length, log.words, log.group), WSE2, how) for log in rows]
@@ -96,14 +98,14 @@ def test_with_the_terms_added_two_phase_misses_the_simulator_by_a_constant_whate
     assert max(overlapped) - min(overlapped) > 400
 
 
-def test_hop_and_ramp_are_the_wafers() -> None:
-    """A hop of WSE-3 is two cycles: a chain takes one more a relay."""
+def test_closed_form_uses_hop_and_ramp_cycles_of_the_wafer() -> None:
+    """A chain over 100 PEs has 99 relays, each with one hop and two ramps."""
     slower = closed_form("reduce", "chain", 1, 100, 8, WSE3) - closed_form("reduce", "chain", 1, 100, 8, WSE2)
     assert slower == 99 * (WSE3.hop_cycles - WSE2.hop_cycles + 2 * (WSE3.ramp_cycles - WSE2.ramp_cycles))
 
 
 @pytest.mark.parametrize("length", [8, 64, 512])
-def test_groupings_differ_where_a_pe_takes_more_words_than_a_link(length: int) -> None:
+def test_groupings_differ_if_a_pe_receives_more_words_than_a_link(length: int) -> None:
     for terms in (star.terms(length, 500), binary_tree.terms(length, 500), two_phase.terms(length, 500)):
         added, overlapped = (model_cycles(terms, WSE2, grouping) for grouping in Grouping)
         load = terms.energy_hops / terms.links
@@ -113,17 +115,17 @@ def test_groupings_differ_where_a_pe_takes_more_words_than_a_link(length: int) -
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_no_pattern_goes_far_below_the_bound_and_searched_trees_stay_near_it(length: int, words: int) -> None:
-    into_the_end = [
+def test_distance_to_bound_is_at_least_nearly_one_and_small_for_auto_gen(length: int, words: int) -> None:
+    reduces_to_one_end = [
         star.star(length, 1, Arrival.ADD),
         chain(length, 1, Arrival.ADD),
         binary_tree.binary_tree(length, 1, Arrival.ADD),
         two_phase.two_phase(length, 1, Arrival.ADD),
         auto_gen(length, 1, Arrival.ADD, best_depth(length, words, 5)),
     ]
-    distances = {p.name: distance_to_bound(cycles(p, words), length, words, WSE2) for p in into_the_end}
+    distances = {p.name: distance_to_bound(cycles(p, words), length, words, WSE2) for p in reduces_to_one_end}
     assert min(distances.values()) >= 0.93, distances
-    if words >= 16:  # a word's bound has no launch gaps, which are most of what a tree of short messages takes
+    if words >= 16:  # the bound has no launch gaps, which dominate the time of a tree of short messages
         assert distances["auto_gen"] <= 1.4, distances
     for groups in ((), None):
         tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)
@@ -131,12 +133,12 @@ def test_no_pattern_goes_far_below_the_bound_and_searched_trees_stay_near_it(len
         assert distance_to_bound(cycles(tree, words), length, words, WSE2, root=root) >= 0.93
 
 
-def test_a_root_in_the_middle_waits_for_its_longer_side() -> None:
+def test_reduce_bound_of_an_inner_root_depends_on_the_longer_side() -> None:
     assert reduce_bound(9, 50, WSE2, root=3) == reduce_bound(6, 50, WSE2) < reduce_bound(9, 50, WSE2)
 
 
 @pytest.mark.parametrize(
-    ("collective", "algorithm", "size", "told"),
+    ("collective", "algorithm", "size", "message"),
     [
         ("gather", "star", (1, 4, 4), "unknown collective 'gather'"),
         ("reduce", "ring", (1, 4, 4), "unknown algorithm of reduce 'ring'"),
@@ -146,15 +148,17 @@ def test_a_root_in_the_middle_waits_for_its_longer_side() -> None:
         ("reduce", "snake", (0, 4, 4), "closed form of reduce: 4 words on 0x4 PEs; give at least 1 of each"),
     ],
 )
-def test_closed_form_says_what_has_none(collective: str, algorithm: str, size: tuple[int, int, int], told: str) -> None:
+def test_closed_form_refuses_unknown_or_unsupported_collectives(
+    collective: str, algorithm: str, size: tuple[int, int, int], message: str
+) -> None:
     with pytest.raises(BadInput) as error:
         closed_form(collective, algorithm, *size, WSE2)
-    assert told in str(error.value)
-    assert isinstance(error.value, UnknownName) == ("unknown" in told or "mean" in told)
+    assert message in str(error.value)
+    assert isinstance(error.value, UnknownName) == ("unknown" in message or "mean" in message)
 
 
 @pytest.mark.parametrize(("length", "words", "root"), [(1, 4, 0), (4, 0, 0), (4, 4, 4), (4, 4, -1)])
-def test_a_bound_of_nothing_is_refused(length: int, words: int, root: int) -> None:
+def test_reduce_bound_refuses_empty_lines_and_roots_outside(length: int, words: int, root: int) -> None:
     with pytest.raises(BadInput, match="give at least 2 PEs and 1 word, and a root on the line"):
         reduce_bound(length, words, WSE2, root=root)
 
@@ -165,7 +169,7 @@ TIMES = PatternTimes(LineCosts.for_software(WAFER, load_software("tuned", WAFER.
 
 @pytest.mark.parametrize("length", [2, 9, 40])
 @pytest.mark.parametrize("words", [1, 30])
-def test_flooding_and_gathers_into_an_end_meet_their_bounds(length: int, words: int) -> None:
+def test_flooding_and_gather_from_an_end_reach_their_bounds(length: int, words: int) -> None:
     for root in (0, length - 1):
         broadcast = TIMES.alone_cycles(multicast(length, 1, root), words)
         gathered = TIMES.alone_cycles(gather(length, 1, range(length), root), words * length)
@@ -174,11 +178,11 @@ def test_flooding_and_gathers_into_an_end_meet_their_bounds(length: int, words: 
 
 
 @pytest.mark.parametrize("root", range(9))
-def test_no_gather_or_broadcast_goes_below_its_bound(root: int) -> None:
-    made: dict[Collective, float] = {
+def test_gather_and_broadcast_are_not_faster_than_their_bounds(root: int) -> None:
+    cycles_of_collective: dict[Collective, float] = {
         "broadcast": TIMES.alone_cycles(multicast(9, 1, root), 12),
         "gather": TIMES.alone_cycles(gather(9, 1, range(9), root), 12 * 9),
     }
-    for collective, cycles in made.items():
+    for collective, cycles in cycles_of_collective.items():
         bound = collective_bound(collective, 9, 12, WAFER, root)
         assert 0.6 * cycles < bound <= cycles

@@ -1,4 +1,4 @@
-"""Times of patterns on a line: formulas, causes, streams and contention."""
+"""Tests of the cycle counts of patterns on a line: against formulas, by cause, and with several patterns at once."""
 
 import numpy as np
 import pytest
@@ -25,28 +25,28 @@ WSE2 = LineCosts(hop=1, ramp=2, gap=16, words_per_cycle=1.0, queue_words=2)
 
 
 def chain(length: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    """A reduce from the east end to PE 0, neighbour by neighbour."""
+    """Return the messages of a chain reduce from the last PE to PE 0: int32 ``[length - 1, 3]``."""
     return np.array([(pe, pe - 1, Arrival.ADD) for pe in range(length - 1, 0, -1)], np.int32)
 
 
 @given(length=st.integers(2, 512), words=st.integers(1, 8192))
 @settings(max_examples=15, deadline=None)
-def test_chain_reduce_takes_words_plus_six_a_stage_and_a_constant(length: int, words: int) -> None:
-    """T = B + (2 T_R + 2)(P - 1) + constant; the constant is that of one stage, whatever P and B."""
+def test_chain_reduce_cycles_are_words_plus_six_per_stage_and_a_constant(length: int, words: int) -> None:
+    """T = B + (2 T_R + 2)(P - 1) + constant, where the constant depends on neither P nor B."""
     constant = line_cycles(chain(2), 1, WSE2).total - (1 + 6)
     assert line_cycles(chain(length), words, WSE2).total == words + 6 * (length - 1) + constant
 
 
 @given(length=st.integers(2, 512), words=st.integers(1, 8192))
 @settings(max_examples=12, deadline=None)
-def test_flooding_broadcast_takes_words_plus_distance_plus_the_ramps(length: int, words: int) -> None:
+def test_flooding_broadcast_cycles_are_words_plus_distance_plus_ramps(length: int, words: int) -> None:
     """T = B + P + 2 T_R, from the first operation to the last word in memory."""
     pattern = multicast(length, 1, 0)
     assert line_cycles(pattern.line_messages(0), words, WSE2).total == words + length + 2 * 2
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 16, 48])
-def test_a_ring_step_is_two_hops_whatever_the_length(length: int) -> None:
+def test_ring_step_has_two_hops_for_any_length(length: int) -> None:
     pattern = ring_shift(length, 1)
     expected = 0 if length == 1 else min(length - 1, 2) + 99 + 3 + 3
     assert line_cycles(pattern.line_messages(0), 100, WSE2).total == expected
@@ -55,7 +55,7 @@ def test_a_ring_step_is_two_hops_whatever_the_length(length: int) -> None:
 @pytest.mark.parametrize("make", [ring_reduce, diagonal_multicast, diagonal_stream])
 @pytest.mark.parametrize("length", [1, 2, 3, 17])
 @pytest.mark.parametrize("words", [1, 7, 900])
-def test_the_variants_called_slowest_bound_all_others(make: object, length: int, words: int) -> None:
+def test_critical_variants_include_the_slowest(make: object, length: int, words: int) -> None:
     pattern: LineSchedule = make(length)  # type: ignore[operator]
 
     def slowest(chosen: list[int]) -> float:
@@ -68,7 +68,7 @@ def test_the_variants_called_slowest_bound_all_others(make: object, length: int,
         assert slowest(pattern.critical(variants)) == slowest(variants.tolist())
 
 
-def test_causes_of_a_chain_are_distance_streaming_and_stages() -> None:
+def test_chain_cycles_are_attributed_to_hops_and_relays() -> None:
     cycles = line_cycles(chain(10), 100, WSE2)
     assert cycles.hops == 9 + 99
     assert cycles.relays == 3 + 8 * 5 + 3
@@ -84,35 +84,39 @@ def cycles(*transfers: LinePattern) -> float:
     return PatternTimes(COSTS).time(transfers).cycles.total
 
 
-@given(length=st.integers(2, 80), words=st.integers(1, 900), more=st.integers(1, 900), axis=st.sampled_from([0, 1]))
+@given(
+    length=st.integers(2, 80), words=st.integers(1, 900), more_words=st.integers(1, 900), axis=st.sampled_from([0, 1])
+)
 @settings(max_examples=12, deadline=None)
-def test_two_shifts_at_once_take_what_one_of_all_words_does(length: int, words: int, more: int, axis: int) -> None:
-    """They share the ramps of every PE, and along one axis the links; a word a cycle leaves a PE."""
+def test_two_simultaneous_shifts_cost_as_much_as_one_shift_of_all_words(
+    length: int, words: int, more_words: int, axis: int
+) -> None:
+    """Both shifts share the ramps of every PE, on which one word per cycle leaves."""
     shift = ring_shift(length, 1)
-    both = cycles(LinePattern(shift, 0, words, ROWS), LinePattern(shift, 0, more, axis))
-    assert both == cycles(LinePattern(shift, 0, words + more, ROWS))
+    both = cycles(LinePattern(shift, 0, words, ROWS), LinePattern(shift, 0, more_words, axis))
+    assert both == cycles(LinePattern(shift, 0, words + more_words, ROWS))
 
 
 @given(words=st.integers(1, 500), start=st.integers(0, 60), end=st.integers(0, 60))
 @settings(max_examples=12, deadline=None)
-def test_streams_on_a_line_take_the_longest_to_one_after_the_other(words: int, start: int, end: int) -> None:
+def test_streams_on_a_line_cost_at_least_the_longest_and_at_most_the_sum(words: int, start: int, end: int) -> None:
     if start == end or start in (20, 50) or end in (20, 50):
         return
     one, other = point_to_point(61, 1, ((20, 50),)), point_to_point(61, 1, ((start, end),))
     both = PatternTimes(COSTS).time([LinePattern(point_to_point(61, 1, ((20, 50), (start, end))), 0, words, ROWS)])
     alone = [cycles(LinePattern(schedule, 0, words, ROWS)) for schedule in (one, other)]
     assert max(alone) <= both.cycles.total <= max(alone) + words
-    if not max(20, start) < min(50, end):  # no link in one direction
+    if not max(20, start) < min(50, end):  # the streams share no link
         assert both.cycles.total == max(alone)
         assert (both.contention_cycles, both.streams) == (0, 1)
-    elif words > 60:  # longer than the way
+    elif words > 60:  # the streams are longer than their paths
         assert both.contention_cycles > 0
         assert both.streams == 2
 
 
 @pytest.mark.parametrize(("length", "words"), [(16, 8), (16, 300), (64, 20), (64, 1000)])
-def test_contention_is_what_an_all_reduce_takes_beyond_its_reduce_and_its_multicast(length: int, words: int) -> None:
-    """While words still come to a local root, those that are multicast take its ramp; none where few words go far."""
+def test_contention_of_an_all_reduce_exceeds_that_of_a_reduce_if_there_are_many_words(length: int, words: int) -> None:
+    """Multicast words use the ramp of a local root while words of the reduce still arrive there."""
     times = PatternTimes(COSTS)
     both = times.time([LinePattern(k_tree(length, 1, Arrival.ADD, broadcast=True), 0, words, ROWS)])
     reduced = times.time([LinePattern(k_tree(length, 1, Arrival.ADD, broadcast=False), 0, words, ROWS)])
@@ -124,14 +128,14 @@ def test_contention_is_what_an_all_reduce_takes_beyond_its_reduce_and_its_multic
 
 @given(length=st.integers(2, 40), words=st.integers(1, 300), gap=st.integers(0, 60))
 @settings(max_examples=12, deadline=None)
-def test_a_ring_of_two_is_two_exchanges_and_longer_ones_take_as_many_steps(length: int, words: int, gap: int) -> None:
+def test_ring_all_reduce_cycles_follow_from_its_steps(length: int, words: int, gap: int) -> None:
     times = PatternTimes(LineCosts.of(PATTERN_TIMES_WSE2, gap))
 
-    def ring(places: int, of: int) -> float:
-        return times.time([LinePattern(ring_all_reduce(places, 1, Arrival.ADD), 0, of, ROWS)]).cycles.total
+    def ring(places: int, total_words: int) -> float:
+        return times.time([LinePattern(ring_all_reduce(places, 1, Arrival.ADD), 0, total_words, ROWS)]).cycles.total
 
-    half = words  # of 2 * words: both parts alike
-    first = 6 + half  # two ramps, a hop and a cycle, then the words
+    half = words  # 2 * words are divided into two equal parts
+    first = 6 + half  # two ramps, one hop and one cycle, then the words
     assert ring(2, 2 * words) == max(first, half + gap) + first
     part = length * words
     steps = 2 * (length - 1)
@@ -140,20 +144,20 @@ def test_a_ring_of_two_is_two_exchanges_and_longer_ones_take_as_many_steps(lengt
     assert ring(length, part) <= steps * (5 + hops + words + gap)
 
 
-def test_patterns_in_parts_beside_others_are_timed_alone() -> None:
+def test_pattern_in_parts_is_timed_without_other_patterns() -> None:
     ring, flood = ring_all_reduce(8, 1, Arrival.ADD), multicast(8, 1, 0)
     alone = [cycles(LinePattern(schedule, 0, 64, ROWS)) for schedule in (ring, flood)]
     assert cycles(LinePattern(ring, 0, 64, ROWS), LinePattern(flood, 0, 64, COLUMNS)) == max(alone)
 
 
-def test_a_phase_says_which_steps_wait_for_words_of_others_and_how_many_share_a_link() -> None:
+def test_phase_cost_reports_contention_cycles_and_streams_per_step() -> None:
     software = load_software("tuned", PATTERN_TIMES_WSE2.generation)
-    waited = 0.0
-    for wanted in layers(4, 3):
-        program, machine = compile_layers(wanted, PATTERN_TIMES_WSE2, software)
-        cost = Fabric(program, machine, software).decode_cost(wanted.cached)
+    contention_cycles = 0.0
+    for layer in layers(4, 3):
+        program, machine = compile_layers(layer, PATTERN_TIMES_WSE2, software)
+        cost = Fabric(program, machine, software).decode_cost(layer.cached)
         hops = cost.by_cause[:, CAUSES.index("hops")]
         assert (cost.contention <= hops).all()
         np.testing.assert_array_equal(cost.contention > 0, cost.streams > 1)
-        waited += float(cost.contention.sum())
-    assert waited > 0
+        contention_cycles += float(cost.contention.sum())
+    assert contention_cycles > 0

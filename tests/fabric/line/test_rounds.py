@@ -1,4 +1,4 @@
-"""Rounds and sections of a line."""
+"""Tests of two steps of the line model: cycles of repeated rounds, and division of a line into sections."""
 
 import numpy as np
 import pytest
@@ -21,35 +21,47 @@ from wse_mappings.schedule import Arrival
 COSTS = LineCosts.of(load_wafer("wse2"), gap=7, relay=3, sync=50)
 
 
-def replay(length: int, line: int, words: int, add: float) -> list[float]:
-    """The end of each round of a line whose PEs store a message, add it and then send; they alone keep rounds apart."""
+def replay(length: int, line: int, words: int, add_cycles: float) -> list[float]:
+    """Simulate all rounds of a store-and-forward ring reduce on one line.
+
+    Each PE stores a message, adds it and then sends the sum. Rounds overlap where different PEs work on them.
+
+    Args:
+        length: Number of PEs and of rounds.
+        line: Index of the line.
+        words: Number of words per message.
+        add_cycles: Cycles to add a received message.
+
+    Returns:
+        The cycle in which each round ends at its root.
+    """
     schedule = ring_reduce(length, store_and_forward=True)
-    free = np.zeros(length)
+    idle_from = np.zeros(length)
     ends = []
-    for turn in range(length):
-        root = int(schedule.line_messages(line, turn)[-1, 1])
+    for round_index in range(length):
+        root = int(schedule.line_messages(line, round_index)[-1, 1])
         low = [(pe, pe + 1) for pe in range(root)]
         high = [(pe, pe - 1) for pe in range(length - 1, root, -1)]
         for source, target in low + high:
-            begin = max(free[source], free[target])
-            free[source] = begin + COSTS.sync + words - 1
-            free[target] = free[source] + add
-        ends.append(float(free[root]))
+            begin = max(idle_from[source], idle_from[target])
+            idle_from[source] = begin + COSTS.sync + words - 1
+            idle_from[target] = idle_from[source] + add_cycles
+        ends.append(float(idle_from[root]))
     return ends
 
 
 @pytest.mark.parametrize("length", [2, 9, 24, 61, 128])
 @pytest.mark.parametrize("words", [1, 41])
-def test_what_a_further_round_adds_where_sums_are_stored(length: int, words: int) -> None:
-    """What the slowest line takes for all of them; of long lines some rounds are left out, where the root turns."""
+def test_rounds_of_stored_sums_match_a_simulation_of_all_rounds(length: int, words: int) -> None:
+    """The reference is the slowest line, or the slowest of a sample if there are many lines."""
     rounds = rounds_of(ring_reduce(length, store_and_forward=True), words, 20, COSTS)
-    whole = max(replay(length, line, words, add=20)[-1] for line in range(0, length, 1 + length // 32))
-    told = rounds.first.total + (length - 1) * rounds.period.total
-    assert told == pytest.approx(whole, rel=0.03), (rounds, whole)
+    simulated = max(replay(length, line, words, add_cycles=20)[-1] for line in range(0, length, 1 + length // 32))
+    modelled = rounds.first.total + (length - 1) * rounds.period.total
+    assert modelled == pytest.approx(simulated, rel=0.03), (rounds, simulated)
 
 
 @pytest.mark.parametrize("store_and_forward", [False, True])
-def test_a_further_round_hangs_on_a_few_pes_and_the_first_on_the_line(store_and_forward: bool) -> None:  # noqa: FBT001
+def test_first_round_grows_with_the_line_and_further_rounds_do_not(store_and_forward: bool) -> None:  # noqa: FBT001
     short, long = (
         rounds_of(ring_reduce(length, store_and_forward=store_and_forward), 16, 20, COSTS) for length in (100, 400)
     )
@@ -58,14 +70,14 @@ def test_a_further_round_hangs_on_a_few_pes_and_the_first_on_the_line(store_and_
     assert short.period.total < short.first.total
 
 
-def test_four_transfers_lie_between_a_root_and_the_next_where_sums_are_stored() -> None:
-    """Into the old root, over two links to the new one, and what comes to it from the other side."""
+def test_period_of_stored_sums_is_four_transfers() -> None:
+    """One into the old root, two over the links to the new root, and one into the new root from the other side."""
     rounds = rounds_of(ring_reduce(200, store_and_forward=True), 30, 11, COSTS)
-    four = 4 * (COSTS.sync + 29)
-    assert four + 3 * 11 <= rounds.period.total <= four + 4 * 11
+    four_transfers = 4 * (COSTS.sync + 29)
+    assert four_transfers + 3 * 11 <= rounds.period.total <= four_transfers + 4 * 11
 
 
-def test_sums_that_stream_are_not_held_up_by_whole_messages() -> None:
+def test_streamed_sums_are_faster_than_stored_sums() -> None:
     stream, store = (
         rounds_of(ring_reduce(100, store_and_forward=store_and_forward), 200, 100, COSTS)
         for store_and_forward in (False, True)
@@ -74,7 +86,7 @@ def test_sums_that_stream_are_not_held_up_by_whole_messages() -> None:
     assert stream.period.total < store.period.total
 
 
-def test_an_exchange_between_neighbours_sends_and_then_takes_in() -> None:
+def test_exchange_between_neighbours_sends_and_then_receives() -> None:
     assert exchange_cycles(1, COSTS) == COSTS.sync + 1
     assert exchange_cycles(32, COSTS) == COSTS.sync + 63
     slow = LineCosts.of(load_wafer("wse3"), gap=7, sync=50)
@@ -85,26 +97,26 @@ SECTIONS_COSTS = LineCosts.of(load_wafer("wse3"), gap=7, relay=3)
 SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
 
-def head_groups(sizes: list[int]) -> tuple[tuple[int, int], ...]:
-    """Segments of a line, one after another."""
+def adjacent_segments(sizes: list[int]) -> tuple[tuple[int, int], ...]:
+    """Return (first PE, number of PEs) of adjacent segments of a line."""
     return tuple((sum(sizes[:i]), size) for i, size in enumerate(sizes))
 
 
 @given(SIZES, st.integers(1, 300))
 @settings(max_examples=15, deadline=None)
-def test_a_line_needs_the_time_of_its_slowest_section(sizes: list[int], words: int) -> None:
-    schedule = k_tree(sum(sizes), 1, Arrival.ADD, broadcast=True, segments=head_groups(sizes))
+def test_line_cycles_are_those_of_its_slowest_section(sizes: list[int], words: int) -> None:
+    schedule = k_tree(sum(sizes), 1, Arrival.ADD, broadcast=True, segments=adjacent_segments(sizes))
     got = PatternTimes(SECTIONS_COSTS).time([LinePattern(schedule, 0, words, ROWS)]).cycles
     assert got == line_cycles(schedule.messages, words, SECTIONS_COSTS)
 
 
 @given(SIZES)
-def test_equal_sections_are_one_and_single_pes_are_none(sizes: list[int]) -> None:
-    schedule = k_tree(sum(sizes), 1, Arrival.ADD, broadcast=True, segments=head_groups(sizes))
+def test_equal_sections_are_merged_and_single_pes_omitted(sizes: list[int]) -> None:
+    schedule = k_tree(sum(sizes), 1, Arrival.ADD, broadcast=True, segments=adjacent_segments(sizes))
     assert len(sections_of([LineArrays(schedule.messages, None, None)])) == len(set(sizes) - {1})
 
 
-def test_sections_differ_by_the_hops_between_their_pes_and_by_colours() -> None:
+def test_sections_with_different_hops_or_colours_are_distinct() -> None:
     messages = k_tree(8, 1, Arrival.ADD, broadcast=True, segments=((0, 4), (4, 4))).messages
     places = np.array([0, 1, 2, 3, 9, 10, 12, 13])
     colours = np.arange(len(messages), dtype=np.int32)
@@ -113,7 +125,7 @@ def test_sections_differ_by_the_hops_between_their_pes_and_by_colours() -> None:
     assert len(sections_of([LineArrays(messages, colours, None)])) == 2
 
 
-def test_a_line_is_not_cut_where_another_pattern_passes() -> None:
+def test_line_is_not_divided_where_another_pattern_passes() -> None:
     apart, over = point_to_point(30, 1, ((0, 9), (10, 17))), multicast(30, 1, 0)
     assert len(sections_of([LineArrays(apart.messages, None, None)])) == 2
     assert len(sections_of([LineArrays(apart.messages, None, None), LineArrays(over.messages, None, None)])) == 1

@@ -1,4 +1,4 @@
-"""Words on links by layer against adding up every step of every run on its own."""
+"""Tests of the link word counts per layer: against the sum over every step of every run, and against phase costs."""
 
 from dataclasses import replace
 from functools import cache
@@ -51,7 +51,7 @@ def compiled(name: str) -> tuple[Program, Fabric]:
 
 
 def runs_of(program: Program) -> Runs:
-    """Three chunks of the prompt, and 40 tokens, twice over."""
+    """Return the run counts of two equal requests, each with three prompt chunks and 40 decoded tokens."""
     runs: dict[tuple[int, Slots, tuple[int, ...]], int] = {}
     for index, phase in enumerate(program.prefill):
         runs[index, program.cache_slots(phase.cached + phase.tokens), ()] = 2
@@ -60,19 +60,19 @@ def runs_of(program: Program) -> Runs:
     return runs
 
 
-def pattern_rectangles(program: Program, found: list[LayerLinks], layer: int | None = None) -> I64:
-    """Words on all links, of one layer where that is given."""
+def sum_of_maps(program: Program, maps: list[LayerLinks], layer: int | None = None) -> I64:
+    """Return the words on all links, int64 ``[wafers, 4, rows, cols]``: of one layer, or of all layers if None."""
     total = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
-    for part in found:
+    for part in maps:
         row, col, rows, cols = part.rect
-        for one in part.layers:
-            if layer in (None, one):
+        for covered_layer in part.layers:
+            if layer in (None, covered_layer):
                 total[part.wafer, :, row : row + rows, col : col + cols] += part.words
     return total
 
 
 @pytest.mark.parametrize("name", slow_but(CASES, *[*CASES][:2]))
-def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
+def test_words_of_a_layer_equal_the_sum_over_its_steps(name: str) -> None:
     program, fabric = compiled(name)
     runs = runs_of(program)
     found = list(layer_links(fabric, runs, {}))
@@ -92,37 +92,38 @@ def test_a_layers_words_are_those_of_its_steps(name: str) -> None:
                 elif lengths:
                     shifted = traffic.shift_traffic(phase, step, slots, lengths)
                     expected += times * fabric.routes.words(shifted.rectangles)
-        assert np.array_equal(pattern_rectangles(program, found, layer), expected), layer
+        assert np.array_equal(sum_of_maps(program, found, layer), expected), layer
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_layers_add_up_to_the_links_of_all_costs(name: str) -> None:
+def test_words_of_all_layers_equal_the_links_of_the_phase_costs(name: str) -> None:
     program, fabric = compiled(name)
     found = list(layer_links(fabric, runs_of(program), {}))
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     costs += [fabric.decode_cost(length) for length in range(9, 49)]
-    assert np.array_equal(pattern_rectangles(program, found), 2 * sum(cost.links for cost in costs))
+    assert np.array_equal(sum_of_maps(program, found), 2 * sum(cost.links for cost in costs))
     assert bool(found) == (name != "one PE")
-    told = [(layer, part.wafer) for part in found for layer in part.layers]
-    assert len(set(told)) == len(told)
+    layers_and_wafers = [(layer, part.wafer) for part in found for layer in part.layers]
+    assert len(set(layers_and_wafers)) == len(layers_and_wafers)
 
 
-@pytest.mark.parametrize(("name", "most"), [("one region", 2), ("two wafers", 6)])
-def test_layers_that_are_alike_are_computed_once(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "max_maps"), [("one region", 2), ("two wafers", 6)])
+def test_equal_layers_are_computed_once(name: str, max_maps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     program, fabric = compiled(name)
     maps: list[int] = []
-    whole = module.link_map
-    monkeypatch.setattr(module, "link_map", lambda *given: maps.append(1) or whole(*given))
+    original_link_map = module.link_map
+    monkeypatch.setattr(module, "link_map", lambda *given: maps.append(1) or original_link_map(*given))
     found = list(layer_links(fabric, runs_of(program), {}))
-    assert len(maps) == len(found) <= most
-    assert sum(len(part.layers) for part in found) > most
+    assert len(maps) == len(found) <= max_maps
+    assert sum(len(part.layers) for part in found) > max_maps
 
 
 @pytest.mark.parametrize("shares", [(), (("shared-activation", 4),), (("shared-activation", 4), ("joint-shares", 1))])
-def test_words_that_columns_have_beside_those_of_pairs_come_with_every_run(shares: Rewrites) -> None:
-    """Sums of a shared block travel with those of the pairs of a column, which differ from token to token.
+def test_words_of_shared_experts_are_counted_in_every_run(shares: Rewrites) -> None:
+    """The sums of a shared expert are sent together with those of a column's token-expert pairs.
 
-    Five features of two bytes end inside of a word, and a pair's share has the rest of it as well.
+    The number of pairs differs from token to token. Five features of two bytes do not fill whole words, so the shard
+    of a pair includes padding.
     """
     spec = mixture_spec(MIXTURES["shared"])
     assert spec.experts is not None
@@ -135,4 +136,4 @@ def test_words_that_columns_have_beside_those_of_pairs_come_with_every_run(share
     runs = {(decode, program.cache_slots(length + 1), (length,)): 1 for length in by_token}
     found = list(layer_links(fabric, runs, {decode: {1: np.array(sum(by_token.values()))}}))
     costs = [fabric.decode_cost(length, pairs={1: pairs}) for length, pairs in by_token.items()]
-    assert np.array_equal(pattern_rectangles(program, found), sum(cost.links for cost in costs))
+    assert np.array_equal(sum_of_maps(program, found), sum(cost.links for cost in costs))

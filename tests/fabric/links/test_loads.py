@@ -1,4 +1,4 @@
-"""Words on links: loads of transfers, and maps of rectangles."""
+"""Tests of the words on links: loads of every message type, and their representation as rectangles."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,8 @@ PATTERNS = [
 ]
 
 
-def walked(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
+def walk_messages(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
+    """Count the messages on every link, message by message: int64 ``[2, lines, PEs]``, upward and downward links."""
     lines = pattern.variants.shape[1]
     found = np.zeros((2, lines, pattern.length), np.int64)
     for turn in range(turns):
@@ -52,16 +53,16 @@ def walked(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int]
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
 @pytest.mark.parametrize("turns", [1, 5])
-@pytest.mark.parametrize("most", [10**9, 0], ids=["expanded", "by variant"])
-def test_line_loads_are_the_walks(
-    pattern: LineSchedule, turns: int, most: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("max_expanded", [10**9, 0], ids=["expanded", "by variant"])
+def test_line_loads_equal_a_walk_over_all_messages(
+    pattern: LineSchedule, turns: int, max_expanded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loads, "MAX_EXPANDED", most)
-    assert np.array_equal(loads.line_loads(pattern, turns), walked(pattern, turns))
+    monkeypatch.setattr(loads, "MAX_EXPANDED", max_expanded)
+    assert np.array_equal(loads.line_loads(pattern, turns), walk_messages(pattern, turns))
 
 
 @st.composite
-def on_lines(draw: st.DrawFn) -> tuple[LineSchedule, int, Rect, int, range]:
+def placed_patterns(draw: st.DrawFn) -> tuple[LineSchedule, int, Rect, int, range]:
     pattern = draw(st.sampled_from(PATTERNS))
     axis, lines = draw(st.sampled_from([ROWS, COLUMNS])), pattern.variants.shape[1]
     first = draw(st.integers(0, lines - 1))
@@ -71,12 +72,14 @@ def on_lines(draw: st.DrawFn) -> tuple[LineSchedule, int, Rect, int, range]:
     return pattern, draw(st.integers(1, 9)), rect, axis, some
 
 
-@given(on_lines(), st.integers(1, 100))
-def test_rectangles_load_what_walking_gives(case: tuple[LineSchedule, int, Rect, int, range], words: int) -> None:
+@given(placed_patterns(), st.integers(1, 100))
+def test_pattern_rectangles_equal_a_walk_over_all_messages(
+    case: tuple[LineSchedule, int, Rect, int, range], words: int
+) -> None:
     pattern, turns, rect, axis, some = case
     unit = loads.line_rectangles(loads.line_loads(pattern, turns))
     got = link_map(loads.pattern_rectangles(unit, rect, axis, words, some), 4, 20, 20)
-    up, down = words * walked(pattern, turns)
+    up, down = words * walk_messages(pattern, turns)
     expected = np.zeros_like(got)
     area = (slice(rect.row, rect.row + rect.rows), slice(rect.col, rect.col + rect.cols))
     for line in set(range(pattern.variants.shape[1])) - set(some):
@@ -88,13 +91,13 @@ def test_rectangles_load_what_walking_gives(case: tuple[LineSchedule, int, Rect,
     assert np.array_equal(got, expected)
 
 
-def test_lines_and_places_that_are_alike_share_a_rectangle() -> None:
+def test_equal_loads_of_lines_and_pes_share_a_rectangle() -> None:
     unit = loads.line_rectangles(loads.line_loads(multicast(900, 800, 450), 3))
     assert sorted(unit.tolist()) == [[0, 0, 800, 450, 899, 3, 1, 0, 0], [1, 0, 800, 1, 451, 3, 1, 0, 0]]
 
 
-def test_groups_along_a_line_share_a_rectangle() -> None:
-    """A line whose every 37th PE sends to the PEs around it has a few rectangles, not some for each group."""
+def test_repeated_groups_along_a_line_share_rectangles() -> None:
+    """If every 37th PE of a line multicasts to its group, there are few rectangles, not several per group."""
     unit = loads.line_rectangles(loads.line_loads(shared_multicast(755, 200, 0, 755, 37), 1))
     assert len(unit) < 200 * 2 * 3
 
@@ -112,7 +115,7 @@ def test_groups_along_a_line_share_a_rectangle() -> None:
         (Rect(5, 2, 4, 4), Rect(2, 1, 3, 4), 1, 0, 3),
     ],
 )
-def test_a_translation_loads_its_paths(
+def test_translation_loads_the_links_of_its_paths(
     source: Rect, target: Rect, source_col: int, target_col: int, cols: int, stride: int
 ) -> None:
     pieces = cut_anew(10, source.rows, target.rows)
@@ -147,7 +150,7 @@ def test_a_translation_loads_its_paths(
 
 @pytest.mark.parametrize("leaving", [True, False])
 @pytest.mark.parametrize("cols", [1, 2, 5])
-def test_streams_to_an_edge_load_every_link_that_they_pass(cols: int, *, leaving: bool) -> None:
+def test_edge_streams_load_all_links_to_the_edge(cols: int, *, leaving: bool) -> None:
     rect = Rect(2, 1, 4, 5)
     first = 5 - cols
     edge = EdgeStream(wafer=0, rect=rect, first_row=1, rows=2, first_col=first, cols=cols, words=7, leaving=leaving)
@@ -160,27 +163,30 @@ def test_streams_to_an_edge_load_every_link_that_they_pass(cols: int, *, leaving
     assert np.array_equal(got, expected)
 
 
-def test_a_cache_shift_loads_one_link_of_each_row_that_passes_an_entry() -> None:
+def test_cache_shift_loads_one_link_per_row_that_passes_an_entry() -> None:
     got = link_map(loads.cache_shift(Rect(2, 1, 4, 5), [3], 7), 4, 8, 8)
     expected = np.zeros_like(got)
     expected[loads.NORTH, 3:6, 1:6] = 7
     assert np.array_equal(got, expected)
 
 
+# Size of the link maps of the random rectangles below.
 PLANES, MAP_ROWS, MAP_COLS = 5, 7, 9
 WORDS = st.integers(-(2**40), 2**40)
 
 
-def stretch(length: int) -> st.SearchStrategy[list[int]]:
+def interval(length: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, length), min_size=2, max_size=2).map(sorted)
 
 
 @st.composite
 def rectangle(draw: st.DrawFn) -> list[int]:
-    (row, end_row), (col, end_col) = draw(stretch(MAP_ROWS)), draw(stretch(MAP_COLS))
+    (row, end_row), (col, end_col) = draw(interval(MAP_ROWS)), draw(interval(MAP_COLS))
     row_step, col_step = draw(st.integers(0, 3)), draw(st.integers(0, 3))
-    room = [(left // step) for left, step in ((MAP_ROWS - end_row, row_step), (MAP_COLS - end_col, col_step)) if step]
-    times = 1 + min([draw(st.integers(0, 4)), *room])
+    max_repeats = [
+        (left // step) for left, step in ((MAP_ROWS - end_row, row_step), (MAP_COLS - end_col, col_step)) if step
+    ]
+    times = 1 + min([draw(st.integers(0, 4)), *max_repeats])
     return [draw(st.integers(0, PLANES - 1)), row, end_row, col, end_col, draw(WORDS), times, row_step, col_step]
 
 
@@ -202,7 +208,7 @@ def link_by_link(rectangles: I64) -> I64:
 
 
 @given(RECTANGLES)
-def test_the_map_is_what_adding_link_by_link_gives(rectangles: I64) -> None:
+def test_link_map_equals_adding_link_by_link(rectangles: I64) -> None:
     expected = link_by_link(rectangles)
     assert np.array_equal(link_map(rectangles, PLANES, MAP_ROWS, MAP_COLS), expected)
     used = np.full((PLANES, MAP_ROWS, MAP_COLS), 77, np.int64)
@@ -212,40 +218,41 @@ def test_the_map_is_what_adding_link_by_link_gives(rectangles: I64) -> None:
 
 
 @given(RECTANGLES)
-def test_the_busiest_link_is_the_largest_of_the_map(rectangles: I64) -> None:
+def test_max_link_words_is_the_maximum_of_the_map(rectangles: I64) -> None:
     rectangles[:, 5] = abs(rectangles[:, 5])
     assert max_link_words(rectangles) == link_by_link(rectangles).max()
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), stretch(3), st.integers(0, MAP_COLS - 1), st.integers(1, 2)), max_size=60))
-def test_rectangles_at_equal_steps_are_one(once: list[tuple[int, list[int], int, int]]) -> None:
-    """Whatever they are, their map stays the same, and none is left that could go on."""
-    rectangles = as_array([[plane, *rows, col, col + 1, words, 1, 0, 0] for plane, rows, col, words in once])
+@given(
+    st.lists(st.tuples(st.integers(0, 1), interval(3), st.integers(0, MAP_COLS - 1), st.integers(1, 2)), max_size=60)
+)
+def test_merge_repeats_keeps_the_map(fields: list[tuple[int, list[int], int, int]]) -> None:
+    rectangles = as_array([[plane, *rows, col, col + 1, words, 1, 0, 0] for plane, rows, col, words in fields])
     found = merge_repeats(rectangles)
     assert len(found) <= len(rectangles)
     assert np.array_equal(link_by_link(found), link_by_link(rectangles))
 
 
-def test_a_train_of_rectangles_is_one() -> None:
-    train = [[1, 2, 5, col, col + 2, 7, 1, 0, 0] for col in (0, 3, 6)]
-    longer = [[1, 2, 5, col, col + 2, 8, 1, 0, 0] for col in (0, 1, 2, 4, 6)]
-    assert merge_repeats(as_array(train)).tolist() == [[1, 2, 5, 0, 2, 7, 3, 0, 3]]
-    assert merge_repeats(as_array(train + longer)[::-1]).tolist() == [
+def test_merge_repeats_merges_rectangles_at_equal_steps() -> None:
+    equal_steps = [[1, 2, 5, col, col + 2, 7, 1, 0, 0] for col in (0, 3, 6)]
+    other_words = [[1, 2, 5, col, col + 2, 8, 1, 0, 0] for col in (0, 1, 2, 4, 6)]
+    assert merge_repeats(as_array(equal_steps)).tolist() == [[1, 2, 5, 0, 2, 7, 3, 0, 3]]
+    assert merge_repeats(as_array(equal_steps + other_words)[::-1]).tolist() == [
         [1, 2, 5, 0, 2, 7, 3, 0, 3],
         [1, 2, 5, 0, 2, 8, 3, 0, 1],
         [1, 2, 5, 4, 6, 8, 2, 0, 2],
     ]
 
 
-def test_the_busiest_link_of_rectangles_is_kept_wherever_they_lie() -> None:
-    """The corner does not matter, everything else does."""
+def test_cached_max_link_words_does_not_depend_on_the_position() -> None:
+    """The cache key ignores a common shift of all rectangles, and no other property."""
     random = np.random.default_rng(3)
     for _ in range(30):
         begins, sizes = random.integers(0, 9, (6, 2)), random.integers(1, 5, (6, 2))
         planes, words = random.integers(0, 3, 6), random.integers(1, 50, 6)
         ends = begins + sizes
         found = rectangles_of(planes, begins[:, 0], ends[:, 0], begins[:, 1], ends[:, 1], words, 2, 1, 3)
-        far = found + np.array([4, 100, 100, 7, 7, 0, 0, 0, 0])
-        for each in (found, far, found + np.array([0, 0, 0, 0, 0, 1, 0, 0, 0])):
+        shifted = found + np.array([4, 100, 100, 7, 7, 0, 0, 0, 0])
+        for each in (found, shifted, found + np.array([0, 0, 0, 0, 0, 1, 0, 0, 0])):
             assert cached_max_link_words(each) == cached_max_link_words(each) == max_link_words(each)
     assert cached_max_link_words(found[:0]) == 0

@@ -1,4 +1,4 @@
-"""A Program on live PEs among dead ones: the same words, over the links that they take, and never sooner."""
+"""Tests of the fabric model on wafers with dead PEs and links: words on physical links, hops and cycles."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -65,7 +65,7 @@ def costs_of(fabric: Fabric) -> list[PhaseCost]:
 
 
 def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
-    """Fabrics with three more rows and columns, and several dead PEs and links each."""
+    """Return one mesh per wafer, on a fabric with three more rows and columns and several dead PEs and links."""
     shape = (program.wafer_rows, program.wafer_cols)[:: -1 if program.is_transposed else 1]
     rows, cols = shape[0] + 3, shape[1] + 3
     found = []
@@ -80,7 +80,7 @@ def broken_meshes(program: Program) -> tuple[LogicalMesh, ...]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_fabrics_without_defects_change_nothing(name: str) -> None:
+def test_costs_do_not_change_on_a_fabric_without_defects(name: str) -> None:
     program = compiled(name)
     rows, cols = (program.wafer_rows, program.wafer_cols)[:: -1 if program.is_transposed else 1]
     meshes = (LogicalMesh.on(intact_fabric(rows, cols), rows, cols),) * program.wafers
@@ -92,20 +92,23 @@ def test_fabrics_without_defects_change_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_words_on_physical_links_are_those_that_execution_moved(name: str) -> None:
+def test_words_on_physical_links_equal_those_of_execution(name: str) -> None:
     program = compiled(name)
     meshes = broken_meshes(program)
     engine = Engine(program, tiny_spec(layers=6), tensors(tiny_spec(layers=6)).__getitem__)
     list(engine.prefill(range(3, 12)))
     for _ in range(TOKENS):
         engine.decode()
-    turn = transposed_words if program.is_transposed else np.asarray
-    moved = [turn(mesh.physical_words(turn(words))) for mesh, words in zip(meshes, engine.link_words(), strict=True)]
+    transposed_if_needed = transposed_words if program.is_transposed else np.asarray
+    moved = [
+        transposed_if_needed(mesh.physical_words(transposed_if_needed(words)))
+        for mesh, words in zip(meshes, engine.link_words(), strict=True)
+    ]
     costs = costs_of(fabric_of(program, meshes))
     links = sum(cost.links for cost in costs)
     np.testing.assert_array_equal(links, np.stack(moved))
     assert sum(int(cost.traffic.hops.sum()) for cost in costs) == links.sum()
-    for mesh, words in zip(meshes, map(turn, links), strict=True):
+    for mesh, words in zip(meshes, map(transposed_if_needed, links), strict=True):
         assert not words[:, mesh.fabric.dead].any()
         assert not words[1, mesh.fabric.east].any()
         assert not words[2, mesh.fabric.south].any()
@@ -114,7 +117,7 @@ def test_words_on_physical_links_are_those_that_execution_moved(name: str) -> No
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_defects_cost_hops_and_never_save_cycles(name: str) -> None:
+def test_defects_add_hops_and_cycles(name: str) -> None:
     program = compiled(name)
     plain, broken = fabric_of(program), fabric_of(program, broken_meshes(program))
     for before, after in zip(costs_of(plain), costs_of(broken), strict=True):
@@ -127,7 +130,7 @@ def test_defects_cost_hops_and_never_save_cycles(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_layers_add_up_to_the_physical_links(name: str) -> None:
+def test_words_of_all_layers_equal_those_on_physical_links(name: str) -> None:
     program = compiled(name)
     fabric = fabric_of(program, broken_meshes(program))
     runs = {(len(program.phases) - 1, *fabric.cache_use([9])): 3}
@@ -140,7 +143,7 @@ def test_the_layers_add_up_to_the_physical_links(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_longest_line_of_all_regions_of_a_shape_stands_for_them(name: str) -> None:
+def test_longest_line_has_the_maximum_hops_of_all_regions_of_a_shape(name: str) -> None:
     program = compiled(name)
     routes = fabric_of(program, broken_meshes(program)).routes
     meshes = routes.meshes
@@ -152,9 +155,9 @@ def test_the_longest_line_of_all_regions_of_a_shape_stands_for_them(name: str) -
             hops.append(np.concatenate([meshes[wafer].hops[axis][ends] for wafer in stage.wafers], axis=axis))
         for index, stage in enumerate(program.stages):
             line = routes.line(index, axis)
-            alike = [each for each, s in zip(hops, program.stages, strict=True) if s.rect[2:] == stage.rect[2:]]
-            assert line.places[stage.rect[3 - axis] - 1] == max(each.sum(axis=1 - axis).max() for each in alike)
-            assert line.farthest == max(each.max() for each in alike)
+            same_shape = [each for each, s in zip(hops, program.stages, strict=True) if s.rect[2:] == stage.rect[2:]]
+            assert line.places[stage.rect[3 - axis] - 1] == max(each.sum(axis=1 - axis).max() for each in same_shape)
+            assert line.farthest == max(each.max() for each in same_shape)
             assert len(line.places) == (stage.cols if axis == ROWS else stage.rect.rows)
 
 
@@ -169,7 +172,7 @@ PATTERNS: dict[str, Callable[[int], LineSchedule]] = {
 
 
 def stretched(schedule: LineSchedule, places: I32) -> LineSchedule:
-    """The pattern between some PEs of a longer line, whose others do nothing."""
+    """Return the pattern on a longer line, between the PEs at ``places``; the other PEs only forward."""
     messages = schedule.messages.copy()
     messages[:, :2] = places[messages[:, :2]]
     return replace(schedule, length=int(places[-1]) + 1, messages=messages)
@@ -177,7 +180,7 @@ def stretched(schedule: LineSchedule, places: I32) -> LineSchedule:
 
 @given(st.sampled_from(sorted(PATTERNS)), st.lists(st.integers(1, 5), min_size=1, max_size=14), st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
-def test_longer_ways_cost_what_they_do_on_a_longer_line(name: str, hops: list[int], words: int) -> None:
+def test_detours_cost_the_same_as_a_longer_line(name: str, hops: list[int], words: int) -> None:
     places = np.array([0, *accumulate(hops)], np.int32)
     pattern = PATTERNS[name](len(places))
     line = LongestLine.of(np.array(hops), max(hops), 1)
@@ -191,22 +194,22 @@ def test_longer_ways_cost_what_they_do_on_a_longer_line(name: str, hops: list[in
 
 @given(st.lists(st.integers(1, 5), min_size=3, max_size=20), st.integers(1, 60))
 @settings(max_examples=12, deadline=None)
-def test_rounds_that_stream_cost_what_they_do_on_a_longer_line(hops: list[int], words: int) -> None:
+def test_rounds_with_detours_cost_the_same_as_on_a_longer_line(hops: list[int], words: int) -> None:
     places = np.array([0, *accumulate(hops)], np.int32)
     pattern = ring_reduce(len(places))
     got = rounds_of(pattern, words, 20, COSTS, places.astype(np.int64))
     assert got == rounds_of(stretched(pattern, places), words, 20, COSTS)
 
 
-def test_transfers_that_are_awaited_begin_with_the_whole_way() -> None:
+def test_store_and_forward_rounds_pay_the_full_distance_per_message() -> None:
     pattern = ring_reduce(9, store_and_forward=True)
-    near, far = (rounds_of(pattern, 30, 11, COSTS, np.arange(9) * hops).first.total for hops in (1, 4))
-    most = max(len(pattern.line_messages(line)) for line in range(9))
-    assert near == rounds_of(pattern, 30, 11, COSTS).first.total
-    assert far - near == most * 3 * COSTS.hop  # one after another
+    one_hop, four_hops = (rounds_of(pattern, 30, 11, COSTS, np.arange(9) * hops).first.total for hops in (1, 4))
+    max_messages = max(len(pattern.line_messages(line)) for line in range(9))
+    assert one_hop == rounds_of(pattern, 30, 11, COSTS).first.total
+    assert four_hops - one_hop == max_messages * 3 * COSTS.hop  # one after another
 
 
-def test_streams_that_share_a_link_take_turns() -> None:
+def test_streams_on_a_shared_physical_link_cost_the_sum_of_their_words() -> None:
     line = LongestLine.of(np.ones(19, np.int64), 1, 3)
     times, pattern = PatternTimes(COSTS), multicast(20, 1, 0)
     shared, alone = (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
-from tests.wavelet.lay import WSE2, cycles
+from tests.wavelet.line_machines import WSE2, cycles
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.program.steps import ROWS

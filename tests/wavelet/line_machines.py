@@ -1,4 +1,4 @@
-"""One pattern on rows of a machine, and what a run of it gives."""
+"""Wavelet machines that execute one pattern on their rows, and runs of them."""
 
 import numpy as np
 
@@ -17,23 +17,32 @@ WSE3 = load_wafer("wse3")
 def on_rows(
     schedule: LineSchedule, words: int, *, rows: int = 1, gap: int = 16, wafer: WaferSpec = WSE2, target: int = 0
 ) -> WaveletMachine:
-    """A machine whose rows execute one round of ``schedule``."""
+    """Return a machine whose rows execute one round of a pattern.
+
+    Args:
+        schedule: The pattern.
+        words: Number of words per message, at address 0 of every PE.
+        rows: Number of rows.
+        gap: Cycles between two vector operations of a thread.
+        wafer: Hardware parameters.
+        target: Address at which received words are stored, in words.
+    """
     machine = WaveletMachine(wafer, rows, schedule.length, words + target)
     Lines(machine=machine, gap_cycles=gap).rows(schedule, words, target=target)
     return machine
 
 
 def small_numbers(machine: WaveletMachine, seed: int = 0) -> F32:
-    """Whole numbers, whose sums are exact in any order."""
+    """Return random integers as float32 ``[rows, cols, words]``; their sums are exact in any order."""
     shape = (machine.rows, machine.cols, machine.memory_words)
     return np.random.default_rng(seed).integers(-99, 99, shape).astype(np.float32)
 
 
 def cycles(schedule: LineSchedule, words: int, *, gap: int = 16) -> int:
-    """Cycles of a pattern on one line, its timing alone."""
-    return ran(schedule, words, gap=gap).cycles
+    """Return the cycles of a pattern on one line."""
+    return run_on_line(schedule, words, gap=gap).cycles
 
 
-def ran(schedule: LineSchedule, words: int, *, gap: int = 16) -> MachineRun:
-    """A run on one line from a memory of zeros."""
+def run_on_line(schedule: LineSchedule, words: int, *, gap: int = 16) -> MachineRun:
+    """Run a pattern on one line, on a memory of zeros."""
     return run(on_rows(schedule, words, gap=gap))
