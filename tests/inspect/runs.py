@@ -1,4 +1,4 @@
-"""Traces that the tests of inspect, export and page read, and short ways to ask about them."""
+"""Helpers that write traces and inspect or export them, for the tests of inspect, export and page."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,13 @@ class TracedRun(NamedTuple):
 
 
 def traced_run(folder: Path, *, wavelets: bool = False, **options: Any) -> TracedRun:
-    """Run the tiny model, unless another is among these options, and write the trace."""
+    """Run a model and write its trace to ``folder``.
+
+    Args:
+        folder: Folder of the trace and of the tiny model.
+        wavelets: Whether the last pass is logged wavelet by wavelet.
+        options: Options of the run; the default model is the tiny one.
+    """
     prepared = prepare(make_request(RunRequest, **{"model": str(write_model(folder))} | options))
     program, path = compile_program(prepared), folder / "run.h5"
     return TracedRun(program, execute(prepared, program, trace=path, wavelets=wavelets).to_dict(), path)
@@ -40,5 +46,5 @@ def inspect(trace: Path, **options: Any) -> dict[str, Any]:
 
 
 def export(trace: Path, to: str, out: Path, **options: Any) -> Any:
-    """Write a trace in another format."""
+    """Write a trace in another format and return the facts of the export."""
     return write_export(export_request(str(trace), to, str(out), **options), lambda *_: None)

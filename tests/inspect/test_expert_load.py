@@ -1,4 +1,4 @@
-"""The load of experts: what a run reports is what its trace contains, pass by pass and in all."""
+"""Tests of the load of experts: the report of a run, its trace, and the expert selections read from the trace."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,10 +31,14 @@ EXPERT_LAYERS = [1, 2]
 
 
 def prepared_for(experts: str) -> PreparedRun:
-    """A request for a model with experts, of which the first layer has none."""
+    """Return the prepared run of a model whose first layer has no experts and whose other two layers have some.
+
+    Args:
+        experts: Placement of the experts.
+    """
     spec = mixture_spec(EXPERTS, layers=3)
-    made, whole = tensors(spec), load_wafer("wse2")
-    checkpoint: Any = SimpleNamespace(rows=made.__getitem__)
+    all_tensors, whole = tensors(spec), load_wafer("wse2")
+    checkpoint: Any = SimpleNamespace(rows=all_tensors.__getitem__)
     loaded: Any = SimpleNamespace(spec=spec, checkpoint=checkpoint, tokenizer=None, path=Path("tiny"), note=None)
     options = Options(
         mapping="region",
@@ -59,53 +63,57 @@ def prepared_for(experts: str) -> PreparedRun:
 
 
 @pytest.fixture(scope="module", params=EXPERT_PLACEMENTS)
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
-    """A run of it: its result, and its trace."""
+def run_and_trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
+    """Run the model with experts; return the result and the path of the trace."""
     prepared = prepared_for(request.param)
     path = tmp_path_factory.mktemp("experts") / "run.h5"
     return execute(prepared, compile_program(prepared), trace=path), path
 
 
-def test_every_token_is_routed_to_as_many_experts_as_it_uses(ran: tuple[RunResult, Path]) -> None:
-    report = ran[0].to_dict()
+def test_load_counts_the_active_experts_of_every_token(run_and_trace: tuple[RunResult, Path]) -> None:
+    report = run_and_trace[0].to_dict()
     tokens = report["tokens"]
     load = report["experts"]["load"]
-    assert [each["layer"] for each in load] == EXPERT_LAYERS
-    for each in load:
-        assert len(each["prompt"]) == len(each["generated"]) == EXPERTS.count
-        assert sum(each["prompt"]) == len(PROMPT) * EXPERTS.active
-        assert sum(each["generated"]) == (len(tokens) - 1) * EXPERTS.active
+    assert [layer_load["layer"] for layer_load in load] == EXPERT_LAYERS
+    for layer_load in load:
+        assert len(layer_load["prompt"]) == len(layer_load["generated"]) == EXPERTS.count
+        assert sum(layer_load["prompt"]) == len(PROMPT) * EXPERTS.active
+        assert sum(layer_load["generated"]) == (len(tokens) - 1) * EXPERTS.active
 
 
-def test_trace_holds_the_load(ran: tuple[RunResult, Path]) -> None:
-    path, load = ran[1], ran[0].to_dict()["experts"]["load"]
+def test_trace_contains_the_reported_load(run_and_trace: tuple[RunResult, Path]) -> None:
+    path, load = run_and_trace[1], run_and_trace[0].to_dict()["experts"]["load"]
     assert inspect(path)["experts"]["load"] == load
     with open_trace(path) as trace:
         totals = trace.column("experts/tokens").reshape(len(EXPERT_LAYERS), EXPERTS.count)
         rows = trace.table("routed")
         last = rows["pass"] == trace.rows("pass") - 1
         assert rows["tokens"][last].sum() == EXPERTS.active * len(EXPERT_LAYERS)
-    expected = [np.add(each["prompt"], each["generated"]) for each in load]
+    expected = [np.add(layer_load["prompt"], layer_load["generated"]) for layer_load in load]
     assert np.array_equal(totals, expected)
 
 
-@pytest.mark.parametrize(("experts", "held"), [("distributed", EXPERTS.count), ("dedicated", 2)])
-def test_compilation_says_how_many_experts_are_on_a_column(experts: str, held: int) -> None:
+@pytest.mark.parametrize(("experts", "experts_per_column"), [("distributed", EXPERTS.count), ("dedicated", 2)])
+def test_compile_report_has_the_number_of_experts_per_column(experts: str, experts_per_column: int) -> None:
     prepared = prepared_for(experts)
     report = compile_result(prepared, compile_program(prepared)).to_dict()
-    assert report["system"]["experts"] == {"count": EXPERTS.count, "active": EXPERTS.active, "on_a_column": held}
+    assert report["system"]["experts"] == {
+        "count": EXPERTS.count,
+        "active": EXPERTS.active,
+        "on_a_column": experts_per_column,
+    }
     assert report["decode"]["routing"] == "even"
 
 
-def test_trace_gives_the_selections_of_passes_of_one_token(ran: tuple[RunResult, Path]) -> None:
-    load, spec = ran[0].to_dict()["experts"]["load"], prepared_for("distributed").spec
-    routing = read_choices("--routing", str(ran[1]), spec)
+def test_selections_of_decode_passes_are_read_from_the_trace(run_and_trace: tuple[RunResult, Path]) -> None:
+    load, spec = run_and_trace[0].to_dict()["experts"]["load"], prepared_for("distributed").spec
+    routing = read_choices("--routing", str(run_and_trace[1]), spec)
     assert routing.layers == tuple(EXPERT_LAYERS)
     counts = [np.bincount(choices.ravel(), minlength=EXPERTS.count).tolist() for choices in routing.choices]
     assert counts == [list(each["generated"]) for each in load]
 
 
-def test_trace_with_outputs_of_routers_gives_the_selections_of_all_tokens(tmp_path: Path) -> None:
+def test_selections_of_all_tokens_are_read_from_recorded_router_outputs(tmp_path: Path) -> None:
     prepared, path = prepared_for("dedicated"), tmp_path / "r.h5"
     program = compile_program(prepared)
     routers = [op for op, kind in enumerate(program.op_kinds) if kind == "router"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.comparison.compare.test_curve import GPU_ROWS, row
 from tests.comparison.compare.test_traces import LESS, RESULT, ROW
-from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested, wait_for
+from tests.inspect.page.conftest import IMAGE, SCRIPT, browser, requested_urls, wait_for
 from wse.studies.compare.curve.certainty import CurveCertainty
 from wse.studies.compare.curve.page import curve_as_html
 from wse.studies.compare.curve.result import CurveResult
@@ -19,7 +19,7 @@ from wse.studies.results.published import PublicPoint
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
-from tests.inspect.page.driving import found, texts, tip_of
+from tests.inspect.page.driving import scroll_to, texts, tooltip_of
 
 __all__ = ["browser"]
 HOSTILE = replace(
@@ -48,19 +48,19 @@ def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_page_loads_without_errors_or_requests_and_escapes_texts(page: Any) -> None:
     assert page.get_log("browser") == []
-    assert [url for url in requested(page) if not url.startswith("data:")] == []
+    assert [url for url in requested_urls(page) if not url.startswith("data:")] == []
     assert page.execute_script("return window.owned") is None
     assert page.execute_script("return document.querySelectorAll('main img, main script').length") == 0
-    assert found(page, "main section h2").text == "Verdict"
-    assert found(page, ".verdict").text == HOSTILE.verdict[0]
-    assert SCRIPT in found(page, "h1").text
+    assert scroll_to(page, "main section h2").text == "Verdict"
+    assert scroll_to(page, ".verdict").text == HOSTILE.verdict[0]
+    assert SCRIPT in scroll_to(page, "h1").text
     assert IMAGE in page.execute_script("return document.querySelector('.list').textContent")
 
 
 def test_tables_sort_by_value_and_the_best_is_marked(page: Any) -> None:
     cells = "#table-0 tbody td:nth-child(5)"
     assert texts(page, cells) == ["12,346", "1.5", "7"]
-    head = found(page, "#table-0 th:nth-child(5) button")
+    head = scroll_to(page, "#table-0 th:nth-child(5) button")
     head.click()
     assert texts(page, cells) == ["12,346", "7", "1.5"]
     head.click()
@@ -93,5 +93,5 @@ def test_curves_show_rows_tiers_and_published_speeds(browser: Any, tmp_path: Pat
     assert len(texts(browser, "#curves .point")) == 2 * len(rows)
     assert len(texts(browser, "#curves .ring.plain")) == 2
     assert len(texts(browser, "#curves .public")) == 4
-    assert "450 tokens/s of a user" in tip_of(browser, "#curves .public")
-    assert IMAGE in tip_of(browser, "#curves .public")
+    assert "450 tokens/s of a user" in tooltip_of(browser, "#curves .public")
+    assert IMAGE in tooltip_of(browser, "#curves .public")

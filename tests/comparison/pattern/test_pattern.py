@@ -10,7 +10,7 @@ import pytest
 from placements import WSE2
 
 import wse
-from tests.inspect.page.conftest import browser, requested, wait_for  # noqa: F401
+from tests.inspect.page.conftest import browser, requested_urls, wait_for  # noqa: F401
 from wse.backends.fabric.line.closed_forms import closed_form
 from wse.errors import BadInput
 from wse.hardware.load import load_wafer
@@ -193,7 +193,7 @@ def test_words_are_drawn_where_they_are_at_each_cycle(browser: Any, tmp_path: Pa
     browser.get(page.as_uri())
     wait_for(browser, "return document.getElementById('legend').textContent")
     assert browser.get_log("browser") == []
-    assert [url for url in requested(browser) if not url.startswith("data:")] == []
+    assert [url for url in requested_urls(browser) if not url.startswith("data:")] == []
     browser.execute_script(COUNT_DRAWN_CIRCLES)
     waited = 0
     for index, animation in enumerate(data["animations"]):

@@ -1,4 +1,4 @@
-"""Runs as Perfetto timelines: format, steps, cycles, traffic, tokens and lanes."""
+"""Tests of the export of a run as a Perfetto timeline: format, steps, cycles, traffic, tokens and lanes."""
 
 import gzip
 import itertools
@@ -37,7 +37,7 @@ METADATA = {
 
 
 def read_trace_events(data: bytes) -> dict[str, Any]:
-    """The object in a file, after everything in it was checked."""
+    """Return the JSON object of a Perfetto file; check the format of every event and that slices do not overlap."""
     whole = json.loads(data.decode("ascii"), parse_constant=_no_constant)
     assert whole.keys() == {"displayTimeUnit", "otherData", "traceEvents"}
     assert whole["displayTimeUnit"] in ("ms", "ns")
@@ -55,11 +55,11 @@ def read_trace_events(data: bytes) -> dict[str, Any]:
             assert {name: type(value) for name, value in event["args"].items()} == kinds
             if event["name"] in named:
                 key = place[0] if event["name"] == "process_name" else place
-                assert key not in named[event["name"]], "named twice"
+                assert key not in named[event["name"]], "this process or thread has two names"
                 named[event["name"]].add(key)
             continue
-        assert type(event["ts"]) is int, "cycles are exact"
-        assert place[0] in named["process_name"], "named before its first event"
+        assert type(event["ts"]) is int, "cycles must be integers"
+        assert place[0] in named["process_name"], "the name must precede the first event"
         if event["ph"] == "C":
             assert all(type(value) in (int, float) for value in event["args"].values())
             continue
@@ -74,8 +74,8 @@ def read_trace_events(data: bytes) -> dict[str, Any]:
     return whole
 
 
-def names_of(whole: dict[str, Any], what: str) -> dict[Any, str]:
-    """``process_name`` by process, or ``thread_name`` by process and thread."""
+def metadata_names(whole: dict[str, Any], what: str) -> dict[Any, str]:
+    """Return the names of processes by process, or of threads by (process, thread); ``what`` is the metadata event."""
     found = [event for event in whole["traceEvents"] if event["ph"] == "M" and event["name"] == what]
     key = (lambda e: e["pid"]) if what == "process_name" else (lambda e: (e["pid"], e["tid"]))
     return {key(event): event["args"]["name"] for event in found}
@@ -92,35 +92,35 @@ def export(trace: Path, out: Path, tokens: str | None = None) -> tuple[dict[str,
 
 
 def steps_in(whole: dict[str, Any]) -> list[dict[str, Any]]:
-    processes = names_of(whole, "process_name")
+    processes = metadata_names(whole, "process_name")
     events = whole["traceEvents"]
     return [e for e in events if e["ph"] == "X" and processes[e["pid"]].startswith("wafer")]
 
 
 @pytest.mark.parametrize("name", ["story", "story-two-wafers", "sample"])
-def test_every_step_of_a_run_is_a_slice_with_its_cycles(name: str, tmp_path: Path) -> None:
+def test_steps_of_a_run_are_slices_with_their_cycles(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / "sample.h5") if name == "sample" else GOLDEN / f"{name}.h5"
     facts, whole = export(path, tmp_path / "t.json")
     with open_trace(path) as trace:
         steps, ops = trace.steps(), trace.texts("graph/ops/name")
-        wanted = Counter(zip(*(steps[k].tolist() for k in ("wafer", "start_cycle", "cycles", "op")), strict=True))
+        expected = Counter(zip(*(steps[k].tolist() for k in ("wafer", "start_cycle", "cycles", "op")), strict=True))
         clock = trace.header.clock_hz
-    processes = names_of(whole, "process_name")
+    processes = metadata_names(whole, "process_name")
     found = steps_in(whole)
     wafers = {pid: int(process.split()[1]) for pid, process in processes.items() if process.startswith("wafer")}
-    assert Counter((wafers[e["pid"]], e["ts"], e["dur"], ops.index(e["args"]["op"])) for e in found) == wanted
+    assert Counter((wafers[e["pid"]], e["ts"], e["dur"], ops.index(e["args"]["op"])) for e in found) == expected
     for event in found:
-        by = [event["args"].get(f"{cause}_cycles", 0) for cause in CAUSES]
-        assert sum(by) == event["args"]["cycles"] == event["dur"]
+        cycles_by_cause = [event["args"].get(f"{cause}_cycles", 0) for cause in CAUSES]
+        assert sum(cycles_by_cause) == event["args"]["cycles"] == event["dur"]
     assert facts.slices == sum(e["ph"] == "X" for e in whole["traceEvents"])
     assert whole["otherData"]["clock_hz"] == clock
     assert "1 µs in this file is 1 cycle" in whole["otherData"]["time"]
 
 
-def test_words_on_links_add_up_to_the_hops_and_bytes_of_crossings_are_those_of_each_pass(tmp_path: Path) -> None:
+def test_counters_of_link_words_and_crossing_bytes_match_the_trace(tmp_path: Path) -> None:
     path = TWO_WAFERS
     _, whole = export(path, tmp_path / "t.json")
-    processes = names_of(whole, "process_name")
+    processes = metadata_names(whole, "process_name")
     counts = [e for e in whole["traceEvents"] if e["ph"] == "C"]
     with open_trace(path) as trace:
         steps, crossings, passes = trace.steps(), trace.table("crossing"), trace.table("pass")
@@ -128,19 +128,19 @@ def test_words_on_links_add_up_to_the_hops_and_bytes_of_crossings_are_those_of_e
             mine = [e for e in counts if processes[e["pid"]] == f"wafer {wafer}" and e["name"] == "words on links"]
             assert mine[-1]["args"] == {"word/cycle": 0.0}
             area = sum(a["args"]["word/cycle"] * (b["ts"] - a["ts"]) for a, b in itertools.pairwise(mine))
-            taking = (steps["wafer"] == wafer) & (steps["cycles"] > 0)
-            assert area == pytest.approx(int(steps["hops"][taking].sum()), rel=1e-6)
+            has_cycles = (steps["wafer"] == wafer) & (steps["cycles"] > 0)
+            assert area == pytest.approx(int(steps["hops"][has_cycles].sum()), rel=1e-6)
     there = [e for e in counts if e["name"] == "bytes to wafer 1 in a pass" and processes[e["pid"]] == "wafer 0"]
     level = {e["ts"]: e["args"]["B"] for e in there}
-    now, levels = 0.0, {}
+    current, levels = 0.0, {}
     for cycle in sorted({*level, *passes["start_cycle"].tolist()}):
-        now = levels[cycle] = level.get(cycle, now)
+        current = levels[cycle] = level.get(cycle, current)
     for index, start in enumerate(passes["start_cycle"].tolist()):
         mine = (crossings["pass"] == index) & (crossings["src_wafer"] == 0) & (crossings["dst_wafer"] == 1)
         assert levels[start] == crossings["bytes"][mine].sum()
 
 
-def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> None:
+def test_tokens_end_with_their_pass_and_can_be_selected(tmp_path: Path) -> None:
     path = write(tmp_path / "sample.h5")
     facts, whole = export(path, tmp_path / "t.json.gz", tokens="4-6")
     assert facts.tokens == (4, 6)
@@ -149,21 +149,21 @@ def test_tokens_end_with_their_pass_and_some_can_be_chosen(tmp_path: Path) -> No
     with open_trace(path) as trace:
         columns, passes, texts = trace.table("token"), trace.table("pass"), trace.token_texts()
         cycles = trace.column("schedules/cycles")
-        wanted = {
+        expected = {
             (s, c)
             for t in (4, 5, 6)
             for s, c in zip(*(trace.steps(t)[k].tolist() for k in ("start_cycle", "cycles")), strict=True)
         }
     for event in tokens:
         row = event["args"]["token"]
-        one = columns["pass"][row]
-        assert event["ts"] + event["dur"] == passes["start_cycle"][one] + cycles[passes["schedule"][one]]
+        pass_index = columns["pass"][row]
+        assert event["ts"] + event["dur"] == passes["start_cycle"][pass_index] + cycles[passes["schedule"][pass_index]]
         assert event["dur"] == columns["cycles"][row]
         assert event["name"] == repr(texts[row])
-    assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == wanted
+    assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == expected
 
 
-def test_of_too_many_steps_those_of_generated_tokens_come_first_and_what_is_left_out_is_said(
+def test_too_many_steps_are_cut_after_the_first_generated_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "sample.h5")
@@ -189,12 +189,12 @@ def test_of_too_many_steps_those_of_generated_tokens_come_first_and_what_is_left
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sample.h5", "t.json"]
 
 
-def test_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*_: object) -> None:
+def test_export_of_an_interrupted_run_has_the_finished_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     whole = export(write(tmp_path / "whole.h5"), tmp_path / "w.json")[1]
-    monkeypatch.setattr(TraceWriter, "write_summary", stopped)
+    monkeypatch.setattr(TraceWriter, "write_summary", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "t.h5")
     facts, part = export(tmp_path / "t.h5.partial", tmp_path / "p.json")
@@ -220,7 +220,7 @@ def test_run_that_was_stopped_shows_what_it_had_done(tmp_path: Path, monkeypatch
         ("crossings/dst_wafer", 2),
     ],
 )
-def test_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path: str, value: int) -> None:
+def test_numbers_out_of_range_are_refused(tmp_path: Path, path: str, value: int) -> None:
     trace = write(tmp_path / "t.h5")
     with h5py.File(trace, "r+") as file:
         file[path][-1] = value
@@ -229,7 +229,7 @@ def test_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, path:
     assert [each.name for each in tmp_path.iterdir()] == ["t.h5"]
 
 
-def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) -> None:
+def test_prompt_tokens_of_a_pass_are_one_slice_per_user(tmp_path: Path) -> None:
     whole = export(STORY, tmp_path / "t.json")[1]
     read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
     with open_trace(STORY) as trace:
@@ -238,8 +238,11 @@ def test_what_passes_read_of_prompts_is_a_slice_for_each_user(tmp_path: Path) ->
     assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()
     for event in read:
         rows = range(event["args"]["first_token"], event["args"]["last_token"] + 1)
-        (one,) = {int(tokens["pass"][row]) for row in rows}
-        assert (event["ts"], event["dur"]) == (passes["start_cycle"][one], cycles[passes["schedule"][one]])
+        (pass_index,) = {int(tokens["pass"][row]) for row in rows}
+        assert (event["ts"], event["dur"]) == (
+            passes["start_cycle"][pass_index],
+            cycles[passes["schedule"][pass_index]],
+        )
         assert event["args"]["text"].encode() == b"".join(texts[row] for row in rows)
 
 
@@ -247,7 +250,7 @@ SLICES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=40)
 
 
 @given(SLICES)
-def test_no_lane_has_two_slices_at_once_and_there_are_as_few_lanes_as_can_be(slices: list[tuple[int, int]]) -> None:
+def test_lanes_have_no_overlapping_slices_and_are_as_few_as_possible(slices: list[tuple[int, int]]) -> None:
     lanes, placed = Lanes(), {}
     for start, cycles in slices:
         placed.setdefault(lanes.place(start, start + cycles), []).append((start, start + cycles))

@@ -1,4 +1,4 @@
-"""Wavelets in the grammar of the vendor's simulator: each can be followed from the PE that sends it to its end."""
+"""Tests of the export of wavelets in the log format of the vendor's simulator: every wavelet has a complete path."""
 
 import re
 import shutil
@@ -27,7 +27,18 @@ OPPOSITE = {"N": "S", "S": "N", "E": "W", "W": "E"}
 
 @dataclass(frozen=True)
 class Event:
-    """What a wavelet does at a router."""
+    """A wavelet at a router in one cycle.
+
+    Attributes:
+        cycle: Cycle number.
+        x, y: Column and row of the PE.
+        colour: Colour of the wavelet.
+        ident: Identifier of the wavelet.
+        landing: Side from which it arrives (N, E, S, W or R for the ramp); "-" if it was already in the router.
+        departing: Sides to which it leaves.
+        delivered: How it reaches the PE; empty if it does not.
+        step: Index of the step.
+    """
 
     cycle: int
     x: int
@@ -41,7 +52,7 @@ class Event:
 
 
 def read_simulator_trace(text: str) -> tuple[tuple[int, int], list[Event]]:
-    """Columns and rows of the mesh, and the events. Every line must be one of the two that are known here."""
+    """Parse a log and check every line; return (columns, rows) of the mesh and the events."""
     lines = text.splitlines()
     size = SIZE.fullmatch(lines[0])
     assert size, lines[0]
@@ -64,10 +75,10 @@ def read_simulator_trace(text: str) -> tuple[tuple[int, int], list[Event]]:
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on two wafers with its last pass logged."""
+    """Return the trace of a run on two wafers whose last pass is logged wavelet by wavelet."""
     folder = tmp_path_factory.mktemp("logged")
-    placed = {"wafers": 2, "mesh": "3x3", "schedule": "baseline"}
-    return runs.traced_run(folder, wavelets=True, prompt_ids=(1, 2, 3), new_tokens=2, **placed).path
+    placement = {"wafers": 2, "mesh": "3x3", "schedule": "baseline"}
+    return runs.traced_run(folder, wavelets=True, prompt_ids=(1, 2, 3), new_tokens=2, **placement).path
 
 
 def export(trace: Path, out: Path, wafer: int = 0, cycles: str | None = None) -> tuple[tuple[int, int], list[Event]]:
@@ -79,42 +90,50 @@ def export(trace: Path, out: Path, wafer: int = 0, cycles: str | None = None) ->
 
 
 @pytest.mark.parametrize("wafer", [0, 1])
-def test_every_move_of_the_log_is_a_departure(logged: Path, tmp_path: Path, wafer: int) -> None:
+def test_departures_are_the_moves_of_the_trace(logged: Path, tmp_path: Path, wafer: int) -> None:
     size, events = export(logged, tmp_path / "out.log", wafer)
     with h5py.File(logged) as file:
         columns = {name: file[f"wavelets/{name}"][()].tolist() for name in file["wavelets"]}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    wanted = Counter(
+    expected = Counter(
         (row["cycle"], row["col"], row["row"], row["colour"], row["step"], "NESWR"[row["direction"]])
         for row in rows
         if row["wafer"] == wafer
     )
     found = Counter((e.cycle, e.x, e.y, e.colour, e.step, side) for e in events for side in e.departing)
-    assert found == wanted
+    assert found == expected
     assert size == (3, 3)
 
 
 @pytest.mark.parametrize("wafer", [0, 1])
-def test_wavelet_comes_where_it_went_a_cycle_before_and_is_taken(logged: Path, tmp_path: Path, wafer: int) -> None:
+def test_wavelet_arrives_one_cycle_after_its_departure_and_is_delivered(
+    logged: Path, tmp_path: Path, wafer: int
+) -> None:
     (cols, _), events = export(logged, tmp_path / "out.log", wafer)
-    of: dict[str, list[Event]] = defaultdict(list)
+    events_by_ident: dict[str, list[Event]] = defaultdict(list)
     for event in events:
-        of[event.ident].append(event)
-    for path in of.values():
+        events_by_ident[event.ident].append(event)
+    for path in events_by_ident.values():
         assert len({(event.colour, event.step) for event in path}) == 1
-        left = {
+        departures = {
             (e.cycle + 1, e.x + STEP[s][0], e.y + STEP[s][1], OPPOSITE[s])
             for e in path
             for s in e.departing
             if s != "R"
         }
-        came = {(e.cycle, e.x, e.y, e.landing) for e in path if e.landing in STEP}
-        begun = came - left
-        assert all(x == 0 and side == "W" for _, x, _, side in begun), "only from the wafer before"
-        assert len(begun) + sum(event.landing == "R" for event in path) == 1
-        assert all(x == cols for _, x, _, _ in left - came), "only to the wafer behind"
-        for waited in (event for event in path if event.landing == "-"):
-            assert any((e.x, e.y) == (waited.x, waited.y) and e.cycle < waited.cycle and not e.departing for e in path)
+        arrivals = {(e.cycle, e.x, e.y, e.landing) for e in path if e.landing in STEP}
+        first_arrivals = arrivals - departures
+        assert all(x == 0 and side == "W" for _, x, _, side in first_arrivals), (
+            "only words from the previous wafer appear at the west edge"
+        )
+        assert len(first_arrivals) + sum(event.landing == "R" for event in path) == 1
+        assert all(x == cols for _, x, _, _ in departures - arrivals), (
+            "only words to the next wafer leave at the east edge"
+        )
+        for waiting in (event for event in path if event.landing == "-"):
+            assert any(
+                (e.x, e.y) == (waiting.x, waiting.y) and e.cycle < waiting.cycle and not e.departing for e in path
+            )
         for event in path:
             if event.delivered:
                 assert event.delivered == f", to_ce_from_{'q' if event.landing == '-' else 'router'}"
@@ -122,30 +141,32 @@ def test_wavelet_comes_where_it_went_a_cycle_before_and_is_taken(logged: Path, t
     assert sum(bool(event.delivered) for event in events)
 
 
-def test_some_cycles_have_the_lines_that_they_have_in_the_whole(logged: Path, tmp_path: Path) -> None:
-    whole = (export(logged, tmp_path / "a.log")[1], (tmp_path / "a.log").read_text().splitlines())
-    first, last = whole[0][20].cycle, whole[0][60].cycle
+def test_export_of_a_cycle_range_has_the_lines_of_the_full_export(logged: Path, tmp_path: Path) -> None:
+    events, lines = (export(logged, tmp_path / "a.log")[1], (tmp_path / "a.log").read_text().splitlines())
+    first, last = events[20].cycle, events[60].cycle
     export(logged, tmp_path / "b.log", cycles=f"{first}-{last}")
-    wanted = [line for event, line in zip(whole[0], whole[1][1:], strict=True) if first <= event.cycle <= last]
-    assert (tmp_path / "b.log").read_text().splitlines()[1:] == wanted
+    expected = [line for event, line in zip(events, lines[1:], strict=True) if first <= event.cycle <= last]
+    assert (tmp_path / "b.log").read_text().splitlines()[1:] == expected
 
 
-def test_two_words_of_a_small_log_by_hand(tmp_path: Path) -> None:
-    """East from (row 1, col 0), then into the PE and on south; four cycles later again."""
+def test_log_of_two_words_has_the_expected_lines(tmp_path: Path) -> None:
+    """A word goes east from row 1, column 0, and then into the PE and to the south; another one four cycles later."""
     export(write(tmp_path / "t.h5"), tmp_path / "out.log", wafer=1)
-    said = "ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, ident=000000000000000"
+    common = "ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, ident=000000000000000"
     lines = ["@0 dimX=5, dimY=6"]
     for number, cycle in ((1, 0), (2, 4)):
         lines += [
-            f"@{cycle} P0.1 (hwtile) wavelet C5 {said}{number} landing=R departing=/E    /, step=2",
-            f"@{cycle + 1} P1.1 (hwtile) wavelet C5 {said}{number} landing=W departing=/   SR/, to_ce_from_router, "
+            f"@{cycle} P0.1 (hwtile) wavelet C5 {common}{number} landing=R departing=/E    /, step=2",
+            f"@{cycle + 1} P1.1 (hwtile) wavelet C5 {common}{number} landing=W departing=/   SR/, to_ce_from_router, "
             "step=2",
-            f"@{cycle + 2} P1.2 (hwtile) wavelet C5 {said}{number} landing=N departing=/     /, step=2",
+            f"@{cycle + 2} P1.2 (hwtile) wavelet C5 {common}{number} landing=N departing=/     /, step=2",
         ]
     assert (tmp_path / "out.log").read_text().splitlines() == lines
 
 
-def test_what_is_not_logged_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_refuses_too_many_moves_and_logs_without_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, out = write(tmp_path / "t.h5"), tmp_path / "out.log"
     monkeypatch.setattr(router_events, "MAX_MOVES", 5)
     with pytest.raises(BadInput, match=r"--to simulator-log: 6 events, at most 5 are written; choose with --cycles"):
@@ -160,7 +181,7 @@ def test_what_is_not_logged_cannot_be_written(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("name", "value"), [("row", 6), ("col", -1), ("cycle", -5), ("direction", 9), ("source", 5)])
-def test_damaged_log_is_told(tmp_path: Path, name: str, value: int) -> None:
+def test_damaged_log_is_refused(tmp_path: Path, name: str, value: int) -> None:
     path = Path(shutil.copy(write(tmp_path / "t.h5"), tmp_path / "copy.h5"))
     with h5py.File(path, "r+") as file:
         file[f"wavelets/{name}"][0] = value

@@ -1,4 +1,4 @@
-"""Traces as CSV, Parquet and PNG."""
+"""Tests of the export of traces as CSV, Parquet and PNG files."""
 
 import csv
 import json
@@ -32,8 +32,8 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def as_rows(to: str, folder: Path, table: str) -> list[dict[str, Any]]:
-    """A table of an export, as texts, which both kinds have in common."""
+def read_rows(to: str, folder: Path, table: str) -> list[dict[str, Any]]:
+    """Return the rows of an exported table with all values as strings, so that CSV and Parquet can be compared."""
     if to == "csv":
         return read_csv(folder / f"{table}.csv")
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
@@ -42,7 +42,7 @@ def as_rows(to: str, folder: Path, table: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("to", slow_but(["csv", "parquet"], "csv"))
-def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path, tmp_path: Path) -> None:
+def test_steps_and_tokens_equal_those_read_with_h5py(to: str, sample: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     facts = export(sample, to, out)
     with h5py.File(sample) as f:
@@ -50,51 +50,51 @@ def test_steps_and_tokens_are_those_that_plain_h5py_reads(to: str, sample: Path,
         texts, ends = bytes(f["tokens/text"][:]), f["tokens/text_end"][:].tolist()
         names = [name.decode() for name in f["strings/names"][:]]
         wall = f["passes/wall_s"][:].tolist()
-    rows = as_rows(to, out, "step")
+    rows = read_rows(to, out, "step")
     assert [int(row["start_cycle"]) for row in rows] == steps["start_cycle"].tolist()
     assert [row["kind"] for row in rows] == [KINDS[code] for code in steps["kind"]]
     assert [row["name_text"] for row in rows] == [names[i] for i in steps["name"]]
     assert [[int(row[f"cycles_by_{cause}"]) for cause in CAUSES] for row in rows] == steps["cycles_by"].tolist()
-    tokens = as_rows(to, out, "token")
+    tokens = read_rows(to, out, "token")
     assert [row["text"] for row in tokens] == [texts[a:b].decode() for a, b in zip([0, *ends], ends, strict=False)]
     assert {row["is_prompt"] for row in tokens} == {"prompt", "generated"}
-    assert [float(row["wall_s"]) for row in as_rows(to, out, "pass")] == wall
+    assert [float(row["wall_s"]) for row in read_rows(to, out, "pass")] == wall
     if to == "csv":
-        told = json.loads((out / "run.json").read_text())
-        assert told["model"] == HEADER.model
-        assert told["report"]["text"] == "é"
-        assert told["options"] == dict(HEADER.options)
+        run = json.loads((out / "run.json").read_text())
+        assert run["model"] == HEADER.model
+        assert run["report"]["text"] == "é"
+        assert run["options"] == dict(HEADER.options)
     assert facts.rows > len(rows)
 
 
 @pytest.mark.parametrize("to", slow_but(["csv", "parquet"], "csv"))
-def test_planes_are_a_row_a_pe(to: str, sample: Path, tmp_path: Path) -> None:
+def test_planes_have_one_row_per_pe(to: str, sample: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export(sample, to, out, planes=True)
     with h5py.File(sample) as f:
         words = f["links/words"][:]
         busy = f["pe/busy_cycles"][:]
-    for row in (rows := as_rows(to, out, "links_words")):
-        at = tuple(int(row[name]) for name in ("wafer", "row", "col"))
-        assert [int(row[f"{d}_words"]) for d in DIRECTIONS] == words[at[0], :, at[1], at[2]].tolist()
+    for row in (rows := read_rows(to, out, "links_words")):
+        place = tuple(int(row[name]) for name in ("wafer", "row", "col"))
+        assert [int(row[f"{d}_words"]) for d in DIRECTIONS] == words[place[0], :, place[1], place[2]].tolist()
     assert len(rows) == words[:, 0].size
-    assert [int(row["busy_cycles"]) for row in as_rows(to, out, "pe_busy_cycles")] == busy.ravel().tolist()
+    assert [int(row["busy_cycles"]) for row in read_rows(to, out, "pe_busy_cycles")] == busy.ravel().tolist()
 
 
-def test_columns_csv_says_what_every_column_is(sample: Path, tmp_path: Path) -> None:
+def test_columns_csv_describes_every_column(sample: Path, tmp_path: Path) -> None:
     export(sample, "csv", tmp_path / "out", planes=True)
-    told = read_csv(tmp_path / "out" / "columns.csv")
+    descriptions = read_csv(tmp_path / "out" / "columns.csv")
     for path in (tmp_path / "out").glob("*.csv"):
         if path.name != "columns.csv":
             with path.open(encoding="utf-8", newline="") as file:
-                assert next(csv.reader(file)) == [row["column"] for row in told if row["file"] == path.name]
-    cycles = next(row for row in told if (row["file"], row["column"]) == ("step.csv", "cycles_by_hops"))
+                assert next(csv.reader(file)) == [row["column"] for row in descriptions if row["file"] == path.name]
+    cycles = next(row for row in descriptions if (row["file"], row["column"]) == ("step.csv", "cycles_by_hops"))
     assert (cycles["unit"], cycles["dataset"]) == ("cycle", "steps/cycles_by")
     assert cycles["meaning"] == BY_PATH["steps/cycles_by"].doc
 
 
 @pytest.mark.slow
-def test_fields_of_parquet_have_their_units(sample: Path, tmp_path: Path) -> None:
+def test_parquet_fields_have_their_units(sample: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     export(sample, "parquet", tmp_path / "out", what="step,crossing")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["crossing.parquet", "step.parquet"]
@@ -104,7 +104,7 @@ def test_fields_of_parquet_have_their_units(sample: Path, tmp_path: Path) -> Non
     assert json.loads(schema.metadata[b"run"])["model"] == HEADER.model
 
 
-def test_texts_that_would_be_formulas_stay_texts(tmp_path: Path) -> None:
+def test_csv_escapes_texts_that_look_like_formulas(tmp_path: Path) -> None:
     path = tmp_path / "hostile.h5"
     with TraceWriter(path, HEADER) as trace:
         trace.append("op", {"name": [FORMULA, "<script>"], "kind": ["-1+2", "a\nb"], "layer": [0, 1], "stage": [0, 0]})
@@ -116,21 +116,21 @@ def test_texts_that_would_be_formulas_stay_texts(tmp_path: Path) -> None:
     ops, tokens = (read_csv(tmp_path / "out" / f"{name}.csv") for name in ("op", "token"))
     assert [(row["name"], row["kind"]) for row in ops] == [(f"'{FORMULA}", "'-1+2"), ("<script>", "a\\nb")]
     assert tokens[0]["text"] == "'@SUM(A1)\\x1b[2J�"
-    assert tokens[0]["pass"] == "-1"  # numbers stay numbers
+    assert tokens[0]["pass"] == "-1"  # numbers are not escaped
 
 
 ROWS, COLS = 7, 5
 
 
-def trace_of(path: Path, rows: int, cols: int, **options: Any) -> Path:
+def write_planes(path: Path, rows: int, cols: int, **options: Any) -> Path:
     header = replace(HEADER, rows=rows, cols=cols, wafers=1, options=options, model="$x_$ <b>\n")
-    at = np.arange(rows * cols).reshape(rows, cols)
+    numbers = np.arange(rows * cols).reshape(rows, cols)
     with TraceWriter(path, header) as trace:
         place = {"wafer": [0], "row": [1], "col": [1], "rows": [2], "cols": [2], "first_layer": [0], "last_layer": [0]}
         trace.append("stage", {**place, "stage_bytes": np.zeros((1, 6), int)})
-        trace.append_plane("links/words", np.stack([at * 0, at, 3 * at[::-1], 5 * at]))
-        trace.append_plane("pe/busy_cycles", at + 2**40)
-        used = np.stack([at, at, at * 0, at * 0, at * 0, 1000 - 2 * at])
+        trace.append_plane("links/words", np.stack([numbers * 0, numbers, 3 * numbers[::-1], 5 * numbers]))
+        trace.append_plane("pe/busy_cycles", numbers + 2**40)
+        used = np.stack([numbers, numbers, numbers * 0, numbers * 0, numbers * 0, 1000 - 2 * numbers])
         trace.append_plane("sram/bytes_per_pe", used)
         trace.write_summary({})
     return path
@@ -142,33 +142,33 @@ def draw(trace: Path, out: Path, what: str | None = None) -> dict[str, Any]:
 
 
 def pixel(picture: Any, row: int, col: int, rows: int, cols: int) -> Any:
-    """The colour of a PE, off its middle, where a stage may be named."""
+    """Return the colour of a PE, at a quarter of its size, because the name of a stage may cover the middle."""
     scale = max(1, maps.LARGEST // max(rows, cols))
     y = maps.TOP + int((row + 0.25) * scale)
     return picture[y, maps.LEFT + int((col + 0.25) * scale), :3]
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(ROWS, COLS), pytest.param(300, 1000, marks=pytest.mark.slow)])
-def test_each_pe_has_the_colour_of_its_number(rows: int, cols: int, tmp_path: Path) -> None:
-    pictures = draw(trace_of(tmp_path / "t.h5", rows, cols), tmp_path / "out")
+def test_pixels_have_the_colour_of_their_value(rows: int, cols: int, tmp_path: Path) -> None:
+    pictures = draw(write_planes(tmp_path / "t.h5", rows, cols), tmp_path / "out")
     assert set(pictures) == {f"wafer-0-{k}" for k in ("sram", "busy", "links", "north", "east", "south", "west")}
-    at = np.arange(rows * cols).reshape(rows, cols)
-    wanted = {
-        "sram": 2 * at / 1000,
-        "links": (6 * at + 3 * at[::-1]) / (6 * at + 3 * at[::-1]).max(),
-        "east": at / at.max(),
-        "south": at[::-1] / at.max(),
-        "north": at * 0.0,
+    numbers = np.arange(rows * cols).reshape(rows, cols)
+    expected = {
+        "sram": 2 * numbers / 1000,
+        "links": (6 * numbers + 3 * numbers[::-1]) / (6 * numbers + 3 * numbers[::-1]).max(),
+        "east": numbers / numbers.max(),
+        "south": numbers[::-1] / numbers.max(),
+        "north": numbers * 0.0,
     }
     colours = mpl.colormaps["viridis"]
-    for kind, values in wanted.items():
+    for kind, values in expected.items():
         for row, col in ((0, 0), (0, cols - 1), (rows - 1, 0), (rows - 1, cols - 1), (rows // 2, cols // 2)):
-            if (rows, cols) == (ROWS, COLS) or 0 < row < rows - 1:  # a line lies over the pixels at the edge
+            if (rows, cols) == (ROWS, COLS) or 0 < row < rows - 1:  # a line covers the pixels at the edge
                 found = pixel(pictures[f"wafer-0-{kind}"], row, col, rows, cols)
                 assert np.abs(found - colours(float(values[row, col]))[:3]).max() < 0.02, (kind, row, col)
 
 
-def test_full_wafer_is_drawn_with_a_pixel_a_pe(tmp_path: Path) -> None:
-    picture = draw(trace_of(tmp_path / "t.h5", 994, 750), tmp_path / "out", "east")["wafer-0-east"]
+def test_full_wafer_is_drawn_with_one_pixel_per_pe(tmp_path: Path) -> None:
+    picture = draw(write_planes(tmp_path / "t.h5", 994, 750), tmp_path / "out", "east")["wafer-0-east"]
     height, width = 994 + maps.TOP + maps.BOTTOM, 750 + maps.LEFT + maps.RIGHT
     assert picture.shape[:2] == (height, width)

@@ -1,4 +1,4 @@
-"""A page opened in a real browser without a window, and a trace in which every name is an attack."""
+"""Fixtures: pages opened in a headless browser, and a trace in which every name is malicious markup."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ OPTIONS = (
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium, driven by the distribution's own chromedriver; one for all tests."""
+    """Start Chromium with the installed chromedriver, once for all tests; skip the test if one is missing."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (pip install '.[test]')")
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
@@ -42,13 +42,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)) as driven:
-        yield driven
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)) as chrome:
+        yield chrome
 
 
 @pytest.fixture(scope="session")
-def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """The page of some traces in the browser, once it can be used; with ``again`` loaded anew if it is there."""
+def open_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Return a function that opens the page of some traces and waits until it is usable.
+
+    With ``again``, the page is loaded anew even if it is open.
+    """
     pages: dict[tuple[Path, ...], Path] = {}
 
     def show(*traces: Path, again: bool = True) -> Any:
@@ -65,13 +68,16 @@ def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
 
 
 @pytest.fixture
-def story(opened: Callable[..., Any]) -> Any:
-    """The page of a run on two wafers; tests leave it as they please, and read what they compare with anew."""
-    return opened(TWO_WAFERS, again=False)
+def story(open_page: Callable[..., Any]) -> Any:
+    """Return the browser with the page of a run on two wafers.
+
+    The page is shared and not reset, so tests must not assume a state.
+    """
+    return open_page(TWO_WAFERS, again=False)
 
 
 def wait_for(browser: Any, script: str, limit_s: float = 20) -> Any:
-    """What a script gives once it is something."""
+    """Run a script until its result is truthy, and return it; fail after ``limit_s`` seconds."""
     until = time.monotonic() + limit_s
     while not (found := browser.execute_script(script)):
         assert time.monotonic() < until, f"{script}: nothing in {limit_s} s; {browser.get_log('browser')}"
@@ -79,18 +85,18 @@ def wait_for(browser: Any, script: str, limit_s: float = 20) -> Any:
     return found
 
 
-def requested(browser: Any) -> list[str]:
-    """The addresses that the page requested, its own apart."""
+def requested_urls(browser: Any) -> list[str]:
+    """Return the addresses that the page requested, without its own."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    assert any(each["request"]["url"] == browser.current_url for each in asked)
-    own = [each["request"]["url"] for each in asked if each["documentURL"] == browser.current_url]
-    return [url for url in own if url != browser.current_url]
+    requests = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert any(each["request"]["url"] == browser.current_url for each in requests)
+    urls = [each["request"]["url"] for each in requests if each["documentURL"] == browser.current_url]
+    return [url for url in urls if url != browser.current_url]
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace whose model, ops, kernels, buffers, types and texts are markup."""
+    """Return a trace in which the names of model, ops, kernels and buffers, data types and token texts are markup."""
     markup = {"created_by": SCRIPT, "model": SCRIPT, "wafer": IMAGE, "mapping": IMAGE, "program_digest": SCRIPT}
     header = replace(HEADER, options={SCRIPT: IMAGE}, **markup)
     path = write(tmp_path_factory.mktemp("hostile") / "a&lt;<b>.h5", header, texts=[IMAGE])

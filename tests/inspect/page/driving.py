@@ -1,4 +1,4 @@
-"""What a person does with a page, and what they see: for tests that drive a browser."""
+"""Helpers that operate a page in a browser and read what it shows."""
 
 import io
 from typing import Any
@@ -14,8 +14,11 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
 
-def found(browser: Any, selector: str) -> Any:
-    """The element in the middle of the window, once the page has scrolled there: tips go as it scrolls."""
+def scroll_to(browser: Any, selector: str) -> Any:
+    """Scroll an element to the middle of the window and return it.
+
+    Scrolling hides tooltips, so the function waits until it has ended.
+    """
     element = browser.find_element(By.CSS_SELECTOR, selector)
     browser.execute_async_script(
         "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'});"
@@ -34,39 +37,39 @@ def texts(browser: Any, selector: str) -> list[str]:
 
 
 def choose(browser: Any, name: str, value: str) -> None:
-    found(browser, f"#{name} option[value='{value}']").click()
+    scroll_to(browser, f"#{name} option[value='{value}']").click()
 
 
-def settled(browser: Any) -> None:
-    """Wait until what was requested is drawn."""
+def wait_until_drawn(browser: Any) -> None:
+    """Wait until the page has drawn the last changes."""
     browser.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => setTimeout(done, 30))")
 
 
-def shot(element: Any) -> np.ndarray:
+def screenshot(element: Any) -> np.ndarray:
     from matplotlib.image import imread
 
     return (255 * imread(io.BytesIO(element.screenshot_as_png))[..., :3]).astype(int)
 
 
-def over(browser: Any, element: Any, x: float, y: float) -> ActionChains:
-    """To a place of an element, as fractions of its size."""
+def move_over(browser: Any, element: Any, x: float, y: float) -> ActionChains:
+    """Return the action that moves the mouse to a place of an element; ``x`` and ``y`` are fractions of its size."""
     size = element.size
     left, top = (round((at - 0.5) * size[side]) for at, side in ((x, "width"), (y, "height")))
     return ActionChains(browser, duration=20).move_to_element_with_offset(element, left, top)
 
 
-def tip(browser: Any) -> str:
+def tooltip(browser: Any) -> str:
     return str(wait_for(browser, "const t = document.getElementById('tip'); return t.hidden ? '' : t.innerText"))
 
 
-def window(browser: Any) -> list[int]:
-    """First and last cycle that the timeline shows, and the end of the pass."""
+def shown_cycles(browser: Any) -> list[int]:
+    """Return the first and the last cycle that the timeline shows, and the last cycle of the pass."""
     words = browser.find_element(By.ID, "window").text.replace(",", "").split()
     return [int(words[1]), int(words[3]), int(words[5].rstrip(":"))]
 
 
-def painted(browser: Any, canvas: str) -> int:
-    """The number of colours a canvas has."""
+def count_colours(browser: Any, canvas: str) -> int:
+    """Return the number of different colours on a canvas."""
     script = (
         "const c = document.getElementById(arguments[0]), d = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
         "return new Set(new Uint32Array(d.data.buffer)).size"
@@ -74,6 +77,6 @@ def painted(browser: Any, canvas: str) -> int:
     return int(browser.execute_script(script, canvas))
 
 
-def tip_of(browser: Any, selector: str) -> str:
-    over(browser, found(browser, selector), 0.5, 0.5).perform()
-    return tip(browser)
+def tooltip_of(browser: Any, selector: str) -> str:
+    move_over(browser, scroll_to(browser, selector), 0.5, 0.5).perform()
+    return tooltip(browser)

@@ -1,4 +1,4 @@
-"""What the page of a trace shows first, and fractions that agree with ``wse inspect``."""
+"""Tests of the summary data on the page of a trace, and of its agreement with ``wse inspect``."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def answer_of(path: Path) -> dict[str, Any]:
         return dict(answer_data(trace)["answer"])
 
 
-def test_answer_of_an_estimate_is_its_reports_with_grades() -> None:
+def test_answer_of_an_estimate_has_the_numbers_and_grades_of_its_report() -> None:
     with open_trace(ESTIMATE) as trace:
         report: Any = trace.report()
     answer = answer_of(ESTIMATE)
@@ -58,40 +58,40 @@ def test_answer_of_an_estimate_is_its_reports_with_grades() -> None:
     ],
     ids=str,
 )
-def test_report_that_is_none_has_no_answer(tmp_path: Path, report: dict[str, Any]) -> None:
+def test_malformed_report_gives_an_empty_answer(tmp_path: Path, report: dict[str, Any]) -> None:
     path = write(tmp_path / "a.h5")
     content = np.frombuffer(json.dumps(report).encode(), "u1")
     with h5py.File(path, "r+") as file:
         file["run/summary"].resize((len(content),))
         file["run/summary"][...] = content
         rows = file["run/rows"]
-        at = rows.attrs["labels"].decode().split(",").index("summary_byte")
-        rows[at] = len(content)
+        index = rows.attrs["labels"].decode().split(",").index("summary_byte")
+        rows[index] = len(content)
     answer = answer_of(path)
     assert answer == {"numbers": {}, "grades": {}, "bound": None, "gap": []}
 
 
 @pytest.mark.parametrize("path", [TWO_WAFERS, ESTIMATE], ids=lambda path: path.stem)
-def test_median_token_and_every_sequence_have_their_cycles_by_kind(path: Path) -> None:
+def test_median_token_and_schedules_have_cycles_by_kind_of_op(path: Path) -> None:
     facts = view_trace(path, lambda values: values)
-    decoded = [at for at, token in enumerate(facts["tokens"]) if token["phase"] == 1]
-    cycles = sorted(facts["tokens"][at]["pass_cycles"] for at in decoded)
+    decoded = [index for index, token in enumerate(facts["tokens"]) if token["phase"] == 1]
+    cycles = sorted(facts["tokens"][index]["pass_cycles"] for index in decoded)
     median = facts["median"]
     assert median["cycles"] == facts["tokens"][median["token"]]["pass_cycles"] == cycles[(len(cycles) - 1) // 2]
     with open_trace(path) as trace:
         kinds = np.array(trace.texts("graph/ops/kind"))
-        for token, held in ((median["token"], median), *((at, None) for at in decoded)):
+        for token, expected in ((median["token"], median), *((index, None) for index in decoded)):
             schedule = facts["schedules"][facts["tokens"][token]["schedule"]]
             steps = trace.steps(token)
-            spent = [int(steps["cycles"][kinds[steps["op"]] == kind].sum()) for kind in facts["kinds"]]
-            assert (held or schedule)["by_kind"] == [*spent, 0]
-            assert (held or schedule)["kv_slots"] == schedule["kv_slots"]
+            cycles_by_kind = [int(steps["cycles"][kinds[steps["op"]] == kind].sum()) for kind in facts["kinds"]]
+            assert (expected or schedule)["by_kind"] == [*cycles_by_kind, 0]
+            assert (expected or schedule)["kv_slots"] == schedule["kv_slots"]
 
 
-def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moves_of_the_last_logged_pass_equal_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.h5")
     facts = view_trace(path, lambda values: values)
-    wanted = [moves(0), moves(4)]
+    expected = [moves(0), moves(4)]
     assert facts["moves"]["pass"] == 1
     with open_trace(path) as trace:
         token = trace.column("tokens/pass").tolist().index(1)
@@ -99,7 +99,7 @@ def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, mo
         for name, column in facts["moves"]["steps"].items():
             assert column.tolist() == trace.steps(token)[name].tolist()
     for name in ("cycle", "step", "wafer", "row", "col", "direction"):
-        assert facts["moves"]["columns"][name].tolist() == [*wanted[0][name], *wanted[1][name]]
+        assert facts["moves"]["columns"][name].tolist() == [*expected[0][name], *expected[1][name]]
     monkeypatch.setattr(page_moves, "MAX_MOVES", 5)
     facts = view_trace(path, lambda values: values)
     assert facts["moves"]["columns"]["cycle"].tolist() == [0, 1, 1, 4]
@@ -107,7 +107,7 @@ def test_moves_of_the_last_logged_pass_are_those_of_the_trace(tmp_path: Path, mo
     assert view_trace(TWO_WAFERS, lambda values: values)["moves"] is None
 
 
-def test_run_has_its_rates_alone() -> None:
+def test_answer_of_a_run_has_only_its_rates() -> None:
     answer = answer_of(TWO_WAFERS)
     assert set(answer["numbers"]) == {"user_rate", "prompt_rate"}
     assert (answer["grades"], answer["bound"], answer["gap"]) == ({}, None, [])
@@ -124,10 +124,10 @@ def test_trace_without_a_decoded_token_has_no_median(tmp_path: Path) -> None:
 TRACES = [STORY, TWO_WAFERS]
 
 
-def test_tree_counts_cycles_of_no_op_too() -> None:
+def test_tree_includes_cycles_without_op() -> None:
     with open_trace(TWO_WAFERS) as trace:
         sums = StepSums(trace)
-        sums.steps["op"][0] = -1  # the costliest step is of no op
+        sums.steps["op"][0] = -1  # the most expensive step belongs to no op
         view = TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
         kinds = read_groups(sums, "kind", None)
     console = Console(file=io.StringIO(), width=100)
@@ -138,7 +138,7 @@ def test_tree_counts_cycles_of_no_op_too() -> None:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_sram_in_use_is_one_fraction(path: Any) -> None:
+def test_sram_fraction_is_the_same_on_the_page_and_in_the_comparison(path: Any) -> None:
     stages = view_trace(path, lambda values: values)["stages"]
     row = compare_traces(path, path).rows[0]
     assert max(stage["used_fraction"] for stage in stages) == row.sram_fullest_pe_fraction

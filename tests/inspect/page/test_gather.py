@@ -1,4 +1,4 @@
-"""What a page is given of a trace: everything adds up to what the trace contains, and damage is one line."""
+"""Tests of the data that a page gets from a trace: sums equal those of the trace, and damage gives one line."""
 
 import shutil
 from pathlib import Path
@@ -21,18 +21,18 @@ TRACES = [STORY, TWO_WAFERS]
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small trace of the tests of traces; nobody changes it."""
+    """Return the path of the small trace, which tests must not change."""
     return write(tmp_path_factory.mktemp("sample") / "sample.h5")
 
 
-def kept(values: Any) -> Any:
-    """An array as it is."""
+def identity(values: Any) -> Any:
+    """Return an array unchanged, in place of the packing of the page."""
     return values
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_areas_table_and_phases_add_up_to_the_trace(path: Path) -> None:
-    facts = view_trace(path, kept)
+def test_work_places_and_phases_add_up_to_the_trace(path: Path) -> None:
+    facts = view_trace(path, identity)
     with open_trace(path) as trace:
         steps = trace.steps()
         places = trace.top_steps(n=1 << 40)
@@ -50,67 +50,67 @@ def test_areas_table_and_phases_add_up_to_the_trace(path: Path) -> None:
     for row in facts["work"]:
         kind = facts["kinds"][row["kind"]]
         within = [layers == -1] if not row["layers"] else [(a <= layers) & (layers <= b) for a, b in row["layers"]]
-        of_op = np.array([names[op].rpartition(".")[2] == row["op"] for op in ops.tolist()])
-        mine = (steps["phase"] == row["phase"]) & np.any(within, axis=0) & (np.array(kinds)[ops] == kind) & of_op
-        np.testing.assert_array_equal(steps["cycles_by"][mine].sum(axis=0), row["cycles"])
+        is_op = np.array([names[op].rpartition(".")[2] == row["op"] for op in ops.tolist()])
+        selected = (steps["phase"] == row["phase"]) & np.any(within, axis=0) & (np.array(kinds)[ops] == kind) & is_op
+        np.testing.assert_array_equal(steps["cycles_by"][selected].sum(axis=0), row["cycles"])
         np.testing.assert_array_equal(sum(np.array(step["cycles"]) for step in row["steps"]), row["cycles"])
-        assert row["count"] == len(set(ops[mine].tolist()))
+        assert row["count"] == len(set(ops[selected].tolist()))
     for row in facts["stage_work"]:
-        mine = (steps["stage"] == row["stage"]) & (np.array(kinds)[ops] == facts["kinds"][row["kind"]])
-        assert (steps["cycles_by"][mine, 2].sum(), steps["hops"][mine].sum()) == (row["compute"], row["hops"])
+        selected = (steps["stage"] == row["stage"]) & (np.array(kinds)[ops] == facts["kinds"][row["kind"]])
+        assert (steps["cycles_by"][selected, 2].sum(), steps["hops"][selected].sum()) == (row["compute"], row["hops"])
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_timeline_of_every_token_has_its_steps(path: Path) -> None:
-    facts = view_trace(path, kept)
+def test_timeline_of_every_token_has_the_steps_of_the_trace(path: Path) -> None:
+    facts = view_trace(path, identity)
     with open_trace(path) as trace:
         for index, token in enumerate(facts["tokens"]):
-            wanted = trace.steps(index)
+            expected = trace.steps(index)
             schedule = facts["schedules"][token["schedule"]]
             rows = slice(schedule["first"], schedule["first"] + schedule["steps"])
-            own = slice(*token["shifts"])
+            shifts = slice(*token["shifts"])
             for name, column in facts["steps"].items():
                 found = column[rows] + (token["start_cycle"] if name == "start_cycle" else 0)
                 if name in facts["shifts"]:
-                    np.add.at(found, facts["shifts"]["step"][own] - schedule["first"], facts["shifts"][name][own])
-                np.testing.assert_array_equal(found, wanted[name], err_msg=name)
+                    np.add.at(found, facts["shifts"]["step"][shifts] - schedule["first"], facts["shifts"][name][shifts])
+                np.testing.assert_array_equal(found, expected[name], err_msg=name)
         assert [token["text"] for token in facts["tokens"]] == trace.token_texts()
 
 
-def test_planes_and_layers_are_those_of_the_trace(tmp_path: Path) -> None:
+def test_planes_and_layers_equal_those_of_the_trace(tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
-    facts = view_trace(path, kept)
+    facts = view_trace(path, identity)
     with open_trace(path) as trace:
-        held, words = trace.column("sram/bytes_per_pe"), trace.column("links/words")
+        sram_bytes, words = trace.column("sram/bytes_per_pe"), trace.column("links/words")
     for wafer in range(HEADER.wafers):
-        np.testing.assert_array_equal(facts["planes"][wafer]["sram.weights"], held[wafer, 1])
+        np.testing.assert_array_equal(facts["planes"][wafer]["sram.weights"], sram_bytes[wafer, 1])
         np.testing.assert_array_equal(facts["planes"][wafer]["links.west"], words[wafer, 3])
-    added = np.zeros_like(words)
+    layer_sum = np.zeros_like(words)
     for link in facts["layer_links"]:
         block = np.asarray(link["words"]).reshape(4, link["rows"], link["cols"])
-        added[link["wafer"], :, link["row"] : link["row"] + link["rows"], link["col"] : link["col"] + link["cols"]] += (
-            block
-        )
-    np.testing.assert_array_equal(added, words)
+        layer_sum[
+            link["wafer"], :, link["row"] : link["row"] + link["rows"], link["col"] : link["col"] + link["cols"]
+        ] += block
+    np.testing.assert_array_equal(layer_sum, words)
     assert facts["experts"] == [{"layer": 0, "tokens": [5, 7]}]
 
 
-def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = view_trace(TRACES[1], kept)
-    longest = max(schedule["steps"] for schedule in whole["schedules"])
+def test_cut_tables_keep_the_most_expensive_rows_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    uncut = view_trace(TRACES[1], identity)
+    longest = max(schedule["steps"] for schedule in uncut["schedules"])
     monkeypatch.setattr(work, "MAX_PLACES", 10)
     monkeypatch.setattr(planes, "MAX_ROWS", 30)
     monkeypatch.setattr(timeline, "MAX_STEPS", longest)
-    facts = view_trace(TRACES[1], kept)
-    np.testing.assert_array_equal(facts["places"]["cycles"], whole["places"]["cycles"][:10])
+    facts = view_trace(TRACES[1], identity)
+    np.testing.assert_array_equal(facts["places"]["cycles"], uncut["places"]["cycles"][:10])
     assert len(facts["buffers"]) == len(facts["routes"]) == 30
-    whole_buffers, whole_routes = len(whole["buffers"]), len(whole["routes"])
+    whole_buffers, whole_routes = len(uncut["buffers"]), len(uncut["routes"])
     for note in (f"Of {whole_buffers} buffers the page has the first 30", f"Of {whole_routes} colours in use"):
-        assert any(told.startswith(note) for told in facts["notes"])
+        assert any(text.startswith(note) for text in facts["notes"])
     (schedule,) = facts["schedules"]
-    slowest = max((token for token in whole["tokens"] if token["phase"] == 1), key=lambda token: token["cycles"])
-    assert schedule["cycles"] == whole["schedules"][slowest["schedule"]]["cycles"]
-    assert any(note.startswith(f"Of {len(whole['schedules'])} sequences of steps") for note in facts["notes"])
+    slowest = max((token for token in uncut["tokens"] if token["phase"] == 1), key=lambda token: token["cycles"])
+    assert schedule["cycles"] == uncut["schedules"][slowest["schedule"]]["cycles"]
+    assert any(note.startswith(f"Of {len(uncut['schedules'])} sequences of steps") for note in facts["notes"])
     assert {token["schedule"] for token in facts["tokens"]} == {-1, 0}
 
 
@@ -140,25 +140,25 @@ def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.M
         ("wavelets/row", 6, "wavelets/row: 6, which is out of range; make the trace again"),
     ],
 )
-def test_index_that_points_nowhere_is_one_line(
+def test_index_out_of_range_is_refused_in_one_line(
     sample: Path, tmp_path: Path, dataset: str, value: int, where: str
 ) -> None:
     path = Path(shutil.copy(sample, tmp_path / "a.h5"))
     with h5py.File(path, "r+") as file:
         file[dataset][0] = value
     with pytest.raises(BadTrace, match=where) as caught:
-        view_trace(path, kept)
+        view_trace(path, identity)
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_sequence_that_is_longer_than_the_page_has_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_with_too_many_steps_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline, "MAX_STEPS", 100)
-    facts = view_trace(TRACES[0], kept)
+    facts = view_trace(TRACES[0], identity)
     assert facts["schedules"][0]["steps"] == len(facts["steps"]["op"]) == 100
     assert any(note.endswith("steps of the slowest token the timeline has the first 100.") for note in facts["notes"])
 
 
-def test_without_room_the_page_says_what_is_missing() -> None:
+def test_notes_name_what_does_not_fit_on_the_page() -> None:
     facts = view_trace(TRACES[0], lambda values: None)
     assert facts["places"] is facts["steps"] is None
     assert facts["schedules"] == []
@@ -166,10 +166,10 @@ def test_without_room_the_page_says_what_is_missing() -> None:
     assert all("found no room on this page" in note for note in facts["notes"])
 
 
-def test_run_that_was_stopped_says_so(tmp_path: Path) -> None:
+def test_note_says_that_a_run_is_incomplete(tmp_path: Path) -> None:
     path = Path(shutil.copy(TRACES[0], tmp_path / "a.h5.partial"))
     with h5py.File(path, "r+") as file:
         file.attrs.modify("complete", np.bool_(False))  # noqa: FBT003
-    facts = view_trace(path, kept)
+    facts = view_trace(path, identity)
     assert not facts["complete"]
     assert facts["notes"][0].startswith("Incomplete, its run is in progress or was killed: ")

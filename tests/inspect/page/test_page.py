@@ -1,4 +1,4 @@
-"""The page as a file: small, sealed, the same each time, and its arrays come back as they were."""
+"""Tests of the page as a file: size, security policy, reproducible content, and packed arrays."""
 
 import base64
 import hashlib
@@ -27,8 +27,8 @@ from wse_traces import TraceWriter
 LIMIT_BYTES = 8_000_000
 
 
-def unpacked(packed: dict[str, Any], blobs: list[str]) -> np.ndarray:
-    """What the page's script makes of a packed array, with numpy."""
+def unpack(packed: dict[str, Any], blobs: list[str]) -> np.ndarray:
+    """Unpack an array as the script of the page does, with numpy."""
     values = np.frombuffer(zlib.decompress(base64.b64decode(blobs[packed["blob"]])), "<" + packed["type"])
     starts = np.array(packed.get("starts", range(packed["shape"][0])), int)
     values = values.reshape(len(starts), *packed["shape"][1:])
@@ -50,45 +50,45 @@ def data_of(page: bytes) -> dict[str, Any]:
         )
     )
 )
-def test_arrays_come_back(values: np.ndarray) -> None:
+def test_packed_arrays_come_back(values: np.ndarray) -> None:
     pack = Packer()
     packed = pack(values)
     assert (packed["least"], packed["most"]) == (min(0, values.min()), max(0, values.max()))
-    np.testing.assert_array_equal(unpacked(packed, pack.blobs), values)
+    np.testing.assert_array_equal(unpack(packed, pack.blobs), values)
     assert pack(values.copy()) == packed
     assert len(pack.blobs) == 1
 
 
-@pytest.mark.parametrize("most", [3, 2**40])
-def test_rows_that_repeat_are_held_once(most: int) -> None:
-    values = np.repeat(np.array([[1, 2], [0, most], [1, 2]]), [5, 1, 7], axis=0)
+@pytest.mark.parametrize("largest", [3, 2**40])
+def test_repeated_rows_are_packed_once(largest: int) -> None:
+    values = np.repeat(np.array([[1, 2], [0, largest], [1, 2]]), [5, 1, 7], axis=0)
     pack = Packer()
     packed = pack(values)
     assert packed["starts"] == [0, 5, 6]
-    np.testing.assert_array_equal(unpacked(packed, pack.blobs), values)
+    np.testing.assert_array_equal(unpack(packed, pack.blobs), values)
 
 
-def test_what_has_no_room_is_left_out_and_what_is_small_still_goes_in() -> None:
+def test_packer_omits_arrays_that_do_not_fit() -> None:
     pack = Packer(room_bytes=200)
     assert pack(np.random.default_rng(0).integers(0, 1 << 30, 1000)) is None
     assert pack(np.zeros(1000, int)) is not None
     assert pack.room_bytes == 200 - len(pack.blobs[0])
 
 
-def test_page_holds_the_trace_and_is_the_same_each_time(tmp_path: Path) -> None:
+def test_page_contains_the_trace_and_is_reproducible(tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
     page = view_page([path])
     assert page == view_page([path])
     data = data_of(page)
     (trace,) = data["traces"]
     assert (trace["model"], trace["rows"], trace["wafers"]) == (HEADER.model, HEADER.rows, HEADER.wafers)
-    words = [unpacked(trace["planes"][1][f"links.{way}"], data["blobs"]) for way in data["directions"]]
+    words = [unpack(trace["planes"][1][f"links.{way}"], data["blobs"]) for way in data["directions"]]
     np.testing.assert_array_equal(words, np.arange(120).reshape(4, 6, 5) + 1)
     busy = trace["planes"][1]["busy"]
     assert (busy["type"], busy["most"]) == ("f8", 2**40 + 1)
 
 
-def test_nothing_from_a_trace_is_markup(hostile: Path) -> None:
+def test_names_from_a_trace_are_not_markup(hostile: Path) -> None:
     page = view_page([hostile])
     text = page.decode()
     assert SCRIPT not in text
@@ -116,13 +116,13 @@ def test_every_script_of_the_package_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(Path(wse.__file__).parent.rglob("*.js")), ids=lambda path: path.name)
-def test_scripts_of_pages_make_text_nodes_alone(path: Path) -> None:
+def test_scripts_of_pages_create_text_nodes_only(path: Path) -> None:
     markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(|new Function|</script"
     assert not re.findall(markup, path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
-def test_page_of_a_full_wafer_is_small_even_where_every_link_differs(tmp_path: Path) -> None:
+def test_page_of_a_full_wafer_with_random_links_stays_below_the_limit(tmp_path: Path) -> None:
     header = replace(HEADER, wafers=1, rows=994, cols=750)
     random = np.random.default_rng(0)
     with TraceWriter(tmp_path / "full.h5", header) as trace:

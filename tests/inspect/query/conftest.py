@@ -1,4 +1,4 @@
-"""The traces over which the tables of steps, groups and folds are compared with a plain loop."""
+"""Fixture: the traces whose tables of steps and groups are compared with a plain loop."""
 
 from pathlib import Path
 

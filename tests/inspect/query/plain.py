@@ -1,4 +1,4 @@
-"""Totals of a trace by the plainest means: a loop over passes and their steps, with nothing but h5py."""
+"""Reference implementation of totals over a trace: a loop over passes and their steps, with h5py only."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -11,20 +11,24 @@ Step = dict[str, Any]
 
 
 def executed_steps(path: Path) -> list[Step]:
-    """Every step that ran, each as often as it did."""
+    """Return one dictionary per executed step; a step of a schedule occurs once for each pass that uses the schedule.
+
+    Words and hops include the cache shifts of the pass. Additional keys are phase, pass, op (name) and start_cycle
+    (from the start of the run).
+    """
     with h5py.File(path) as file:
         columns = {name: column[()].tolist() for name, column in file["steps"].items()}
         passes = {name: column[()].tolist() for name, column in file["passes"].items()}
         schedules = {name: column[()].tolist() for name, column in file["schedules"].items()}
         shifts = [file[f"shifts/{name}"][()].tolist() for name in ("pass", "step", "words", "hops")]
-        sent = {(index, step): (words, hops) for index, step, words, hops in zip(*shifts, strict=True)}
+        shift_traffic = {(index, step): (words, hops) for index, step, words, hops in zip(*shifts, strict=True)}
         names = [name.decode() for name in file["graph/ops/name"][()]]
     found = []
     for index, schedule in enumerate(passes["schedule"]):
         first = schedules["first_step"][schedule]
         for row in range(first, first + schedules["steps"][schedule]):
             step = {name: column[row] for name, column in columns.items()}
-            words, hops = sent.get((index, row - first), (0, 0))
+            words, hops = shift_traffic.get((index, row - first), (0, 0))
             step |= {"words": step["words"] + words, "hops": step["hops"] + hops}
             phase = ("prefill", "decode")[schedules["phase"][schedule]]
             op = names[step["op"]] if step["op"] >= 0 else ""
@@ -34,9 +38,9 @@ def executed_steps(path: Path) -> list[Step]:
 
 
 def totals(steps: list[Step], group: Callable[[Step], Any], *names: str) -> dict[Any, tuple[int, ...]]:
-    """Sums of columns by group."""
+    """Return the sums of the columns ``names`` over the steps of each group; ``group`` returns the key of a step."""
     sums: dict[Any, list[int]] = defaultdict(lambda: [0] * len(names))
     for step in steps:
-        for at, name in enumerate(names):
-            sums[group(step)][at] += step[name]
+        for column, name in enumerate(names):
+            sums[group(step)][column] += step[name]
     return {key: tuple(found) for key, found in sums.items()}

@@ -1,4 +1,4 @@
-"""One PE and the links in a trace: bytes, busy time, routes, buffers over a token, busiest links."""
+"""Tests of queries on one PE and on links: SRAM bytes, busy time, routes, buffer lifetimes and busiest links."""
 
 import itertools
 from collections import Counter
@@ -30,7 +30,7 @@ def facts_of(path: Path, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("wafer", "row", "col"), [(0, 0, 0), (0, 5, 3), (0, 4, 4), (1, 3, 5)])
-def test_bytes_busy_time_and_links_are_those_of_the_file(wafer: int, row: int, col: int) -> None:
+def test_bytes_busy_time_and_links_of_a_pe_equal_those_of_the_file(wafer: int, row: int, col: int) -> None:
     facts = facts_of(TWO_WAFERS, wafer, row, col)
     with h5py.File(TWO_WAFERS) as file:
         used, words, busy = (file[path][wafer] for path in ("sram/bytes_per_pe", "links/words", "pe/busy_cycles"))
@@ -40,14 +40,14 @@ def test_bytes_busy_time_and_links_are_those_of_the_file(wafer: int, row: int, c
     assert facts["run_cycles"] == ends.max()
     assert facts["busy_fraction"] == pytest.approx(busy[row, col] / ends.max())
     padded = np.pad(words, ((0, 0), (1, 1), (1, 1)))
-    around = {"north": padded[2, row, col + 1], "east": padded[3, row + 1, col + 2]}
-    around |= {"south": padded[0, row + 2, col + 1], "west": padded[1, row + 1, col]}
-    for at, direction in enumerate(DIRECTIONS):
-        assert facts["links"][direction] == {"out_words": words[at, row, col], "in_words": around[direction]}
+    incoming_words = {"north": padded[2, row, col + 1], "east": padded[3, row + 1, col + 2]}
+    incoming_words |= {"south": padded[0, row + 2, col + 1], "west": padded[1, row + 1, col]}
+    for index, direction in enumerate(DIRECTIONS):
+        assert facts["links"][direction] == {"out_words": words[index, row, col], "in_words": incoming_words[direction]}
 
 
-def test_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
-    """Buffers that live at different times may share addresses; those that live always do not."""
+def test_buffers_of_a_pe_match_the_bytes_of_its_stage() -> None:
+    """Buffers with different lifetimes may share addresses; buffers that are always needed may not."""
     facts = facts_of(TWO_WAFERS, 1, 3, 1)
     buffers, used = facts["sram"]["buffers"], facts["sram"]["bytes"]
     assert facts["stage"] == {
@@ -59,31 +59,31 @@ def test_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
     always = [b for b in buffers if not b["live_from"]]
     for before, after in itertools.pairwise(always):
         assert before["address"] + before["bytes"] <= after["address"]
-    held = {
+    weight_addresses = {
         address for b in buffers if b["use"] == "weights" for address in range(b["address"], b["address"] + b["bytes"])
     }
-    assert 0 <= used["weights"] - len(held) <= 2 * len(buffers)  # all except padding to whole words
+    assert 0 <= used["weights"] - len(weight_addresses) <= 2 * len(buffers)  # the rest is padding to whole words
     assert {b["name"] for b in buffers if b["use"] == "weights"} >= {"layers.3.o", "layers.3.down"}
 
 
-def test_routes_are_those_that_cover_the_pe() -> None:
+def test_routes_of_a_pe_are_those_that_cover_it() -> None:
     facts = facts_of(TWO_WAFERS, 0, 2, 5)
     with h5py.File(TWO_WAFERS) as file:
         routes = {name: column[()] for name, column in file["routes"].items()}
         names = file["strings/names"][()]
-    want = sorted(
+    expected = sorted(
         (int(routes["colour"][i]), names[routes["pattern"][i]].decode(), int(routes["stage"][i]))
         for i in range(len(routes["colour"]))
         if routes["wafer"][i] == 0
         and routes["row"][i] <= 2 < routes["row"][i] + routes["rows"][i]
         and routes["col"][i] <= 5 < routes["col"][i] + routes["cols"][i]
     )
-    assert sorted((r["colour"], r["pattern"], r["stage"]) for r in facts["routes"]) == want
+    assert sorted((r["colour"], r["pattern"], r["stage"]) for r in facts["routes"]) == expected
     assert {r["axis"] for r in facts["routes"]} <= {"row", "col", "both"}
-    assert len(want) > 5
+    assert len(expected) > 5
 
 
-def test_pe_outside_of_every_region(tmp_path: Path) -> None:
+def test_pe_outside_of_all_regions_has_no_stage(tmp_path: Path) -> None:
     facts = facts_of(write(tmp_path / "t.h5"), 1, 5, 4)
     assert "stage" not in facts
     assert facts["sram"]["bytes"] == {**dict.fromkeys(USES, 0), "free": 1000}
@@ -98,7 +98,7 @@ def test_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
     assert second["stage"]["index"] > first["stage"]["index"]
 
 
-def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(tmp_path: Path) -> None:
+def test_wafer_with_dead_pes_has_no_links_and_the_logical_mesh(tmp_path: Path) -> None:
     path = traced_run(
         tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2, schedule="baseline"
     ).path
@@ -115,14 +115,17 @@ def test_where_pes_are_dead_links_are_not_told_and_the_mesh_is_that_of_programs(
 @pytest.mark.parametrize(
     "text", ["", "3", "3,", "-1,2", "1,2,3", "1:2", "a,b", "1;2", "9999999999,1", "1:1:1,1", "٣,٣"]
 )
-def test_what_is_no_place(text: str) -> None:
+def test_invalid_place_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=r"--pe .*: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3"):
         pe_place(text)
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
-    """Planes of several chunks with many equal words, and the planes."""
+def trace_and_words(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
+    """Return a trace whose link words fill several chunks and have many ties, and the words.
+
+    The words are int64 ``[2 wafers, 4 directions, 300, 270]``.
+    """
     header = replace(HEADER, rows=300, cols=270)
     planes = np.random.default_rng(11).integers(0, 40, (2, 4, 300, 270)) ** 3
     path = tmp_path_factory.mktemp("large") / "t.h5"
@@ -134,8 +137,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 
 @settings(max_examples=5, deadline=None)
 @given(top=st.integers(0, 700))
-def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top: int) -> None:
-    path, planes = large
+def test_busiest_links_have_the_most_words(trace_and_words: tuple[Path, np.ndarray], top: int) -> None:
+    path, planes = trace_and_words
     links = inspect(path, links=True, top=top, each_layer=True)["links"]
     words = [link["words"] for link in links]
     assert words == np.sort(planes.ravel())[::-1][:top].tolist()
@@ -146,10 +149,10 @@ def test_they_are_those_with_the_most_words(large: tuple[Path, np.ndarray], top:
 
 
 @settings(max_examples=5, deadline=None)
-@example(top=8)  # all of a tie, and none beyond
+@example(top=8)  # exactly all links of a tie
 @given(top=st.integers(0, 60))
-def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> None:
-    path, planes = large
+def test_links_with_equal_words_are_one_row(trace_and_words: tuple[Path, np.ndarray], top: int) -> None:
+    path, planes = trace_and_words
     ties = [(-words, *place) for place in np.ndindex(2, 4) for words in np.unique(planes[place]).tolist() if words]
     links = inspect(path, links=True, top=top)["links"]
     assert len(links) == min(top, len(ties))
@@ -161,16 +164,18 @@ def test_equal_ones_are_told_once(large: tuple[Path, np.ndarray], top: int) -> N
 
 
 @pytest.mark.parametrize("mapping", ["region", "pipeline", "tensor"])
-def test_their_layers_have_all_their_words(tmp_path: Path, mapping: str) -> None:
+def test_layers_of_a_link_add_up_to_its_words(tmp_path: Path, mapping: str) -> None:
     path = traced_run(tmp_path, prompt_ids=(1, 2), wafers=2, mesh="4x4", mapping=mapping, new_tokens=3).path
-    links, folded = (inspect(path, links=True, top=1000, each_layer=each)["links"] for each in (True, False))
+    links, folded = (
+        inspect(path, links=True, top=1000, each_layer=each_layer)["links"] for each_layer in (True, False)
+    )
     assert len(links) > 20
     counts = Counter(equal_key(link) for link in links)
     assert {equal_key(link): link["count"] for link in folded} == dict(counts)
     assert len(folded) == len(counts) < len(links)
     for link in links:
-        assert sum(each["words"] for each in link["layers"]) == link["words"]
-        words = [each["words"] for each in link["layers"]]
+        assert sum(layer["words"] for layer in link["layers"]) == link["words"]
+        words = [layer["words"] for layer in link["layers"]]
         assert words == sorted(words, reverse=True)
         assert min(words) > 0
 
@@ -181,7 +186,7 @@ def equal_key(link: dict[str, Any]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(("column", "value"), [("pattern", 10**6), ("pattern", -5), ("row", 2**31 - 1), ("col", -9)])
-def test_layers_that_lie_nowhere_are_not_told(tmp_path: Path, column: str, value: int) -> None:
+def test_layers_outside_of_the_mesh_are_ignored(tmp_path: Path, column: str, value: int) -> None:
     path = write(tmp_path / "t.h5")
     with h5py.File(path, "r+") as file:
         file[f"links/layers/{column}"][...] = value
@@ -197,7 +202,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> TracedRun:
 
 
 @pytest.mark.parametrize("wafer", [0, 1])
-def test_bands_are_the_buffers_of_the_program(traced: TracedRun, wafer: int) -> None:
+def test_sram_lives_equal_the_buffers_of_the_program(traced: TracedRun, wafer: int) -> None:
     program, _, path = traced
     with open_trace(path) as trace:
         lives = read_sram_lives(trace, wafer, 1, 2)
@@ -208,24 +213,24 @@ def test_bands_are_the_buffers_of_the_program(traced: TracedRun, wafer: int) -> 
         crosses = (file["steps/kind"][first : first + count] == KINDS.index("cross")).tolist()
         end = [at + cycles for at, cycles in zip(start, file["steps/cycles"][first : first + count], strict=True)]
     assert lives.phase == "decode"
-    wanted = {}
+    expected = {}
     for buffer in program.buffers:
         if program.stages[buffer.stage].wafer == wafer:
             spans = [(start[a], int(end[b])) for phase, a, b in buffer.live if phase == program.decode_index]
             if spans or not buffer.live:
-                wanted[buffer.name, buffer.address] = (buffer.use, buffer.bytes, sorted(spans), not buffer.live)
-    assert len(wanted) > 20
+                expected[buffer.name, buffer.address] = (buffer.use, buffer.bytes, sorted(spans), not buffer.live)
+    assert len(expected) > 20
     assert {
         (band.name, band.address): (band.use, band.bytes, list(band.needed), band.always) for band in lives.bands
-    } == wanted
-    own = [
+    } == expected
+    steps_on_wafer = [
         step for step, stage in enumerate(program.decode.steps.stage.tolist()) if program.stages[stage].wafer == wafer
     ]
-    assert lives.first_cycle == min(start[step] for step in own)
-    assert lives.last_cycle == max(end[step] for step in own if not crosses[step])
+    assert lives.first_cycle == min(start[step] for step in steps_on_wafer)
+    assert lives.last_cycle == max(end[step] for step in steps_on_wafer if not crosses[step])
 
 
-def test_picture_is_drawn(traced: TracedRun) -> None:
+def test_sram_picture_differs_between_wafers(traced: TracedRun) -> None:
     image = sram_png_of(InspectRequest(trace=traced.path, pe="1:1,2", sram_png="x.png"))
     assert image.startswith(b"\x89PNG\r\n")
     assert image != sram_png_of(InspectRequest(trace=traced.path, pe="0:1,2", sram_png="x.png"))

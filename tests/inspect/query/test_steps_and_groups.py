@@ -1,4 +1,4 @@
-"""Tables of steps and groups, and equal rows shown once, against a plain loop over the executed steps."""
+"""Tests of the tables of steps and groups, with and without merged equal rows, against a plain loop over all steps."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ SUMS = ("cycles", "words", "hops")
 
 
 @pytest.fixture(scope="module")
-def plain(path: Path) -> list[dict[str, Any]]:
+def plain_steps(path: Path) -> list[dict[str, Any]]:
     return executed_steps(path)
 
 
@@ -42,17 +42,17 @@ def groups(path: Path, by: str, **more: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("by", ["op", "layer", "wafer"])
-def test_groups_of_steps(path: Path, plain: list[dict[str, Any]], by: str) -> None:
+def test_groups_of_steps_equal_plain_sums(path: Path, plain_steps: list[dict[str, Any]], by: str) -> None:
     rows = groups(path, by)
-    want = totals(plain, lambda step: (step["phase"], step[by]), *SUMS)
+    expected = totals(plain_steps, lambda step: (step["phase"], step[by]), *SUMS)
     assert {(row["phase"], row[by]): tuple(row[name] for name in SUMS) for row in rows} == {
-        key: sums for key, sums in want.items() if any(sums)
+        key: sums for key, sums in expected.items() if any(sums)
     }
-    in_phase = totals(plain, lambda step: step["phase"], "cycles")
-    passes = {phase: len({step["pass"] for step in plain if step["phase"] == phase}) for phase in in_phase}
+    in_phase = totals(plain_steps, lambda step: step["phase"], "cycles")
+    passes = {phase: len({step["pass"] for step in plain_steps if step["phase"] == phase}) for phase in in_phase}
     for row in rows:
-        mine = [step for step in plain if (step["phase"], step[by]) == (row["phase"], row[by])]
-        causes = np.sum([step["cycles_by"] for step in mine], axis=0)
+        members = [step for step in plain_steps if (step["phase"], step[by]) == (row["phase"], row[by])]
+        causes = np.sum([step["cycles_by"] for step in members], axis=0)
         assert causes[CAUSES.index(row["mostly"])] == causes.max()
         assert row["fraction"] == pytest.approx(row["cycles"] / in_phase[row["phase"]][0])
         assert row["cycles_per_pass"] == pytest.approx(row["cycles"] / passes[row["phase"]])
@@ -62,38 +62,38 @@ def test_groups_of_steps(path: Path, plain: list[dict[str, Any]], by: str) -> No
 
 
 @pytest.mark.parametrize("each_layer", [True, False])
-def test_groups_of_causes(path: Path, plain: list[dict[str, Any]], each_layer: bool) -> None:  # noqa: FBT001
+def test_groups_of_causes_equal_plain_sums(path: Path, plain_steps: list[dict[str, Any]], each_layer: bool) -> None:  # noqa: FBT001
     rows = {(row["phase"], row["cause"]): row for row in inspect(path, by="cause", each_layer=each_layer)["groups"]}
     totals_of = {}
-    for phase, (at, cause) in itertools.product(("prefill", "decode"), enumerate(CAUSES)):
-        of_op: Counter[str] = Counter()
-        for step in plain:
+    for phase, (index, cause) in itertools.product(("prefill", "decode"), enumerate(CAUSES)):
+        cycles_of_op: Counter[str] = Counter()
+        for step in plain_steps:
             if step["phase"] == phase:
-                of_op[step["op"] if each_layer else step["op"].split(".")[-1]] += step["cycles_by"][at]
-        if total := of_op.total():
+                cycles_of_op[step["op"] if each_layer else step["op"].split(".")[-1]] += step["cycles_by"][index]
+        if total := cycles_of_op.total():
             totals_of[phase, cause] = total
             row = rows[phase, cause]
-            assert of_op[row["most_in"]] == max(of_op.values())
-            assert row["most_fraction"] == pytest.approx(max(of_op.values()) / total)
+            assert cycles_of_op[row["most_in"]] == max(cycles_of_op.values())
+            assert row["most_fraction"] == pytest.approx(max(cycles_of_op.values()) / total)
     assert {key: row["cycles"] for key, row in rows.items()} == totals_of
 
 
-def test_groups_of_tokens(path: Path, plain: list[dict[str, Any]]) -> None:
+def test_groups_of_tokens_equal_plain_sums(path: Path, plain_steps: list[dict[str, Any]]) -> None:
     rows = groups(path, "token")
-    want = totals(plain, lambda step: step["pass"], "words", "hops")
-    assert {row["pass"]: (row["words"], row["hops"]) for row in rows} == want
+    expected = totals(plain_steps, lambda step: step["pass"], "words", "hops")
+    assert {row["pass"]: (row["words"], row["hops"]) for row in rows} == expected
     with h5py.File(path) as file:
-        of_pass = file["tokens/pass"][()].tolist()
+        pass_of_token = file["tokens/pass"][()].tolist()
         duration = file["schedules/cycles"][()][file["passes/schedule"][()]].tolist()
     for row in rows:
-        assert row["tokens"] == of_pass.count(row["pass"])
-        assert row["token"] == of_pass.index(row["pass"])
+        assert row["tokens"] == pass_of_token.count(row["pass"])
+        assert row["token"] == pass_of_token.index(row["pass"])
         assert row["cycles"] == duration[row["pass"]]
     for phase in ("prefill", "decode"):
         assert sum(row["fraction"] for row in rows if row["phase"] == phase) == pytest.approx(1)
 
 
-def test_more_passes_than_memory_holds_rows_are_refused(tmp_path: Path) -> None:
+def test_groups_by_token_refuse_too_many_passes(tmp_path: Path) -> None:
     path = write(tmp_path / "t.h5")
     with h5py.File(path, "r+") as file:
         file["run/rows"][list(TABLES).index("pass")] = 1 << 21
@@ -106,22 +106,27 @@ def test_more_passes_than_memory_holds_rows_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("order", "each_layer"), [("start", True), *((order, i % 2 > 0) for i, order in enumerate(sorted(ORDERS)))]
 )
-def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: str, each_layer: bool) -> None:  # noqa: FBT001
-    ask = InspectRequest(trace=path, steps=True, sort=order, top=10**6, each_layer=each_layer)
-    steps = inspect_trace(ask).to_dict()["steps"]
-    in_phase = totals(plain, lambda step: step["phase"], "cycles")
+def test_steps_are_complete_and_sorted_in_every_order(
+    path: Path,
+    plain_steps: list[dict[str, Any]],
+    order: str,
+    each_layer: bool,  # noqa: FBT001
+) -> None:
+    request = InspectRequest(trace=path, steps=True, sort=order, top=10**6, each_layer=each_layer)
+    steps = inspect_trace(request).to_dict()["steps"]
+    in_phase = totals(plain_steps, lambda step: step["phase"], "cycles")
     for step in steps:
         assert step["fraction"] == pytest.approx(step["cycles"] / in_phase[step["phase"]][0])
-    assert sum(step["times"] for step in steps) == len(plain)
+    assert sum(step["times"] for step in steps) == len(plain_steps)
     for name in SUMS:
-        assert sum(step[name] for step in steps) == sum(step[name] for step in plain)
+        assert sum(step[name] for step in steps) == sum(step[name] for step in plain_steps)
     if order == "start":
         values = [step["start_cycle"] for step in steps]
         assert values == sorted(values)
         if not each_layer:
             return
         first = {}
-        for step in plain:
+        for step in plain_steps:
             key = step["phase"], step["op"], step["stage"], step["layer"], step["wafer"]
             first[key] = min(step["start_cycle"], first.get(key, step["start_cycle"]))
         found = {}
@@ -133,44 +138,46 @@ def test_steps_in_every_order(path: Path, plain: list[dict[str, Any]], order: st
     cause = order.removesuffix("-cycles")
     values = [step[order] if order in SUMS else step["cycles_by"][cause] for step in steps]
     assert values == sorted(values, reverse=True)
-    few = inspect_trace(replace(ask, top=3)).to_dict()["steps"]
+    few = inspect_trace(replace(request, top=3)).to_dict()["steps"]
     assert few == steps[:3]
 
 
-def told(group: dict[str, Any]) -> list[int]:
+def layers_of(group: dict[str, Any]) -> list[int]:
     return [layer for first, last in group["layers"] for layer in range(first, last + 1)]
 
 
-def test_groups_of_kinds(path: Path) -> None:
-    each = groups(path, "op")
+def test_groups_of_kinds_are_sums_of_their_ops(path: Path) -> None:
+    ops = groups(path, "op")
     for group in inspect(path, by="kind")["groups"]:
-        members = [one for one in each if (one["phase"], one.get("kind", "")) == (group["phase"], group["kind"])]
+        members = [op for op in ops if (op["phase"], op.get("kind", "")) == (group["phase"], group["kind"])]
         assert group["count"] == len(members)
-        assert told(group) == sorted({one["layer"] for one in members if one["layer"] >= 0})
+        assert layers_of(group) == sorted({op["layer"] for op in members if op["layer"] >= 0})
         for name in (*SUMS, "fraction"):
-            assert group[name] == pytest.approx(sum(one[name] for one in members))
+            assert group[name] == pytest.approx(sum(op[name] for op in members))
 
 
 @given(
     st.integers(1, 4).flatmap(
-        lambda wide: st.lists(
-            st.lists(st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), min_size=wide, max_size=wide),
+        lambda width: st.lists(
+            st.lists(st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), min_size=width, max_size=width),
             max_size=12,
-        ).map(lambda rows: (wide, rows))
+        ).map(lambda rows: (width, rows))
     )
 )
-def test_distinct_rows_are_those_of_a_set(drawn: tuple[int, list[list[int]]]) -> None:
-    wide, rows = drawn
-    table = np.array(rows, np.int64).reshape(-1, wide)
-    found, of = distinct_rows(list(table.T))
+def test_distinct_rows_equal_those_of_a_set(width_and_rows: tuple[int, list[list[int]]]) -> None:
+    width, rows = width_and_rows
+    table = np.array(rows, np.int64).reshape(-1, width)
+    found, row_index = distinct_rows(list(table.T))
     assert [tuple(row) for row in found.tolist()] == sorted({tuple(row) for row in rows})
-    assert (found[of] == table).all()
+    assert (found[row_index] == table).all()
 
 
-def test_first_few_groups_of_each_phase(path: Path) -> None:
-    every, few = groups(path, "op"), groups(path, "op", top=2)
+def test_top_selects_the_first_groups_of_each_phase(path: Path) -> None:
+    all_groups, top_groups = groups(path, "op"), groups(path, "op", top=2)
     for phase in ("prefill", "decode"):
-        assert [row for row in few if row["phase"] == phase] == [row for row in every if row["phase"] == phase][:2]
+        assert [row for row in top_groups if row["phase"] == phase] == [
+            row for row in all_groups if row["phase"] == phase
+        ][:2]
     assert groups(path, "op", top=0) == []
 
 
@@ -182,14 +189,14 @@ def trace(path: Path) -> Iterator[Trace]:
 
 @pytest.fixture(scope="module")
 def plain_ops(path: Path) -> dict[tuple[str, str, tuple[int, ...]], list[int]]:
-    """The layers of the ops of one phase, name within the layer and cycles by cause."""
+    """Return the layers of equal ops by (phase, name of the op within its layer, cycles by cause)."""
     by_op: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0] * len(CAUSES))
     busy = set()
     with h5py.File(path) as file:
         layers = dict(zip(file["graph/ops/name"].asstr()[()], file["graph/ops/layer"][()].tolist(), strict=True))
     for step in executed_steps(path):
         key = step["phase"], step["op"], layers.get(step["op"], -1)
-        by_op[key] = [had + more for had, more in zip(by_op[key], step["cycles_by"], strict=True)]
+        by_op[key] = [sum_so_far + cycles for sum_so_far, cycles in zip(by_op[key], step["cycles_by"], strict=True)]
         if step["cycles"] or step["words"]:
             busy.add(key)
     folds = defaultdict(list)
@@ -199,7 +206,7 @@ def plain_ops(path: Path) -> dict[tuple[str, str, tuple[int, ...]], list[int]]:
     return folds
 
 
-def test_equal_ops_are_told_once(plain_ops: dict[tuple[str, str, tuple[int, ...]], list[int]], trace: Trace) -> None:
+def test_equal_ops_are_one_row(plain_ops: dict[tuple[str, str, tuple[int, ...]], list[int]], trace: Trace) -> None:
     folds = [
         (phase, fold) for phase, kinds in read_kinds(StepSums(trace)).items() for kind in kinds for fold in kind.ops
     ]
@@ -211,13 +218,13 @@ def test_equal_ops_are_told_once(plain_ops: dict[tuple[str, str, tuple[int, ...]
     for key, layers in plain_ops.items():
         assert found[key].count == len(layers)
         assert tuple(found[key].cycles_by.values()) == tuple(len(layers) * cycles for cycles in key[-1])
-        assert told_folds(found[key]) == sorted({layer for layer in layers if layer >= 0})
+        assert layers_of_fold(found[key]) == sorted({layer for layer in layers if layer >= 0})
 
 
-def test_equal_steps_are_told_once(trace: Trace) -> None:
+def test_equal_steps_are_one_row(trace: Trace) -> None:
     sums = StepSums(trace)
     folded, layers = fold_steps(sums)
-    names, kinds = ops_of(trace)
+    names, kinds = names_and_kinds_of_ops(trace)
     folds = defaultdict(list)
     for row in range(len(sums.steps["op"])):
         step = {name: int(column[row]) for name, column in sums.steps.items()}
@@ -225,22 +232,22 @@ def test_equal_steps_are_told_once(trace: Trace) -> None:
         key = step["phase"], names[step["op"]], kinds[step["op"]], step["kind"], step["name"], step["times"], causes
         folds[key].append(step)
     assert len(folds) == len(layers) == len(folded["count"])
-    for at, steps in enumerate(folds.values()):  # both in the order of their first steps
-        row = {name: int(column[at]) for name, column in folded.items()}
+    for index, steps in enumerate(folds.values()):  # both are in the order of their first steps
+        row = {name: int(column[index]) for name, column in folded.items()}
         assert row["count"] == len(steps)
         for name in ("times", "cycles", "words", "hops", *CAUSE_COLUMNS):
             assert row[name] == sum(step[name] for step in steps)
         first = min(steps, key=lambda step: step["start_cycle"])
         for name in ("start_cycle", "layer", "stage", "wafer", "row", "col", "rows", "cols"):
             assert row[name] == first[name]
-        numbers = [number for low, high in layers[at] for number in range(low, high + 1)]
+        numbers = [number for low, high in layers[index] for number in range(low, high + 1)]
         assert numbers == sorted({step["layer"] for step in steps if step["layer"] >= 0})
 
 
-def test_one_cycle_in_another_cause_is_another_row(tmp_path: Path) -> None:
+def test_ops_that_differ_in_one_cycle_are_separate_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     path.write_bytes(STORY.read_bytes())
-    assert [told_folds(fold) for fold in ops_named(path, "gate_up")] == [[0, 1, 2, 3, 4]]
+    assert [layers_of_fold(fold) for fold in equal_ops_named(path, "gate_up")] == [[0, 1, 2, 3, 4]]
     with h5py.File(path, "r+") as file:
         op = file["graph/ops/name"][()].tolist().index(b"layers.3.gate_up")
         rows = (file["steps/op"][()] == op).nonzero()[0]
@@ -248,21 +255,21 @@ def test_one_cycle_in_another_cause_is_another_row(tmp_path: Path) -> None:
         causes[CAUSES.index("launch")] += 1
         causes[CAUSES.index("compute")] -= 1
         file["steps/cycles_by"][rows[-1]] = causes
-    alone, rest = sorted(ops_named(path, "gate_up"), key=lambda fold: fold.count)
-    assert (told_folds(alone), told_folds(rest)) == ([3], [0, 1, 2, 4])
+    changed, others = sorted(equal_ops_named(path, "gate_up"), key=lambda fold: fold.count)
+    assert (layers_of_fold(changed), layers_of_fold(others)) == ([3], [0, 1, 2, 4])
 
 
-def ops_named(path: Path, name: str) -> list[EqualOps]:
+def equal_ops_named(path: Path, name: str) -> list[EqualOps]:
     with open_trace(path) as trace:
         return [fold for kind in read_kinds(StepSums(trace))["decode"] for fold in kind.ops if fold.op == name]
 
 
-def ops_of(trace: Trace) -> tuple[list[str], list[str]]:
-    """Names within layers and kinds of all ops, and of none at the end."""
+def names_and_kinds_of_ops(trace: Trace) -> tuple[list[str], list[str]]:
+    """Return the names (within the layer) and the kinds of all ops; the last element of each is "", for no op."""
     ops: list[dict[str, Any]] = trace.records("op")
     names = [op["name"].split(".", 2)[-1] if op["layer"] >= 0 else op["name"] for op in ops]
     return [*names, ""], [*(op["kind"] for op in ops), ""]
 
 
-def told_folds(fold: EqualOps) -> list[int]:
+def layers_of_fold(fold: EqualOps) -> list[int]:
     return [layer for first, last in fold.layers for layer in range(first, last + 1)]

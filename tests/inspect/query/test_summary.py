@@ -1,4 +1,4 @@
-"""Totals of a trace, its tokens and tensors, and differences between two traces."""
+"""Tests of the totals, tokens and tensors of a trace, and of the differences between two traces."""
 
 import json
 from dataclasses import replace
@@ -11,21 +11,19 @@ import numpy as np
 import pytest
 
 from tests.inspect.query.plain import executed_steps, totals
-from tests.inspect.runs import STORY as ONE
-from tests.inspect.runs import TWO_WAFERS as TWO
-from tests.inspect.runs import TracedRun, inspect, traced_run
+from tests.inspect.runs import STORY, TWO_WAFERS, TracedRun, inspect, traced_run
 from tests.traces.conftest import GENERATED, HEADER, PROMPT, TEXTS, write
 from wse_traces import Token, TraceWriter
 
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> TracedRun:
-    """A run on two wafers."""
+    """Run the tiny model on two wafers and write its trace."""
     folder = tmp_path_factory.mktemp("traced")
     return traced_run(folder, prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=9)
 
 
-def test_totals_are_those_of_the_run(traced: TracedRun) -> None:
+def test_totals_equal_those_of_the_run(traced: TracedRun) -> None:
     _, report, path = traced
     facts = inspect(path)
     assert facts["complete"]
@@ -39,7 +37,7 @@ def test_totals_are_those_of_the_run(traced: TracedRun) -> None:
     assert report["sram"]["bytes_per_pe"] in facts["sram"]["stages"]
 
 
-def test_tree_holds_every_cycle_once(traced: TracedRun) -> None:
+def test_tree_counts_every_cycle_once(traced: TracedRun) -> None:
     facts = inspect(traced.path)
     assert sum(node["decode"] for node in facts["tree"]) == pytest.approx(facts["decode"]["cycles_per_pass"])
     assert [node["layer"] for node in facts["tree"]] == [-1, 0, 1, -1]
@@ -47,16 +45,16 @@ def test_tree_holds_every_cycle_once(traced: TracedRun) -> None:
         assert node["decode"] == pytest.approx(sum(op["decode"] for op in node["ops"]))
 
 
-def test_every_token_in_order(tmp_path: Path) -> None:
+def test_tokens_are_listed_in_order(tmp_path: Path) -> None:
     path = write(tmp_path / "t.h5")
     rows = inspect(path, tokens=True)["tokens"]
     assert len(rows) == PROMPT + GENERATED
     with h5py.File(path) as file:
         columns = {name: file[f"tokens/{name}"][()].tolist() for name in ("id", "pass", "cycles", "wall_s", "position")}
-    for at, row in enumerate(rows):
-        assert {name: row[name] for name in columns} == {name: column[at] for name, column in columns.items()}
-        assert row["text"] == TEXTS[at % len(TEXTS)]
-        assert row["of"] == ("prompt" if at < PROMPT else "generated")
+    for index, row in enumerate(rows):
+        assert {name: row[name] for name in columns} == {name: column[index] for name, column in columns.items()}
+        assert row["text"] == TEXTS[index % len(TEXTS)]
+        assert row["of"] == ("prompt" if index < PROMPT else "generated")
         assert row["s"] == pytest.approx(row["cycles"] / HEADER.clock_hz)
 
 
@@ -69,7 +67,7 @@ def test_tokens_without_ids_have_neither_ids_nor_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16", "int32", "uint8"])
-def test_values_of_a_tensor(tmp_path: Path, dtype: str) -> None:
+def test_tensors_are_summarised(tmp_path: Path, dtype: str) -> None:
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     values = np.arange(1, 13).reshape(3, 4).astype(kind)
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
@@ -77,12 +75,12 @@ def test_values_of_a_tensor(tmp_path: Path, dtype: str) -> None:
         writer.append_tensor(values, pass_index=3, op=0)
         writer.append_tensor(values[0], pass_index=4, op=7)
     first, second = inspect(tmp_path / "t.h5", tensors=True)["tensors"]
-    want = {"shape": [3, 4], "dtype": dtype, "bytes": 12 * kind.itemsize, "min": 1.0, "max": 12.0, "mean": 6.5}
-    assert first == {"tensor": 0, "op": "mlp", "pass": 3, **want, "nonfinite": 0}
+    expected = {"shape": [3, 4], "dtype": dtype, "bytes": 12 * kind.itemsize, "min": 1.0, "max": 12.0, "mean": 6.5}
+    assert first == {"tensor": 0, "op": "mlp", "pass": 3, **expected, "nonfinite": 0}
     assert (second["op"], second["shape"], second["mean"]) == ("", [4], 2.5)
 
 
-def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_counted(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "t.h5", HEADER) as writer:
         writer.append_tensor(np.array([np.nan, np.inf, -2.0, 4.0]), pass_index=0, op=0)
         writer.append_tensor(np.array([-np.inf]), pass_index=0, op=0)
@@ -93,46 +91,46 @@ def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
     assert (empty.get("mean"), empty["nonfinite"]) == (None, 0)
 
 
-def test_slowest_tokens(tmp_path: Path) -> None:
+def test_top_selects_the_slowest_tokens(tmp_path: Path) -> None:
     path = write(tmp_path / "t.h5")
-    every = inspect(path, tokens=True)["tokens"]
+    all_tokens = inspect(path, tokens=True)["tokens"]
     slowest = inspect(path, tokens=True, top=4)["tokens"]
-    assert [row["cycles"] for row in slowest] == sorted((row["cycles"] for row in every), reverse=True)[:4]
-    assert all(row in every for row in slowest)
+    assert [row["cycles"] for row in slowest] == sorted((row["cycles"] for row in all_tokens), reverse=True)[:4]
+    assert all(row in all_tokens for row in slowest)
 
 
 def diff(first: Path, second: Path, *, each_layer: bool = False) -> dict[str, Any]:
     return inspect(first, diff=second, each_layer=each_layer)
 
 
-def test_changes_are_those_of_a_plain_count() -> None:
-    found = diff(ONE, TWO, each_layer=True)
+def test_changes_equal_plain_sums() -> None:
+    found = diff(STORY, TWO_WAFERS, each_layer=True)
     for phase in ("prefill", "decode"):
         rows = found["changes"][phase]
         sides = []
-        for path in (ONE, TWO):
-            mine = [step for step in executed_steps(path) if step["phase"] == phase]
-            share_out = 1 if phase == "prefill" else len({step["pass"] for step in mine})
-            by_op = totals(mine, lambda step: step["op"], "cycles")
-            sides.append({op: cycles / share_out for op, (cycles,) in by_op.items()})
+        for path in (STORY, TWO_WAFERS):
+            steps = [step for step in executed_steps(path) if step["phase"] == phase]
+            pass_count = 1 if phase == "prefill" else len({step["pass"] for step in steps})
+            by_op = totals(steps, lambda step: step["op"], "cycles")
+            sides.append({op: cycles / pass_count for op, (cycles,) in by_op.items()})
         ops = {row["name"]: row for row in rows if row["kind"] == "op"}
         assert set(ops) == {op for op in {*sides[0], *sides[1]} if sides[0].get(op) != sides[1].get(op)}
         for op, row in ops.items():
             assert (row["first"], row["second"]) == pytest.approx((sides[0].get(op, 0), sides[1].get(op, 0)))
             assert row["change"] == pytest.approx(row["second"] - row["first"])
             assert row["fraction"] == pytest.approx(row["change"] / row["first"])
-        (whole,) = (row for row in rows if row["kind"] == "all")
+        (total,) = (row for row in rows if row["kind"] == "all")
         for kind in ("cause", "kind of op", "layer", "op"):
             changes = [row["change"] for row in rows if row["kind"] == kind]
-            assert sum(changes) == pytest.approx(whole["change"])
+            assert sum(changes) == pytest.approx(total["change"])
             assert [abs(change) for change in changes] == sorted(map(abs, changes), reverse=True)
-        folded = [row for row in diff(ONE, TWO)["changes"][phase] if row["kind"] == "op"]
-        assert sum(row["change"] for row in folded) == pytest.approx(whole["change"])
+        folded = [row for row in diff(STORY, TWO_WAFERS)["changes"][phase] if row["kind"] == "op"]
+        assert sum(row["change"] for row in folded) == pytest.approx(total["change"])
         assert sum(row.get("count", 1) for row in folded) == len(ops) > len(folded)
 
 
-def test_settings_and_sram() -> None:
-    found = diff(ONE, TWO)
+def test_diff_lists_settings_and_sram() -> None:
+    found = diff(STORY, TWO_WAFERS)
     settings = {row["name"]: (row["first"], row["second"]) for row in found["settings"]}
     assert settings["mapping"] == ("region", "pipeline")
     assert settings["wafers"] == (1, 2)
@@ -146,9 +144,9 @@ def test_settings_and_sram() -> None:
     assert found["only"] == {"first": [], "second": []}
 
 
-def test_what_only_one_has(tmp_path: Path) -> None:
+def test_diff_lists_what_only_one_trace_has(tmp_path: Path) -> None:
     other = write(tmp_path / "t.h5", replace(HEADER, options={"prompt": "Once", "new": {"a": [1]}}))
-    found = diff(other, ONE)
+    found = diff(other, STORY)
     assert found["only"]["first"] == sorted(["embed", "mlp", "é"])
     assert "layers.0.qkv" in found["only"]["second"]
     settings = {row["name"]: row for row in found["settings"]}

@@ -1,4 +1,4 @@
-"""The log of wavelets in a trace, and traces with impossible values."""
+"""Tests of queries on the wavelet log of a trace, also with impossible values."""
 
 import shutil
 from collections import Counter
@@ -25,28 +25,28 @@ Logged = tuple[TracedRun, list[Move]]
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
-    """A run on two wafers with its last pass logged, and the moves as they are stored in the file."""
-    placed = ONE_REGION | {"wafers": 2, "mesh": "3x3"}
+    """Run the tiny model on two wafers with its last pass logged; return the run and the moves stored in the file."""
+    placement = ONE_REGION | {"wafers": 2, "mesh": "3x3"}
     folder = tmp_path_factory.mktemp("logged")
-    run = traced_run(folder, wavelets=True, prompt_ids=(1, 2, 3), new_tokens=3, **placed)
+    run = traced_run(folder, wavelets=True, prompt_ids=(1, 2, 3), new_tokens=3, **placement)
     with h5py.File(run.path) as file:
         columns = [file[f"wavelets/{name}"][()].tolist() for name in COLUMNS]
     return run, list(zip(*columns, strict=True))
 
 
-def append(path: Path, moves: list[Move], *, pass_index: int = 0) -> None:
-    """A trace with nothing but a log."""
+def write_log(path: Path, moves: list[Move], *, pass_index: int = 0) -> None:
+    """Write a trace that contains only a wavelet log."""
     with TraceWriter(path, HEADER) as writer:
         columns = dict(zip(COLUMNS, np.array(moves, int).T, strict=True))
         writer.append("wavelet", {**columns, "pass": np.full(len(moves), pass_index)})
 
 
-def values(replayed: list[dict[str, Any]]) -> list[Move]:
-    """The moves of a report as the log has them."""
+def as_logged_moves(replayed: list[dict[str, Any]]) -> list[Move]:
+    """Return the moves of a report in the form in which the log stores them."""
     return [tuple({**move, "direction": MOVES.index(move["direction"])}[name] for name in COLUMNS) for move in replayed]
 
 
-def test_summary_is_that_of_the_moves(logged: Logged) -> None:
+def test_summary_equals_counts_of_the_moves(logged: Logged) -> None:
     (_, report, path), moves = logged
     found = inspect(path)["wavelets"]
     assert "replayed" not in found
@@ -59,16 +59,16 @@ def test_summary_is_that_of_the_moves(logged: Logged) -> None:
     assert found["moving_fraction"] == pytest.approx(len(cycles) / (max(cycles) - min(cycles) + 1))
     links = Counter(move[1:5] for move in moves if MOVES[move[4]] != "ramp")
     link = found["busiest_link"]
-    at = link["wafer"], link["row"], link["col"], MOVES.index(link["direction"])
-    assert link["words"] == links[at] == max(links.values())
+    place = link["wafer"], link["row"], link["col"], MOVES.index(link["direction"])
+    assert link["words"] == links[place] == max(links.values())
     routers = Counter(move[1:4] for move in moves)
     pe = found["busiest_pe"]
     assert pe["words"] == routers[pe["wafer"], pe["row"], pe["col"]] == max(routers.values())
 
 
-def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path) -> None:
+def test_words_on_the_ramp_load_no_link(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
-    append(path, [(7, 1, 2, 3, 4, 0, 0)])
+    write_log(path, [(7, 1, 2, 3, 4, 0, 0)])
     found = inspect(path)["wavelets"]
     assert "busiest_link" not in found
     assert found["wavelet_hops"] == 0
@@ -77,13 +77,13 @@ def test_words_that_only_enter_their_pe_load_no_link(tmp_path: Path) -> None:
     assert main(["inspect", str(path)]) == 0
 
 
-def test_more_than_can_be_replayed_at_once_is_refused(logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_of_too_many_moves_is_refused(logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
     (_, _, path), moves = logged
     monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves))
     assert len(inspect(path, cycles="0-999999")["wavelets"]["replayed"]) == len(moves)
     monkeypatch.setattr(wavelets, "MAX_MOVES", len(moves) - 1)
-    says = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
-    with pytest.raises(BadInput, match=says):
+    message = rf"--cycles 0-999999: {len(moves):,} moves, at most {len(moves) - 1:,} are replayed at once; give fewer"
+    with pytest.raises(BadInput, match=message):
         inspect(path, cycles="0-999999")
 
 
@@ -107,34 +107,34 @@ def test_damaged_log_is_shown_or_refused_in_one_line(
 
 
 @pytest.mark.parametrize("cycles", [(-(2**62), 2**62), (-5, -5)])
-def test_cycles_of_any_size_are_no_reason_to_break(
+def test_log_with_extreme_cycles_is_shown(
     tmp_path: Path, cycles: tuple[int, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "odd.h5"
-    append(path, [(cycle, 0, 0, 0, 1, 0, 0) for cycle in cycles])
+    write_log(path, [(cycle, 0, 0, 0, 1, 0, 0) for cycle in cycles])
     assert main(["inspect", str(path)]) == 0
     assert "Wavelets" in capsys.readouterr().out
 
 
-def test_of_several_passes_the_last_is_told(tmp_path: Path) -> None:
+def test_last_of_several_logged_passes_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with TraceWriter(path, HEADER) as writer:
         for index, cycle in ((4, 11), (2, 5)):
-            rest = {name: [0] for name in COLUMNS if name != "cycle"}
-            writer.append("wavelet", {**rest, "cycle": [cycle], "pass": [index]})
+            other_columns = {name: [0] for name in COLUMNS if name != "cycle"}
+            writer.append("wavelet", {**other_columns, "cycle": [cycle], "pass": [index]})
     found = inspect(path, cycles="0-20")["wavelets"]
     assert (found["pass"], found["passes"]) == (4, [2, 4])
     assert [move["cycle"] for move in found["replayed"]] == [11]
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("good") / "t.h5")
+def sound_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("sound") / "t.h5")
 
 
 @pytest.mark.parametrize("path", ["schedules/first_step", "schedules/steps"])
-def test_schedule_of_steps_that_are_not_there_is_a_problem(good: Path, tmp_path: Path, path: str) -> None:
-    shutil.copy(good, tmp_path / "t.h5")
+def test_schedule_of_missing_steps_is_a_problem(sound_trace: Path, tmp_path: Path, path: str) -> None:
+    shutil.copy(sound_trace, tmp_path / "t.h5")
     with h5py.File(tmp_path / "t.h5", "r+") as file:
         file[path][1] = 2**63 - 1
     problems = inspect(tmp_path / "t.h5", check=True)["problems"]
