@@ -171,13 +171,13 @@ def gguf_blocks() -> None:
     from gguf.quants import dequantize
 
     sys.path.insert(0, str(DATA.parent / "support"))
-    from random_gguf import BLOCKS, stored
+    from random_gguf import BLOCKS, stored_bytes
 
     path = DATA / "gguf_blocks.json"
     golden = json.loads(path.read_text(encoding="utf-8"))
     golden["values"] = {}
     for kind, (weights, _, _) in BLOCKS.items():
-        row = stored("blocks", [1, golden["blocks"] * weights], kind, golden["seed"])
+        row = stored_bytes("blocks", [1, golden["blocks"] * weights], kind, golden["seed"])
         values = dequantize(row[None], GGMLQuantizationType[kind]).astype(np.float32)
         golden["values"][kind] = values.view(np.uint32)[0].astype("<u4").tobytes().hex()
     path.write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")

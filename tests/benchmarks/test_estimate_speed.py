@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from cold_process import Cold, cold
+from cold_process import CommandCost, measure_command
 
 from tests.benchmarks.conftest import BySize, Say
 
 GOAL_S, GOAL_MB = 2.0, 1000
 
 
-def summary(name: str, measured: Cold) -> str:
+def summary(name: str, measured: CommandCost) -> str:
     """Return a line with the processor time and peak memory of an estimate, and their goals."""
     report = json.loads(measured.out)
     model, wafers = report["model"], report["system"]["wafers"]
@@ -37,10 +37,10 @@ def repeats(by_size: BySize) -> int:
 def test_estimate_of_405b_prints_time_and_memory(dtype: str, repeats: int, by_size: BySize, say: Say) -> None:
     """Print time and memory for Llama-3.1-405B, or for Llama-3-8B in the small size."""
     model = by_size(small="llama-3-8b", full="llama-3.1-405b")
-    say(summary(model, cold("estimate", model, "--dtype", dtype, "--json", repeats=repeats)))
+    say(summary(model, measure_command("estimate", model, "--dtype", dtype, "--json", repeats=repeats)))
 
 
 @pytest.mark.full_size
 def test_estimate_of_a_mixture_of_a_trillion_parameters_prints_time_and_memory(repeats: int, say: Say) -> None:
     command = ("estimate", "kimi-k2.6", "--dtype", "fp8", "--capacity", "report", "--json")
-    say(summary("Kimi K2.6", cold(*command, repeats=repeats)))
+    say(summary("Kimi K2.6", measure_command(*command, repeats=repeats)))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from compiled import compile_model
-from dequantised import GROUP, dequantised, dequantised_tensors, flipped
+from dequantised import GROUP, dequantised, dequantised_tensors, flip_bit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_decoder import plain_logits
@@ -231,7 +231,7 @@ def test_one_flipped_bit_of_weights_codes_scales_or_groups_shows_in_the_logits(c
     layer = [b for b in held if b.name.startswith(("layers.1.", "groups.")) and "norm" not in b.name]
     assert len(layer) == {"int8": 8, "fp8": 8, "int4": 12, "mxfp4": 12, "float32": 4}[coding]
     for buffer in layer if coding in CODINGS else held:
-        engine = flipped(Engine(run.program, SPEC, tensors(SPEC).__getitem__), buffer)
+        engine = flip_bit(Engine(run.program, SPEC, tensors(SPEC).__getitem__), buffer)
         assert not np.array_equal(forced(engine, IDS[:PROMPT], IDS[PROMPT:]), clean), buffer.name
 
 

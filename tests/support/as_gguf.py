@@ -1,6 +1,7 @@
-"""A checkpoint's config and tensors as llama.cpp's converter would write them to GGUF.
+"""Conversion of a checkpoint's config and tensors to GGUF metadata and tensors, as in llama.cpp.
 
-Written after convert_hf_to_gguf.py of github.com/ggml-org/llama.cpp, one function an architecture.
+It follows convert_hf_to_gguf.py of github.com/ggml-org/llama.cpp, with one function per architecture. All functions
+take the config and the tensors by their Hugging Face names, and return the metadata and the tensors by GGUF names.
 """
 
 import re
@@ -11,45 +12,45 @@ import numpy as np
 from gguf_mixtures import (
     Array,
     Config,
-    Made,
+    Converted,
     Tensors,
-    common,
+    common_metadata,
     deepseek,
     glm4_moe,
     gpt_oss,
     head_sizes,
+    interleave_rotated_pairs,
     llama4,
-    neighbours,
     qwen3_moe,
-    renamed,
-    stacked,
+    rename_tensors,
+    stack_experts,
 )
 
 
-def as_gguf(config: Config, tensors: Mapping[str, Array]) -> Made:
-    """Metadata and tensors."""
+def as_gguf(config: Config, tensors: Mapping[str, Array]) -> Converted:
+    """Convert a checkpoint of any supported architecture; return (metadata, tensors)."""
     return WRITERS[config["model_type"]](config, dict(tensors))
 
 
-def llama(config: Config, tensors: Tensors) -> Made:
-    """Llama, Mistral, Mixtral."""
+def llama(config: Config, tensors: Tensors) -> Converted:
+    """Convert Llama, Mistral or Mixtral."""
     size = config["head_dim"]
-    metadata = common("llama", config) | {"llama.rope.dimension_count": size} | head_sizes("llama", size)
-    made = renamed(tensors, {"block_sparse_moe.gate": "ffn_gate_inp"})
+    metadata = common_metadata("llama", config) | {"llama.rope.dimension_count": size} | head_sizes("llama", size)
+    result = rename_tensors(tensors, {"block_sparse_moe.gate": "ffn_gate_inp"})
     pattern = r"model\.layers\.(\d+)\.block_sparse_moe\.experts\.(\d+)\.(w\d)\.weight"
-    made = stacked(made, pattern, {"w1": "gate", "w2": "down", "w3": "up"})
-    for name in made:
+    result = stack_experts(result, pattern, {"w1": "gate", "w2": "down", "w3": "up"})
+    for name in result:
         if ".attn_q." in name:
-            made[name] = neighbours(made[name], config["num_attention_heads"])
+            result[name] = interleave_rotated_pairs(result[name], config["num_attention_heads"])
         elif ".attn_k." in name:
-            made[name] = neighbours(made[name], config["num_key_value_heads"])
+            result[name] = interleave_rotated_pairs(result[name], config["num_key_value_heads"])
     if "num_local_experts" in config:
         metadata["llama.expert_count"] = config["num_local_experts"]
         metadata["llama.expert_used_count"] = config["num_experts_per_tok"]
     scaling = config["rope_parameters"]
     if scaling["rope_type"] == "llama3":
-        made["rope_freqs.weight"] = _llama3_factors(scaling, size)
-    return metadata, made
+        result["rope_freqs.weight"] = _llama3_factors(scaling, size)
+    return metadata, result
 
 
 def _llama3_factors(scaling: Mapping[str, Any], size: int) -> Array:
@@ -69,19 +70,19 @@ def _llama3_factors(scaling: Mapping[str, Any], size: int) -> Array:
     return np.array(factors, np.float32)
 
 
-def qwen2(config: Config, tensors: Tensors) -> Made:
-    """Qwen2."""
-    return common("qwen2", config), renamed(tensors)
+def qwen2(config: Config, tensors: Tensors) -> Converted:
+    """Convert Qwen2."""
+    return common_metadata("qwen2", config), rename_tensors(tensors)
 
 
-def qwen3(config: Config, tensors: Tensors) -> Made:
-    """Qwen3."""
-    return common("qwen3", config) | head_sizes("qwen3", config["head_dim"]), renamed(tensors)
+def qwen3(config: Config, tensors: Tensors) -> Converted:
+    """Convert Qwen3."""
+    return common_metadata("qwen3", config) | head_sizes("qwen3", config["head_dim"]), rename_tensors(tensors)
 
 
-def gemma2(config: Config, tensors: Tensors) -> Made:
-    """Gemma 2: gains with one added."""
-    metadata = common("gemma2", config) | head_sizes("gemma2", config["head_dim"])
+def gemma2(config: Config, tensors: Tensors) -> Converted:
+    """Convert Gemma 2; 1 is added to all gains of norms."""
+    metadata = common_metadata("gemma2", config) | head_sizes("gemma2", config["head_dim"])
     metadata |= {
         "gemma2.attn_logit_softcapping": config["attn_logit_softcapping"],
         "gemma2.final_logit_softcapping": config["final_logit_softcapping"],
@@ -92,23 +93,23 @@ def gemma2(config: Config, tensors: Tensors) -> Made:
         "pre_feedforward_layernorm": "ffn_norm",
         "post_feedforward_layernorm": "post_ffw_norm",
     }
-    made = renamed(tensors, norms)
-    return metadata, {name: array + 1 if name.endswith("norm.weight") else array for name, array in made.items()}
+    result = rename_tensors(tensors, norms)
+    return metadata, {name: array + 1 if name.endswith("norm.weight") else array for name, array in result.items()}
 
 
-def phi3(config: Config, tensors: Tensors) -> Made:
-    """Phi-3."""
+def phi3(config: Config, tensors: Tensors) -> Converted:
+    """Convert Phi-3."""
     size = config["hidden_size"] // config["num_attention_heads"]
-    metadata = common("phi3", config) | {
+    metadata = common_metadata("phi3", config) | {
         "phi3.rope.dimension_count": size,
         "phi3.rope.scaling.original_context_length": config["original_max_position_embeddings"],
         "phi3.attention.sliding_window": config["sliding_window"],
     }
-    return metadata, renamed(tensors, {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"})
+    return metadata, rename_tensors(tensors, {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"})
 
 
-def gpt2(config: Config, tensors: Tensors) -> Made:
-    """GPT-2: matrices [out, in]."""
+def gpt2(config: Config, tensors: Tensors) -> Converted:
+    """Convert GPT-2; weight matrices are transposed to [out, in]."""
     metadata = {
         "general.architecture": "gpt2",
         "gpt2.block_count": config["n_layer"],
@@ -130,16 +131,16 @@ def gpt2(config: Config, tensors: Tensors) -> Made:
         "mlp.c_fc": "ffn_up",
         "mlp.c_proj": "ffn_down",
     }
-    made = {}
+    result = {}
     for name, array in tensors.items():
         stem, _, suffix = name.removeprefix("transformer.").rpartition(".")
         match = re.fullmatch(r"h\.(\d+)\.(.+)", stem)
-        at, inside = (f"blk.{match[1]}.", match[2]) if match else ("", stem)
-        made[f"{at}{names[inside]}.{suffix}"] = array.T if ".c_" in stem and suffix == "weight" else array
-    return metadata, made
+        prefix, name_in_layer = (f"blk.{match[1]}.", match[2]) if match else ("", stem)
+        result[f"{prefix}{names[name_in_layer]}.{suffix}"] = array.T if ".c_" in stem and suffix == "weight" else array
+    return metadata, result
 
 
-WRITERS: dict[str, Callable[[Config, Tensors], Made]] = {
+WRITERS: dict[str, Callable[[Config, Tensors], Converted]] = {
     **dict.fromkeys(("llama", "mistral", "mixtral"), llama),
     "qwen2": qwen2,
     "qwen3": qwen3,

@@ -1,4 +1,4 @@
-"""Messages along lines executed by the oracle, on what a region's PEs store."""
+"""Execution of messages along lines by the oracle, on the memory of a region's PEs."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from wse_kernels.oracle import transfers as oracle
 
 
 def memory_of(arena: Arena, element_type: str) -> npt.NDArray[np.uint8]:
-    """uint8 ``[rows, cols, bytes]``: the elements of one type as each PE has them."""
+    """Return the elements of one type in the memory of each PE, uint8 ``[rows, cols, bytes]``."""
     view = arena.view(element_type).reshape(arena.rows, arena.blocks_per_row, -1, arena.lanes)
     by_pe = view.transpose(0, 1, 3, 2).reshape(arena.rows, arena.blocks_per_row * arena.lanes, -1)[:, : arena.cols]
     return np.ascontiguousarray(by_pe).view(np.uint8)
@@ -22,11 +22,21 @@ def memory_of(arena: Arena, element_type: str) -> npt.NDArray[np.uint8]:
 def carry(
     memory: npt.NDArray[np.uint8], element_type: str, transfer: Transfer, messages: LineMessages
 ) -> npt.NDArray[np.int64]:
-    """Carry out messages on PEs' memory; int64 ``[4, rows, cols]``, the words that left each PE."""
+    """Execute messages on the memory of PEs, in place.
+
+    Args:
+        memory: uint8 ``[rows, cols, bytes]``, see `memory_of`.
+        element_type: Type of the elements.
+        transfer: The transfer, with its buffers and its place.
+        messages: The messages of its lines.
+
+    Returns:
+        The words that left each PE on its four links, int64 ``[4, rows, cols]``.
+    """
     schedule = messages.schedule
-    place = messages.first_row, messages.rows, -1, transfer.source, transfer.target, transfer.elements
-    operands = np.array([*place, len(schedule.first) > 2, memory.shape[1]], np.int64)
+    region_and_buffers = messages.first_row, messages.rows, -1, transfer.source, transfer.target, transfer.elements
+    operands = np.array([*region_and_buffers, len(schedule.first) > 2, memory.shape[1]], np.int64)
     variant = schedule.variants[messages.round % len(schedule.variants)]
-    stretches = message_spans(schedule, transfer.elements, ELEMENT_BYTES[element_type])
-    carried = oracle.along_columns if messages.axis == COLUMNS else oracle.along_rows
-    return carried(memory, element_type, stretches, schedule.first, variant, operands)
+    spans = message_spans(schedule, transfer.elements, ELEMENT_BYTES[element_type])
+    execute = oracle.along_columns if messages.axis == COLUMNS else oracle.along_rows
+    return execute(memory, element_type, spans, schedule.first, variant, operands)

@@ -1,4 +1,4 @@
-"""Processor time and memory of a ``wse`` command in a new process on one core (Linux only)."""
+"""Measurement of the processor time and memory of a ``wse`` command in a new process on one core (Linux only)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ sys.exit(code)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-class Cold(NamedTuple):
-    """Minimum processor seconds of several processes, maximum memory of one, and the last output."""
+class CommandCost(NamedTuple):
+    """Cost of a command that was run several times.
+
+    Attributes:
+        cpu_s: Minimum processor time of the processes, in seconds.
+        peak_mb: Maximum memory of a process, in MiB.
+        out: Standard output of the last process.
+    """
 
     cpu_s: float
     peak_mb: float
     out: bytes
 
 
-def cold(*arguments: str, repeats: int = 3) -> Cold:
-    """Run ``wse`` with the given arguments in ``repeats`` processes, one after another; all must succeed."""
+def measure_command(*arguments: str, repeats: int = 3) -> CommandCost:
+    """Run ``wse`` with the given arguments in ``repeats`` sequential processes, which must all succeed."""
     seconds, peaks, out = [], [], b""
     for _ in range(repeats):
         with subprocess.Popen(
@@ -37,10 +43,12 @@ def cold(*arguments: str, repeats: int = 3) -> Cold:
             stderr=subprocess.PIPE,
             env=os.environ | ONE_THREAD,
         ) as process:
-            out, said = process.stdout.read(), process.stderr.read()
-            _, status, used = os.wait4(process.pid, 0)
+            out, err = process.stdout.read(), process.stderr.read()
+            _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0, said.decode()
-        seconds.append(used.ru_utime + used.ru_stime)
-        peaks.append(int(re.findall(r"VmHWM:\s+(\d+) kB", said.decode())[-1]) / 1024)  # wait4 counts the parent, too
-    return Cold(min(seconds), max(peaks), out)
+        assert process.returncode == 0, err.decode()
+        seconds.append(usage.ru_utime + usage.ru_stime)
+        peaks.append(
+            int(re.findall(r"VmHWM:\s+(\d+) kB", err.decode())[-1]) / 1024
+        )  # the peak that wait4 returns includes the parent
+    return CommandCost(min(seconds), max(peaks), out)

@@ -1,4 +1,4 @@
-"""The Program of a model on a wafer, as the search finds it."""
+"""Compilation of a model with the layout search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of the compiler before and between its passes, of a tiny model on a small mesh."""
+"""Compiler states of a tiny model on a small mesh, before and between the passes."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,13 +25,13 @@ def begin(
     choice: Choice = CHOICE,
     **options: Any,
 ) -> State:
-    """The state that the first pass starts from; ``options`` replace those of `OPTIONS`."""
+    """Return the state before the first pass; ``options`` replace those of `OPTIONS`."""
     machine = wafer(*mesh, sram_bytes)
     return first_state(spec or tiny_spec(), machine, SOFTWARE, replace(OPTIONS, **options), choice)
 
 
 def before(name: str, state: State) -> State:
-    """The state that the pass of that name is given."""
+    """Run all passes before the pass called ``name``, and return the state."""
     for step in PIPELINE:
         if step.__name__ == name:
             return state

@@ -1,4 +1,4 @@
-"""Weights as a coding leaves them, by the rule said slowly."""
+"""Slow reference implementation of weight quantisation, and bit flips in emulated SRAM."""
 
 import math
 from collections.abc import Callable
@@ -25,9 +25,15 @@ LINEAR = ("q", "k", "v", "o", "gate", "up", "down", "q_a", "q_nope", "q_rope", "
 
 
 def dequantised(weights: Array, coding: str, scale_type: np.dtype[Any]) -> npt.NDArray[np.float32]:
-    """Each group of each row: the nearest codes times the smallest scale of its type that keeps them in range.
+    """Quantise and dequantise weights ``[out, in]``; return float32 of the same shape.
 
-    mxfp4: times the power of two that the largest power of two in the group is 4 of.
+    Each group of a row has the smallest scale of its type with which all codes are in range, and the nearest codes.
+    For mxfp4 the scale is the power of two at which the largest power of two in the group becomes 4.
+
+    Args:
+        weights: Matrix ``[out, in]``.
+        coding: One of the keys of `GROUP`.
+        scale_type: Number format of the scales; not used for mxfp4.
     """
     out = np.zeros(weights.shape, np.float32)
     width = GROUP[coding] or weights.shape[1]
@@ -37,11 +43,11 @@ def dequantised(weights: Array, coding: str, scale_type: np.dtype[Any]) -> npt.N
         if coding == "mxfp4":
             out[row, part] = _microscaled(group)
             continue
-        wanted = np.abs(group).max() / np.float32(LARGEST[coding])
-        scale = wanted.astype(scale_type)
-        if np.float32(scale) < wanted:
+        exact_scale = np.abs(group).max() / np.float32(LARGEST[coding])
+        scale = exact_scale.astype(scale_type)
+        if np.float32(scale) < exact_scale:
             scale = np.nextafter(scale, scale_type.type(np.inf))
-        if wanted > 0:
+        if exact_scale > 0:
             ratio = group / np.float32(scale)
             codes = ratio.astype(ml_dtypes.float8_e4m3fn) if coding == "fp8" else np.rint(ratio)
             out[row, part] = codes.astype(np.float32) * np.float32(scale)
@@ -49,7 +55,7 @@ def dequantised(weights: Array, coding: str, scale_type: np.dtype[Any]) -> npt.N
 
 
 def _microscaled(group: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The nearest e2m1 numbers times a power of two; of two equally near ones that with the even mantissa."""
+    """Return the group in mxfp4: nearest e2m1 numbers times a power of two; ties go to the even mantissa."""
     top = float(np.abs(group).max())
     if top == 0:
         return np.zeros(len(group))
@@ -61,26 +67,33 @@ def _microscaled(group: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def dequantised_tensors(spec: ModelSpec, coding: str, scale_type: Any = np.float32) -> Callable[[str], Array]:
-    """The random tensors of a model, of which those of linear layers went through a coding."""
-    made = tensors(spec)
+    """Return a function from names to the random tensors of a model, with those of linear layers dequantised."""
+    exact_tensors = tensors(spec)
 
     @cache
     def tensor(name: str) -> Array:
         is_linear = name.startswith("layers.") and name.split(".")[-1] in LINEAR
-        return dequantised(made[name], coding, np.dtype(scale_type)) if is_linear else made[name]
+        return dequantised(exact_tensors[name], coding, np.dtype(scale_type)) if is_linear else exact_tensors[name]
 
     return tensor
 
 
-def flipped(engine: Engine, buffer: Buffer) -> Engine:
-    """The engine, with a bit of the upper byte of a buffer's first element on PE (0, 0) flipped."""
+def flip_bit(engine: Engine, buffer: Buffer) -> Engine:
+    """Flip a bit in the upper byte of a buffer's first element on PE (0, 0), and return the engine."""
     arena, size = engine.arenas[0], ELEMENT_BYTES[buffer.element]
     arena.memory[byte_offset(arena, 0, 0, buffer.address + size - 1, size)] ^= 0x01
     return engine
 
 
 def byte_offset(arena: Arena, row: int, col: int, byte: int, element_bytes: int) -> int:
-    """The index in the memory of an arena of a byte of the SRAM of PE (row, col)."""
+    """Return the index in an arena's memory of byte address ``byte`` in the SRAM of PE (row, col).
+
+    Args:
+        arena: The memory of a region.
+        row, col: Position of the PE in the region.
+        byte: Byte address.
+        element_bytes: Size of the elements at this address, in bytes.
+    """
     block = row * arena.blocks_per_row + col // arena.lanes
     element, byte_in_element = divmod(byte - arena.base_byte, element_bytes)
     index = (block * (arena.bytes_per_pe // element_bytes) + element) * arena.lanes + col % arena.lanes

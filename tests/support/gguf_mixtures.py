@@ -1,4 +1,4 @@
-"""Mixtures of experts as llama.cpp's converter would write them to GGUF, one function an architecture."""
+"""Conversion of mixture-of-experts checkpoints to GGUF, and functions that all architectures use. See `as_gguf`."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Tensors = dict[str, Array]
 Config = Mapping[str, Any]
-Made = tuple[dict[str, Any], Tensors]
+Converted = tuple[dict[str, Any], Tensors]
 BASE = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
@@ -22,8 +22,8 @@ BASE = {
 TABLES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def common(name: str, config: Config) -> dict[str, Any]:
-    """Metadata of all except GPT-2."""
+def common_metadata(name: str, config: Config) -> dict[str, Any]:
+    """Return the metadata that all architectures except GPT-2 have; ``name`` is the GGUF name of the architecture."""
     scaling = config["rope_parameters"]
     made: dict[str, Any] = {
         "general.architecture": name,
@@ -49,12 +49,17 @@ def common(name: str, config: Config) -> dict[str, Any]:
 
 
 def head_sizes(name: str, size: int) -> dict[str, Any]:
-    """Where the size of a head does not follow from the others."""
+    """Return the metadata of a head size that does not follow from the other sizes."""
     return {f"{name}.attention.key_length": size, f"{name}.attention.value_length": size}
 
 
-def renamed(tensors: Mapping[str, Array], layer: Mapping[str, str] = {}) -> Tensors:
-    """Tensors that only change their names; those of experts are left as they are."""
+def rename_tensors(tensors: Mapping[str, Array], layer: Mapping[str, str] = {}) -> Tensors:
+    """Rename tensors to their GGUF names. Unknown names, such as those of experts, are kept.
+
+    Args:
+        tensors: Tensors by Hugging Face name.
+        layer: Additional names within a layer, or names that replace those of `BASE`.
+    """
     names = BASE | dict(layer)
     result = {}
     for name, array in tensors.items():
@@ -69,13 +74,22 @@ def renamed(tensors: Mapping[str, Array], layer: Mapping[str, str] = {}) -> Tens
     return result
 
 
-def neighbours(array: Array, heads: int) -> Array:
-    """Rotated pairs side by side, where they stood across the halves of a head."""
+def interleave_rotated_pairs(array: Array, heads: int) -> Array:
+    """Reorder the rows of a query or key matrix so that the two rows of each rotated pair are adjacent.
+
+    In the input, the rows of a pair are half a head apart.
+    """
     return array.reshape(heads, 2, len(array) // heads // 2, -1).swapaxes(1, 2).reshape(array.shape)
 
 
-def stacked(tensors: Tensors, pattern: str, names: Mapping[str, str]) -> Tensors:
-    """Matrices of single experts as stacks."""
+def stack_experts(tensors: Tensors, pattern: str, names: Mapping[str, str]) -> Tensors:
+    """Stack the matrices of single experts into one tensor per layer and kind.
+
+    Args:
+        tensors: All tensors; those that do not match are kept.
+        pattern: Regular expression with the groups layer, expert and kind.
+        names: GGUF name of each kind: gate, up or down.
+    """
     result, stacks = {}, {}
     for name, array in tensors.items():
         match = re.fullmatch(pattern, name)
@@ -89,23 +103,23 @@ def stacked(tensors: Tensors, pattern: str, names: Mapping[str, str]) -> Tensors
 
 
 EXPERTS = r"model\.layers\.(\d+)\.mlp\.experts\.(\d+)\.(gate|up|down)_proj\.weight"
-SAME = {name: name for name in ("gate", "up", "down")}
+GGUF_KINDS = {name: name for name in ("gate", "up", "down")}
 
 
-def qwen3_moe(config: Config, tensors: Tensors) -> Made:
-    """Qwen3-MoE."""
-    metadata = common("qwen3moe", config) | head_sizes("qwen3moe", config["head_dim"])
+def qwen3_moe(config: Config, tensors: Tensors) -> Converted:
+    """Convert Qwen3-MoE."""
+    metadata = common_metadata("qwen3moe", config) | head_sizes("qwen3moe", config["head_dim"])
     metadata |= {
         "qwen3moe.expert_count": config["num_local_experts"],
         "qwen3moe.expert_used_count": config["num_experts_per_tok"],
         "qwen3moe.expert_feed_forward_length": config["moe_intermediate_size"],
     }
-    return metadata, stacked(renamed(tensors, {"mlp.gate": "ffn_gate_inp"}), EXPERTS, SAME)
+    return metadata, stack_experts(rename_tensors(tensors, {"mlp.gate": "ffn_gate_inp"}), EXPERTS, GGUF_KINDS)
 
 
-def gpt_oss(config: Config, tensors: Tensors) -> Made:
-    """gpt-oss: gate and up apart, matrices [out, in]."""
-    metadata = common("gpt-oss", config) | head_sizes("gpt-oss", config["head_dim"])
+def gpt_oss(config: Config, tensors: Tensors) -> Converted:
+    """Convert gpt-oss; gate and up are separated and matrices are transposed to [out, in]."""
+    metadata = common_metadata("gpt-oss", config) | head_sizes("gpt-oss", config["head_dim"])
     metadata |= {
         "gpt-oss.attention.sliding_window": config["sliding_window"],
         "gpt-oss.expert_count": config["num_local_experts"],
@@ -114,31 +128,31 @@ def gpt_oss(config: Config, tensors: Tensors) -> Made:
     }
     names = {"post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp"}
     made = {}
-    plain = {name: array for name, array in tensors.items() if ".experts." not in name and "sinks" not in name}
+    other_tensors = {name: array for name, array in tensors.items() if ".experts." not in name and "sinks" not in name}
     for name, array in tensors.items():
         match = re.fullmatch(r"model\.layers\.(\d+)\.(?:self_attn|mlp\.experts)\.(.+)", name)
-        if match is None or name in plain:
+        if match is None or name in other_tensors:
             continue
-        at, inside = f"blk.{match[1]}.", match[2]
-        if inside == "sinks":
-            made[f"{at}attn_sinks.weight"] = array
-        elif inside == "gate_up_proj":
-            made[f"{at}ffn_gate_exps.weight"] = array[:, :, 0::2].swapaxes(1, 2)
-            made[f"{at}ffn_up_exps.weight"] = array[:, :, 1::2].swapaxes(1, 2)
-        elif inside == "gate_up_proj_bias":
-            made[f"{at}ffn_gate_exps.bias"] = array[:, 0::2]
-            made[f"{at}ffn_up_exps.bias"] = array[:, 1::2]
-        elif inside == "down_proj":
-            made[f"{at}ffn_down_exps.weight"] = array.swapaxes(1, 2)
+        prefix, name_in_layer = f"blk.{match[1]}.", match[2]
+        if name_in_layer == "sinks":
+            made[f"{prefix}attn_sinks.weight"] = array
+        elif name_in_layer == "gate_up_proj":
+            made[f"{prefix}ffn_gate_exps.weight"] = array[:, :, 0::2].swapaxes(1, 2)
+            made[f"{prefix}ffn_up_exps.weight"] = array[:, :, 1::2].swapaxes(1, 2)
+        elif name_in_layer == "gate_up_proj_bias":
+            made[f"{prefix}ffn_gate_exps.bias"] = array[:, 0::2]
+            made[f"{prefix}ffn_up_exps.bias"] = array[:, 1::2]
+        elif name_in_layer == "down_proj":
+            made[f"{prefix}ffn_down_exps.weight"] = array.swapaxes(1, 2)
         else:
-            made[f"{at}ffn_down_exps.bias"] = array
-    return metadata, renamed(plain, names) | made
+            made[f"{prefix}ffn_down_exps.bias"] = array
+    return metadata, rename_tensors(other_tensors, names) | made
 
 
-def llama4(config: Config, tensors: Tensors) -> Made:
-    """Llama 4: gate and up apart, matrices [out, in]; queries and keys as they are."""
+def llama4(config: Config, tensors: Tensors) -> Converted:
+    """Convert Llama 4; gate and up are separated and matrices transposed to [out, in]; queries and keys are kept."""
     name = "llama4"
-    metadata = common(name, config) | head_sizes(name, config["head_dim"])
+    metadata = common_metadata(name, config) | head_sizes(name, config["head_dim"])
     metadata |= {
         f"{name}.rope.dimension_count": config["head_dim"],
         f"{name}.feed_forward_length": config["intermediate_size_mlp"],
@@ -152,7 +166,7 @@ def llama4(config: Config, tensors: Tensors) -> Made:
         **{f"feed_forward.shared_expert.{x}_proj": f"ffn_{x}_shexp" for x in ("gate", "up", "down")},
         "feed_forward.router": "ffn_gate_inp",
     }
-    made = renamed({key: array for key, array in tensors.items() if ".experts." not in key}, names)
+    made = rename_tensors({key: array for key, array in tensors.items() if ".experts." not in key}, names)
     for key, array in tensors.items():
         match = re.fullmatch(r"model\.layers\.(\d+)\.feed_forward\.experts\.(.+)", key)
         if match is None:
@@ -165,13 +179,13 @@ def llama4(config: Config, tensors: Tensors) -> Made:
     return metadata, made
 
 
-ROUTED = {
+EXPERT_NAMES = {
     **{f"mlp.shared_experts.{x}_proj": f"ffn_{x}_shexp" for x in ("gate", "up", "down")},
     "mlp.gate": "ffn_gate_inp",
 }
 
 
-def _routed(name: str, config: Config) -> dict[str, Any]:
+def _expert_metadata(name: str, config: Config) -> dict[str, Any]:
     return {
         f"{name}.leading_dense_block_count": config["first_k_dense_replace"],
         f"{name}.expert_count": config["n_routed_experts"],
@@ -186,7 +200,7 @@ def _routed(name: str, config: Config) -> dict[str, Any]:
     }
 
 
-def _with_corrections(made: Tensors) -> Tensors:
+def _rename_corrections(made: Tensors) -> Tensors:
     old = re.compile(r"model\.layers\.(\d+)\.mlp\.gate\.e_score_correction_bias|blk\.(\d+)\.ffn_gate_inp\.e_score.*")
     result = {}
     for name, array in made.items():
@@ -195,25 +209,25 @@ def _with_corrections(made: Tensors) -> Tensors:
     return result
 
 
-def glm4_moe(config: Config, tensors: Tensors) -> Made:
-    """GLM-4-MoE, with a further layer that predicts more tokens."""
+def glm4_moe(config: Config, tensors: Tensors) -> Converted:
+    """Convert GLM-4-MoE; one tensor of an additional layer for multi-token prediction is added."""
     name, size = "glm4moe", config["head_dim"]
-    metadata = common(name, config) | head_sizes(name, size) | _routed(name, config)
+    metadata = common_metadata(name, config) | head_sizes(name, size) | _expert_metadata(name, config)
     metadata[f"{name}.block_count"] = config["num_hidden_layers"] + 1
     metadata[f"{name}.nextn_predict_layers"] = 1
     metadata[f"{name}.rope.dimension_count"] = int(size * config["rope_parameters"]["partial_rotary_factor"])
-    made = renamed(tensors, ROUTED | {"post_attention_layernorm": "post_attention_norm"})
-    made = stacked(_with_corrections(made), EXPERTS, SAME)
+    made = rename_tensors(tensors, EXPERT_NAMES | {"post_attention_layernorm": "post_attention_norm"})
+    made = stack_experts(_rename_corrections(made), EXPERTS, GGUF_KINDS)
     made[f"blk.{config['num_hidden_layers']}.nextn.enorm.weight"] = np.ones(4, np.float32)
     return metadata, made
 
 
-def deepseek(config: Config, tensors: Tensors) -> Made:
-    """DeepSeek-V3, with kv_b_proj split as for its compressed cache."""
+def deepseek(config: Config, tensors: Tensors) -> Converted:
+    """Convert DeepSeek-V3; ``kv_b_proj`` is split into keys and values, as for a compressed cache."""
     name, heads = "deepseek2", config["num_attention_heads"]
     nope, rotated, value = config["qk_nope_head_dim"], config["qk_rope_head_dim"], config["v_head_dim"]
     rank = config["kv_lora_rank"]
-    metadata = common(name, config) | _routed(name, config)
+    metadata = common_metadata(name, config) | _expert_metadata(name, config)
     metadata |= {
         f"{name}.attention.head_count_kv": 1,
         f"{name}.attention.kv_lora_rank": rank,
@@ -233,9 +247,9 @@ def deepseek(config: Config, tensors: Tensors) -> Made:
         "self_attn.q_a_layernorm": "attn_q_a_norm",
         "self_attn.kv_a_layernorm": "attn_kv_a_norm",
     }
-    made = stacked(_with_corrections(renamed(tensors, ROUTED | names)), EXPERTS, SAME)
+    made = stack_experts(_rename_corrections(rename_tensors(tensors, EXPERT_NAMES | names)), EXPERTS, GGUF_KINDS)
     for key in [key for key in made if ".attn_kv_b." in key]:
-        both = made.pop(key).reshape(heads, nope + value, rank)
-        made[key.replace("kv_b", "k_b")] = both[:, :nope].swapaxes(1, 2)
-        made[key.replace("kv_b", "v_b")] = both[:, nope:]
+        keys_and_values = made.pop(key).reshape(heads, nope + value, rank)
+        made[key.replace("kv_b", "k_b")] = keys_and_values[:, :nope].swapaxes(1, 2)
+        made[key.replace("kv_b", "v_b")] = keys_and_values[:, nope:]
     return metadata, made

@@ -1,4 +1,4 @@
-"""GGUF files of given metadata and arrays. Layout: docs/gguf.md of github.com/ggml-org/ggml."""
+"""Writer of GGUF files from metadata and arrays. Layout: docs/gguf.md of github.com/ggml-org/ggml."""
 
 import struct
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ TYPE_NUMBERS = {"float32": 0, "float16": 1, "bfloat16": 30}
 
 
 def text(value: str | bytes) -> bytes:
-    """A text with its length."""
+    """Encode a string: its length, and its bytes."""
     data = value if isinstance(value, bytes) else value.encode()
     return struct.pack("<Q", len(data)) + data
 
 
 def item(value: Any) -> bytes:
-    """Kind and value of one item of metadata."""
+    """Encode one metadata value: the number of its type, and the value."""
     if isinstance(value, list):
         kind = 8 if isinstance(value[0], str) else 6 if isinstance(value[0], float) else 5
         elements = (text(v) if kind == 8 else struct.pack("<f" if kind == 6 else "<i", v) for v in value)
@@ -33,7 +33,14 @@ def item(value: Any) -> bytes:
 
 
 def tensor_info(name: str, shape: tuple[int, ...], number: int, offset: int) -> bytes:
-    """One tensor, its sizes given with the innermost last."""
+    """Encode the description of a tensor.
+
+    Args:
+        name: Name of the tensor.
+        shape: Sizes, innermost last.
+        number: GGUF number of the element type.
+        offset: Offset of the data, in bytes.
+    """
     return (
         text(name)
         + struct.pack("<I", len(shape))
@@ -43,19 +50,19 @@ def tensor_info(name: str, shape: tuple[int, ...], number: int, offset: int) -> 
 
 
 def head(tensors: int, items: int, version: int = 3) -> bytes:
-    """What a file begins with."""
+    """Encode the start of a file: version, number of tensors and number of metadata items."""
     return b"GGUF" + struct.pack("<IQQ", version, tensors, items)
 
 
 def padded(data: bytes) -> bytes:
-    """Up to the alignment."""
+    """Append zeros up to the alignment."""
     return data + b"\0" * (-len(data) % ALIGNMENT)
 
 
 def write_file(
     path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], int, bytes]]
 ) -> Path:
-    """A whole file of tensors of which the shape, the type's number and the bytes are given."""
+    """Write a GGUF file and return its path; tensors are given as (shape, number of the element type, data)."""
     infos, data = b"", b""
     for name, (shape, number, content) in tensors.items():
         infos += tensor_info(name, shape, number, len(data))
@@ -66,6 +73,6 @@ def write_file(
 
 
 def write_arrays(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Path:
-    """A whole file of plain arrays."""
+    """Write a GGUF file of arrays that are not quantised, and return its path."""
     stored = {name: (a.shape, TYPE_NUMBERS[a.dtype.name], a.tobytes()) for name, a in tensors.items()}
     return write_file(path, metadata, stored)

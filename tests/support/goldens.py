@@ -1,4 +1,4 @@
-"""A run on a mesh against what another framework computed for the same weights."""
+"""Comparison of a run on a mesh with tokens and logits that another framework computed for the same weights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +12,13 @@ TOLERANCE = 1e-4  # of the largest logit
 
 
 def check(case: Mapping[str, Any], model: Path, **machine: Any) -> None:
-    """Assert that float32 tokens equal those of ``case`` and that logits are within TOLERANCE.
+    """Run a model in float32; check that tokens equal those of ``case`` and that logits are within `TOLERANCE`.
 
-    ``case`` has prompt_ids, the ids that follow, and the logits before the first and the last of them. ``machine`` is
-    what `session` takes.
+    Args:
+        case: Expected values: ``prompt_ids``, ``ids`` (generated), and ``logits_first`` and ``logits_last``, which
+            predict the first and the last generated id.
+        model: Folder of the model.
+        machine: Further arguments of `session`.
     """
     run = session(
         model, prompt=case["prompt_ids"], new_tokens=len(case["ids"]), sram_bytes=1 << 20, logits=True, **machine
@@ -24,9 +27,12 @@ def check(case: Mapping[str, Any], model: Path, **machine: Any) -> None:
 
 
 def check_logits(case: Mapping[str, Any], logits: npt.NDArray[np.floating[Any]], tolerance: float) -> None:
-    """Assert that ``logits`` before each of the case's ids lead to them, and that those it has are the same.
+    """Check that the logits predict the ids of ``case`` and equal its first and last logits.
 
-    ``tolerance`` is relative to the largest logit.
+    Args:
+        case: Expected values, see `check`.
+        logits: One row per generated id, ``[ids, vocabulary]``.
+        tolerance: Allowed error relative to the largest logit.
     """
     assert logits.argmax(axis=1).tolist() == case["ids"]
     for got, name in ((logits[0], "logits_first"), (logits[-1], "logits_last")):

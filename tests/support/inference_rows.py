@@ -1,4 +1,4 @@
-"""Rows of the table `inference`: a complete row, and files and measurements with other cells."""
+"""Rows of the measurement table `inference`, and CSV files and measurements made from them."""
 
 import csv
 import io
@@ -30,6 +30,7 @@ ROW = {
 
 
 def file_of(*rows: dict[str, str]) -> str:
+    """Return a CSV file of the table with these rows; missing cells are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, TABLES["inference"], restval="", lineterminator="\n")
     writer.writeheader()
@@ -38,4 +39,5 @@ def file_of(*rows: dict[str, str]) -> str:
 
 
 def rows_of(*rows: dict[str, str]) -> list[Measurement]:
+    """Return measurements parsed from rows; cells that are not given are those of `ROW`."""
     return list(parse(file_of(*({**ROW, "id": f"A-{i}", **row} for i, row in enumerate(rows, 1))), "m.csv"))

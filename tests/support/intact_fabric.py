@@ -6,6 +6,6 @@ from wse_mappings.mesh.faults import FabricFaults
 
 
 def intact_fabric(rows: int, cols: int) -> FabricFaults:
-    """A fabric without a dead PE or link."""
+    """Return a fabric without dead PEs and links."""
     none = np.zeros((rows, cols), bool)
     return FabricFaults(dead=none, east=none, south=none)

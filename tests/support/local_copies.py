@@ -1,11 +1,11 @@
-"""Copies that PEs make for themselves, which no wavelet carries."""
+"""Copies within the memory of a PE, which need no wavelets."""
 
 from wse.arrays import F32
 from wse.backends.wavelet.lines import Lines
 
 
 def memory_after_copies(lines: Lines, memory: F32) -> F32:
-    """``memory`` ``[rows, cols, words]`` as the run begins, the local copies of ``lines`` done."""
+    """Return ``memory``, float32 ``[rows, cols, words]``, after the local copies of ``lines``."""
     after = memory.copy()
     flat, before = after.reshape(-1, memory.shape[2]), memory.reshape(-1, memory.shape[2])
     for pes, source, target, words in lines.copies:

@@ -1,4 +1,4 @@
-"""LocalHub: a server on this computer that speaks the part of the hub's API with which models are downloaded."""
+"""A local server that implements the part of the Hugging Face hub's API that downloads use."""
 
 import hashlib
 import json

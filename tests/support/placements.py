@@ -1,6 +1,6 @@
-"""Placements of tests whose expected numbers depend on the machine and the mapping.
+"""Options of tests whose expected numbers depend on the machine and the mapping.
 
-The options name everything that such a number depends on, so that it does not change with the defaults of commands.
+They set everything that such a number depends on, so that it does not change with the defaults of commands.
 """
 
 from typing import Any, Final

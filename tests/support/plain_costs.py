@@ -1,4 +1,4 @@
-"""Pass costs of a machine whose closed forms are known: times that are written down, no Program."""
+"""Pass costs for tests of serving: given constants, without a Program."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from wse.serving.simulation.pass_costs import PromptPart
 
 @dataclass(frozen=True, kw_only=True)
 class PlainCosts:
-    """A decode pass takes ``pass_s`` and ``user_s`` for each user and ``context_s`` for each token of context.
+    """Pass costs with simple closed forms.
 
-    A prompt takes ``prompt_s`` for each token, ``piece_s`` for each part of it.
+    A decode pass costs ``pass_s``, plus ``user_s`` per user and ``context_s`` per token of context. A part of a prompt
+    costs ``piece_s``, plus ``prompt_s`` per token. Times are in seconds.
     """
 
     pass_s: float = 0.0

@@ -1,7 +1,7 @@
-"""A plain numpy float64 decoder of every trait of `ModelSpec`: an oracle.
+"""Reference decoder in numpy float64 that implements every trait of `ModelSpec`.
 
-Whole prompts, whole matrices, no cache. It follows the definitions in `wse.models.spec` and
-`wse.models.tensors.model_tensors`.
+It computes all positions of a prompt at once, with undivided matrices and without a cache. It follows the definitions
+in `wse.models.spec` and `wse.models.tensors.model_tensors`.
 """
 
 import math
@@ -19,7 +19,14 @@ F64 = npt.NDArray[np.float64]
 
 
 def latent_attention(spec: ModelSpec, w: Callable[[str], F64], rotated: Callable[[F64], F64], x: F64) -> F64:
-    """x ``[tokens, hidden]`` to what the block adds to it. ``rotated`` turns ``[tokens, heads, rope size]``."""
+    """Return the output of a block with latent attention, ``[tokens, hidden]``.
+
+    Args:
+        spec: The model.
+        w: Function from names within the layer to tensors.
+        rotated: Function that applies the rotary embedding to ``[tokens, heads, rope size]``.
+        x: Normalised input, ``[tokens, hidden]``.
+    """
     assert spec.latent is not None
     sizes, tokens, heads = spec.latent, len(x), spec.head_count
 
@@ -44,17 +51,27 @@ def latent_attention(spec: ModelSpec, w: Callable[[str], F64], rotated: Callable
     return linear("o", np.einsum("hqk,khf->qhf", weights, value).reshape(tokens, -1))
 
 
-Tell = Callable[[str, F64], None]
-"""Hears the name of an op of `wse.models.op` and what it makes, ``[tokens, ...]``."""
+OnResult = Callable[[str, F64], None]
+"""Callback that gets the name of an op of `wse.models.op` and its result, ``[tokens, ...]``."""
 
 
 def plain_logits(
     spec: ModelSpec,
     tensor: Callable[[str], npt.NDArray[np.generic]],
     ids: Sequence[int],
-    tell: Tell = lambda name, values: None,
+    on_result: OnResult = lambda name, values: None,
 ) -> F64:
-    """Logits ``[len(ids), vocabulary]``: row i is what follows the first i + 1 ids."""
+    """Compute the logits of all positions of a sequence.
+
+    Args:
+        spec: The model.
+        tensor: Function from canonical names to tensors.
+        ids: Token ids.
+        on_result: Called with the name and the result of each op.
+
+    Returns:
+        float64 ``[len(ids), vocabulary]``: row i predicts the token after the first i + 1 ids.
+    """
 
     def w(name: str) -> F64:
         return np.asarray(tensor(name), np.float64)
@@ -62,50 +79,54 @@ def plain_logits(
     x = w("embedding")[list(ids)] * spec.embedding_scale
     if spec.learned_positions:
         x = x + w("positions")[: len(ids)]
-    tell("embedding", x)
+    on_result("embedding", x)
     for index, layer in enumerate(spec.layers):
 
         def of(name: str, index: int = index) -> F64:
             return w(f"layers.{index}.{name}")
 
-        def made(name: str, values: F64, index: int = index) -> None:
-            tell(f"layers.{index}.{name}", values)
+        def report(name: str, values: F64, index: int = index) -> None:
+            on_result(f"layers.{index}.{name}", values)
 
         source = x
         normed = _norm(spec, of, "attention_norm", x) if spec.pre_norms else x
-        made("attention_norm", normed)
+        report("attention_norm", normed)
         if layer.linear:
-            added = _linear_attention(spec, of, normed, made)
+            added = _linear_attention(spec, of, normed, report)
         elif spec.latent is None:
-            added = _attention(spec, layer, of, normed, made)
+            added = _attention(spec, layer, of, normed, report)
         else:
             added = latent_attention(spec, of, partial(_rotated, spec.rope_of(layer)), normed)
-        x = _joined(spec, of, ("delta_output" if layer.linear else "output", "post_attention_norm"), x, added, made)
+        x = _add_to_residual(
+            spec, of, ("delta_output" if layer.linear else "output", "post_attention_norm"), x, added, report
+        )
         source = source if spec.parallel_blocks else x
         normed = _norm(spec, of, "mlp_norm", source) if spec.pre_norms else source
-        made("mlp_norm", normed)
+        report("mlp_norm", normed)
         feed_forward, back = (_mixture, "experts_down") if layer.experts else (_feed_forward, "down")
         if layer.experts and spec.experts is not None and spec.experts.shared_size:
             back = "shared_down"
-        added = feed_forward(spec, of, normed, made)
-        x = _joined(spec, of, (back, "post_mlp_norm"), x, added, made)
+        added = feed_forward(spec, of, normed, report)
+        x = _add_to_residual(spec, of, (back, "post_mlp_norm"), x, added, report)
     normed = _norm(spec, w, "final_norm", x)
-    tell("final_norm", normed)
+    on_result("final_norm", normed)
     outputs = normed @ w("embedding" if spec.tied_embedding else "head").T + (w("head_bias") if spec.head_bias else 0.0)
     logits = _capped(spec.logit_scale * outputs, spec.logit_cap)
-    tell("head", logits)
+    on_result("head", logits)
     return logits
 
 
-def _joined(spec: ModelSpec, w: Callable[[str], F64], ops: tuple[str, str], x: F64, added: F64, made: Tell) -> F64:
-    """What a block makes, added to the residual stream, by the ops of those names."""
+def _add_to_residual(
+    spec: ModelSpec, w: Callable[[str], F64], ops: tuple[str, str], x: F64, added: F64, report: OnResult
+) -> F64:
+    """Add the output of a block to the residual stream; ``ops`` are the names of the projection and the post-norm."""
     projected, post = ops
     if not spec.post_norms:
-        made(projected, x + spec.residual_scale * added)
+        report(projected, x + spec.residual_scale * added)
         return x + spec.residual_scale * added
-    made(projected, added)
+    report(projected, added)
     x = x + _norm(spec, w, post, added)
-    made(post, x)
+    report(post, x)
     return x
 
 
@@ -131,7 +152,7 @@ def _linear(w: Callable[[str], F64], name: str, x: F64, *, bias: bool) -> F64:
 
 
 def _rotated(rope: Rope, x: F64) -> F64:
-    """x ``[tokens, heads, features]``."""
+    """Apply the rotary embedding to x ``[tokens, heads, features]``."""
     half = len(rope.frequencies)
     angle = np.arange(len(x))[:, None, None] * np.array(rope.frequencies)
     cosine, sine = rope.multiplier * np.cos(angle), rope.multiplier * np.sin(angle)
@@ -139,7 +160,7 @@ def _rotated(rope: Rope, x: F64) -> F64:
     return np.concatenate([first * cosine - second * sine, second * cosine + first * sine, rest], axis=-1)
 
 
-def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
+def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, report: OnResult) -> F64:
     tokens, rope = len(x), spec.rope_of(layer)
     q, k, v = (_linear(w, name, x, bias=spec.qkv_bias) for name in "qkv")
     if spec.head_norm == "rms_all":
@@ -157,7 +178,7 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, m
     if scale is not None and scale.rotary == (rope is not None):
         far = np.floor((np.arange(tokens) + scale.first) / scale.floor_tokens)
         q = q * (1 + scale.coefficient * np.log1p(far))[:, None, None]
-    made("qkv", np.concatenate([q, k, v], axis=1))
+    report("qkv", np.concatenate([q, k, v], axis=1))
     k, v = (np.repeat(heads, spec.queries_per_kv, axis=1) for heads in (k, v))
     scores = _capped(np.einsum("qhf,khf->hqk", q, k) * spec.attention_scale, spec.score_cap)
     query, key = np.arange(tokens)[:, None], np.arange(tokens)
@@ -171,14 +192,14 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, m
     if spec.sinks:
         total = total + np.exp(w("sinks"))[:, None, None]
     mixed = np.einsum("hqk,khf->qhf", weights / total, v)
-    made("attention", mixed)
+    report("attention", mixed)
     if spec.attention_gate:
         mixed = mixed / (1 + np.exp(-_linear(w, "q_gate", x, bias=spec.qkv_bias).reshape(mixed.shape)))
     return _linear(w, "o", mixed.reshape(tokens, -1), bias=spec.output_bias)
 
 
-def _linear_attention(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
-    """Linear attention with the gated delta rule, token by token."""
+def _linear_attention(spec: ModelSpec, w: Callable[[str], F64], x: F64, report: OnResult) -> F64:
+    """Compute linear attention with the gated delta rule, token by token."""
     assert spec.linear is not None
     sizes, tokens = spec.linear, len(x)
     parts = {}
@@ -200,12 +221,16 @@ def _linear_attention(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Te
         out[t] = np.einsum("hk,hkv->hv", q[t], state) / math.sqrt(sizes.key_size)
     gate = activated("silu", x @ w("delta.z").T).reshape(out.shape)
     normed = _rms(out, spec.norm_eps) * w("delta.norm") * gate
-    made("delta_norm", normed)
+    report("delta_norm", normed)
     return np.asarray(normed.reshape(tokens, -1) @ w("delta.o").T)
 
 
 def _feed_forward(
-    spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell = lambda name, values: None, name: str = "gate_up"
+    spec: ModelSpec,
+    w: Callable[[str], F64],
+    x: F64,
+    report: OnResult = lambda name, values: None,
+    name: str = "gate_up",
 ) -> F64:
     up = _linear(w, "up", x, bias=spec.ffn_bias)
     gate = _linear(w, "gate", x, bias=spec.ffn_bias) if spec.gated else up
@@ -213,17 +238,17 @@ def _feed_forward(
     if spec.gated:
         limit = spec.activation_limit
         hidden = hidden * (np.clip(up, -limit, limit) + 1 if spec.activation == "clamped_silu" else up)
-    made(name, hidden)
+    report(name, hidden)
     return _linear(w, "down", hidden, bias=spec.ffn_bias)
 
 
-def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F64:
+def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, report: OnResult) -> F64:
     total = np.zeros_like(x)
     if spec.experts.shared_size:
         gate = 1 / (1 + np.exp(-x @ w("shared.scale").T)) if spec.experts.shared_gate else 1.0
-        total += gate * _feed_forward(spec, lambda name: w(f"shared.{name}"), x, made, "shared_gate_up")
+        total += gate * _feed_forward(spec, lambda name: w(f"shared.{name}"), x, report, "shared_gate_up")
     routed = routes(spec.experts, w, x)
-    made("router", np.array([(ids, weights) for ids, weights in routed]))
+    report("router", np.array([(ids, weights) for ids, weights in routed]))
     for token, (ids, weights) in enumerate(routed):
         for expert, weight in zip(ids, weights, strict=True):
             mine = one_expert(spec.experts, w, expert)
@@ -233,7 +258,7 @@ def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, made: Tell) -> F6
 
 
 def activated(activation: str, x: F64, limit: float = 0.0) -> F64:
-    """The activation function of that name, without what it multiplies."""
+    """Apply the activation function called ``activation``, without the multiplication of gated blocks."""
     match activation:
         case "silu":
             return np.asarray(x / (1 + np.exp(-x)))

@@ -1,4 +1,4 @@
-"""The choice of experts in plain numpy float64, and mixtures to try it on."""
+"""Reference implementation of expert routing in numpy float64, and mixtures of experts for tests."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,15 +29,15 @@ MIXTURES = {
 
 
 def mixture_spec(experts: Experts, layers: int = 2, **changes: Any) -> ModelSpec:
-    """The first layer is dense, as in some models; the others have experts."""
-    if experts.router_bias:  # as in gpt-oss: everything is biased, and the activation is its own
+    """Return a tiny model whose first layer is dense and whose other layers have experts; ``changes`` are fields."""
+    if experts.router_bias:  # as in gpt-oss: all products have biases, and the activation is clamped
         changes = {"ffn_bias": True, "activation": "clamped_silu", "activation_limit": 1.5} | changes
     kinds = (Layer(), *(Layer(experts=True),) * (layers - 1))
     return replace(tiny_spec(layers=layers), layers=kinds, experts=experts, **changes)
 
 
 def routes(e: Experts, w: Weight, x: F64) -> list[tuple[list[int], F64]]:
-    """Ids and weights of the experts chosen for each row of x ``[tokens, hidden]``, the best first."""
+    """Return (ids, weights) of the selected experts for each row of x ``[tokens, hidden]``, the best expert first."""
     logits = x @ w("router").T + (w("router_bias") if e.router_bias else 0.0)
     scores = 1 / (1 + np.exp(-logits))
     if e.scoring == "softmax":
@@ -52,13 +52,21 @@ def routes(e: Experts, w: Weight, x: F64) -> list[tuple[list[int], F64]]:
         ids = np.argsort(-choice, kind="stable")[: e.active]
         weights = row[ids] / row[ids].sum() if e.normalised else row[ids]
         if e.mixer_tolerance is not None:
-            weights = _mixed(logits[len(found)], ids, 2 * e.mixer_tolerance)
+            weights = _sparse_mixer_weights(logits[len(found)], ids, 2 * e.mixer_tolerance)
         found.append((ids.tolist(), weights * e.scale))
     return found
 
 
-def _mixed(outputs: F64, ids: npt.NDArray[np.intp], width: float) -> F64:
-    """The weights of a sparse mixer: each expert against those that are near and not yet selected."""
+def _sparse_mixer_weights(outputs: F64, ids: npt.NDArray[np.intp], width: float) -> F64:
+    """Return the weights of a sparse mixer.
+
+    The weight of an expert is its softmax over the experts with a similar output that are not selected yet.
+
+    Args:
+        outputs: Router outputs of one token, ``[experts]``.
+        ids: Selected experts, the best first.
+        width: Largest relative difference of similar outputs.
+    """
     weights = []
     for i, best in enumerate(outputs[ids]):
         others = np.delete(outputs, ids[:i])
@@ -68,7 +76,7 @@ def _mixed(outputs: F64, ids: npt.NDArray[np.intp], width: float) -> F64:
 
 
 def one_expert(e: Experts, w: Weight, expert: int) -> Weight:
-    """The tensors of one expert by the names of a dense block."""
+    """Return a function from the tensor names of a dense block to the tensors of one expert."""
 
     def of(name: str) -> F64:
         stacked = w(f"experts.{name}")

@@ -1,6 +1,6 @@
-"""GGUF files of random weights, the same on every machine: blocks are raw bits of PCG64 except for their scales.
+"""GGUF files of random weights that are the same on every machine.
 
-Layout of the blocks: ggml's block structures (github.com/ggml-org/ggml).
+Blocks are raw bits of PCG64, except for their scales. Layout: ggml's block structures (github.com/ggml-org/ggml).
 """
 
 import math
@@ -29,8 +29,8 @@ TYPE_NUMBERS = {
     "Q6_K": 14,
     "BF16": 30,
 }
-# Of a block: weights, bytes, where its float16 scales stand, and each as a multiple of the wanted deviation: the first
-# makes weights of about that deviation, the second takes their mean away.
+# For each block type: weights and bytes per block, and the byte offsets of its float16 scales with their factors. A
+# scale is its factor times the standard deviation of the weights. The second scale removes the mean of the weights.
 BLOCKS: dict[str, tuple[int, int, dict[int, float]]] = {
     "Q8_0": (32, 34, {0: 1 / 74}),
     "Q4_0": (32, 18, {0: 1 / 4.6}),
@@ -43,8 +43,8 @@ BLOCKS: dict[str, tuple[int, int, dict[int, float]]] = {
 }
 
 
-def stored(name: str, shape: Sequence[int], kind: str, seed: int) -> Bytes:
-    """The bytes of tensor ``name`` as the file has them."""
+def stored_bytes(name: str, shape: Sequence[int], kind: str, seed: int) -> Bytes:
+    """Return the bytes of tensor ``name`` in a file, uint8 ``[bytes]``."""
     if kind not in BLOCKS:
         made = values(name, shape, seed)
         dtype = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}[kind]
@@ -55,17 +55,19 @@ def stored(name: str, shape: Sequence[int], kind: str, seed: int) -> Bytes:
     raw = np.random.PCG64(np.random.SeedSequence([seed, *f"{kind} {name}".encode()])).random_raw(words)
     blocks = np.frombuffer(raw.astype("<u8").tobytes(), np.uint8)[: count * size].reshape(count, size).copy()
     spread = math.sqrt(2.0 / shape[-1])
-    vary = 0.75 + (np.arange(count) % 7) / 14  # blocks differ in scale
-    for at, factor in scales.items():
-        blocks[:, at : at + 2] = (vary * factor * spread).astype("<f2").view(np.uint8).reshape(count, 2)
+    block_factors = 0.75 + (np.arange(count) % 7) / 14  # blocks differ in scale
+    for offset, factor in scales.items():
+        blocks[:, offset : offset + 2] = (
+            (block_factors * factor * spread).astype("<f2").view(np.uint8).reshape(count, 2)
+        )
     return blocks.reshape(-1)
 
 
 def write_gguf(path: Path, golden: Mapping[str, Any]) -> Path:
-    """The file of a golden: its metadata, and its tensors (name to shape and type), rows first."""
+    """Write the GGUF file of a golden file, which contains metadata and the shape and type of each tensor."""
     tensors: dict[str, tuple[list[int], str]] = golden["tensors"]
     contents = {
-        name: (tuple(shape), TYPE_NUMBERS[kind], stored(name, shape, kind, golden["seed"]).tobytes())
+        name: (tuple(shape), TYPE_NUMBERS[kind], stored_bytes(name, shape, kind, golden["seed"]).tobytes())
         for name, (shape, kind) in tensors.items()
     }
     path.parent.mkdir(parents=True, exist_ok=True)

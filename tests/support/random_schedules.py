@@ -1,4 +1,4 @@
-"""Random tiny models on random meshes with any rewrites, and a run of each beside the plain decoder and the fabric."""
+"""Random tiny models on random meshes with random rewrites, and their comparison with reference and fabric model."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,9 +28,12 @@ SRAM_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomCase:
-    """A request, what is chosen for it, and the ids of each user: a prompt, and tokens that follow whatever comes out.
+    """A random model, mesh, options and choice of the compiler, and the token ids of each user.
 
-    ``groups`` are those of all-reduces that may be fitted; 0: the fewest relays.
+    Attributes:
+        groups: Number of groups of all-reduces whose trees may be fitted; 0 for the fewest relays.
+        prompts: Prompt of each user.
+        following: Ids that are decoded after the prompt of each user, whatever the model predicts.
     """
 
     spec: ModelSpec
@@ -43,20 +46,25 @@ class RandomCase:
 
     @property
     def description(self) -> str:
-        """All that it was drawn as."""
+        """All drawn values, for messages of failed tests."""
         return f"{self.spec}\n{self.mesh} {self.options}\n{self.choice} in {self.groups} groups"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRun:
-    """The largest error of logits, relative to the largest one, and whether tokens are the likeliest."""
+    """Result of a run.
+
+    Attributes:
+        worst: Largest error of the logits relative to the largest logit.
+        tokens_agree: Whether all generated tokens are those with the largest logit.
+    """
 
     worst: float
     tokens_agree: bool
 
 
 def random_case(seed: int) -> RandomCase:
-    """The same case for the same seed: float32, on one or two wafers, one to three users, often with passes."""
+    """Return the case of a seed: float32, one or two wafers, one to three users, often with verification passes."""
     draw = np.random.default_rng(seed)
     spec, batch = random_spec(draw), int(draw.choice([1, 1, 2, 3]))
     mesh, wafers = (int(draw.integers(1, 13)), int(draw.integers(1, 26))), int(draw.choice([1, 1, 2]))
@@ -90,29 +98,31 @@ def random_case(seed: int) -> RandomCase:
     )
 
 
-def random_ids(draw: Random, spec: ModelSpec, least: int, end: int) -> tuple[int, ...]:
-    """From ``least`` to ``end`` - 1 ids."""
-    return tuple(draw.integers(0, spec.vocab_size, int(draw.integers(least, end))).tolist())
+def random_ids(draw: Random, spec: ModelSpec, min_count: int, end: int) -> tuple[int, ...]:
+    """Return ``min_count`` to ``end`` - 1 random ids."""
+    return tuple(draw.integers(0, spec.vocab_size, int(draw.integers(min_count, end))).tolist())
 
 
 def random_rewrites(draw: Random, spec: ModelSpec, options: Options) -> Rewrites:
-    """All valid rewrites, or any of them, with any of their settings; those that are fitted are left out."""
+    """Return all or some of the valid rewrites with random settings, without those that the search fits."""
     valid = [name for name, _ in rewrites_of(spec, options) if name not in (FITTED_TREES, WIDE_UNPACKING)]
-    kept = float(draw.choice([1.0, 0.8, 0.4]))
-    return tuple((name, int(draw.choice(known_rewrites()[name].settings))) for name in valid if draw.random() < kept)
+    fraction = float(draw.choice([1.0, 0.8, 0.4]))
+    return tuple(
+        (name, int(draw.choice(known_rewrites()[name].settings))) for name in valid if draw.random() < fraction
+    )
 
 
 def random_spec(draw: Random) -> ModelSpec:
-    """A model of one to three layers with any traits that go together."""
+    """Return a model of one to three layers with random compatible traits."""
 
-    def maybe(share: float = 0.3) -> bool:
-        return bool(draw.random() < share)
+    def maybe(probability: float = 0.3) -> bool:
+        return bool(draw.random() < probability)
 
-    kv_heads, share = int(draw.choice([1, 1, 2, 3, 4])), int(draw.choice([1, 2, 3]))
+    kv_heads, queries_per_kv = int(draw.choice([1, 1, 2, 3, 4])), int(draw.choice([1, 2, 3]))
     head_size = 2 * int(draw.integers(1, 7))
     spec = tiny_spec(
         hidden=int(draw.integers(5, 80)),
-        heads=kv_heads * share,
+        heads=kv_heads * queries_per_kv,
         kv_heads=kv_heads,
         head_size=head_size,
         ffn=int(draw.integers(3, 90)),
@@ -180,7 +190,7 @@ def random_spec(draw: Random) -> ModelSpec:
 
 
 def random_experts(draw: Random) -> Experts:
-    """A mixture of a kind that there is."""
+    """Return random valid parameters of a mixture of experts."""
     groups = int(draw.choice([1, 1, 3]))
     count = groups * int(draw.integers(2, 6))
     sigmoid = bool(draw.integers(2))
@@ -204,22 +214,23 @@ def random_experts(draw: Random) -> Experts:
 
 
 def baseline(case: RandomCase) -> RandomCase:
-    """The same request with the baseline schedule, attention on all columns."""
+    """Return the same case with the baseline schedule and attention on all columns."""
     choice = replace(case.choice, rewrites=(), verify_rewrites=None, attention_cols=0)
     return replace(case, options=replace(case.options, schedule=BASELINE), choice=choice, groups=0)
 
 
 def run_case(case: RandomCase) -> CaseRun:
-    """Read all prompts, decode the tokens that follow, and end with a pass over some for each user where there is one.
+    """Run all prompts, decode the following tokens, and run a verification pass per user if the options have one.
 
-    Words on links are those that the fabric counts. Errors are against the plain decoder, which gets the same ids.
+    The errors are relative to the plain decoder, which gets the same ids. The words on all links are checked against
+    the fabric model.
     """
-    spec, machine, held = case.spec, wafer(*case.mesh, SRAM_BYTES), tensors(case.spec)
+    spec, machine, all_tensors = case.spec, wafer(*case.mesh, SRAM_BYTES), tensors(case.spec)
     choice = case.choice
     if case.groups:
         choice = with_group_count(spec, machine, SOFTWARE, case.options, choice, case.groups)
     program = compile_choice(spec, machine, SOFTWARE, case.options, choice)
-    engine, fabric = Engine(program, spec, held.__getitem__), Fabric(program, machine, SOFTWARE)
+    engine, fabric = Engine(program, spec, all_tensors.__getitem__), Fabric(program, machine, SOFTWARE)
 
     def pairs() -> dict[int, Any]:
         return dict(engine.routing.pairs)
@@ -229,9 +240,9 @@ def run_case(case: RandomCase) -> CaseRun:
     costs: list[PhaseCost] = [fabric.prefill_cost(index, pairs()) for index in engine.prefill(*case.prompts)]
 
     def judge(user: int, logits: Any, tokens: list[int]) -> None:
-        """Compare the logits ``[n, vocabulary]`` of the last n ids of a user, and the ids that follow each."""
-        want = plain_logits(spec, held.__getitem__, ids[user])[-len(tokens) :]
-        errors.append(worst_error(logits, want))
+        """Record the error of the logits ``[n, vocabulary]`` of a user's last n ids, and compare the predicted ids."""
+        expected = plain_logits(spec, all_tensors.__getitem__, ids[user])[-len(tokens) :]
+        errors.append(worst_error(logits, expected))
         agree.extend(logits.argmax(axis=1) == tokens)
 
     for user, token in enumerate(engine.tokens):

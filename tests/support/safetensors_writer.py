@@ -1,4 +1,4 @@
-"""safetensors files of given arrays. Layout: the README of github.com/huggingface/safetensors."""
+"""Writer of safetensors files. Layout: the README of github.com/huggingface/safetensors."""
 
 import json
 import struct
@@ -23,28 +23,28 @@ DTYPE_NAMES = {
 
 
 def header_of(tensors: Arrays) -> dict[str, Any]:
-    """The header of a file that holds ``tensors`` one after another."""
+    """Return the header of a file that contains ``tensors`` one after another."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    at = 0
+    offset = 0
     for name, array in tensors.items():
         header[name] = {
             "dtype": DTYPE_NAMES[array.dtype.name],
             "shape": list(array.shape),
-            "data_offsets": [at, at + array.nbytes],
+            "data_offsets": [offset, offset + array.nbytes],
         }
-        at += array.nbytes
+        offset += array.nbytes
     return header
 
 
 def join_safetensors(header: Any, data: bytes, padding: int = 0) -> bytes:
-    """A file of any header (JSON value, or its bytes) and data."""
+    """Return a file with the given header (a JSON value, or its bytes), ``padding`` spaces and data."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     text += b" " * padding
     return struct.pack("<Q", len(text)) + text + data
 
 
 def write_safetensors(path: Path, tensors: Arrays, padding: int = 0) -> Path:
-    """A file that holds ``tensors``, written one after another."""
+    """Write ``tensors`` to a file, one after another, and return its path."""
     with path.open("wb") as stream:
         stream.write(join_safetensors(header_of(tensors), b"", padding))
         for array in tensors.values():

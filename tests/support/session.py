@@ -1,4 +1,4 @@
-"""Running a model on a mesh, for tests: one call from folder and sizes to tokens and logits."""
+"""Helpers that compile a model for a small mesh and execute it."""
 
 import json
 from collections.abc import Sequence
@@ -34,38 +34,42 @@ def model(folder: Path) -> LoadedModel:
 
 @cache
 def golden(folder: Path) -> list[dict[str, Any]]:
-    """The cases of a folder's golden.json."""
+    """Return the cases in the golden.json of a model folder."""
     cases = json.loads((folder / "golden.json").read_text(encoding="utf-8"))["cases"]
     return list(cases)
 
 
 def wafer(rows: int, cols: int, sram_bytes: int | None = None) -> WaferSpec:
-    """wse2 with a smaller mesh, and with another SRAM size where given."""
+    """Return a WSE-2 with a smaller mesh, and with another SRAM size per PE unless ``sram_bytes`` is None."""
     found = mesh_on(load_wafer("wse2"), rows, cols)
     return found if sram_bytes is None else replace(found, sram_bytes_per_pe=sram_bytes)
 
 
-def region_options(**wanted: Any) -> Options:
-    """Options of one region on one wafer in float32, except for what is given."""
-    plain = {"mapping": "region", "wafers": 1, "dtype": "float32", "accumulate": "float32"}
-    return Options(**plain | wanted)
+def region_options(**changes: Any) -> Options:
+    """Return options for one region on one wafer in float32; ``changes`` replace or add options."""
+    defaults = {"mapping": "region", "wafers": 1, "dtype": "float32", "accumulate": "float32"}
+    return Options(**defaults | changes)
 
 
 def nll(logits: npt.NDArray[np.float32], tokens: list[int]) -> float:
     """Mean negative log-likelihood in nats of ``tokens`` under ``logits``."""
-    wide = logits.astype(np.float64)
-    top = wide.max(axis=1)
-    normaliser = top + np.log(np.exp(wide - top[:, None]).sum(axis=1))
-    return float((normaliser - wide[np.arange(len(tokens)), tokens]).mean())
+    logits_f64 = logits.astype(np.float64)
+    top = logits_f64.max(axis=1)
+    normaliser = top + np.log(np.exp(logits_f64 - top[:, None]).sum(axis=1))
+    return float((normaliser - logits_f64[np.arange(len(tokens)), tokens]).mean())
 
 
-def worst_error(got: npt.ArrayLike, want: npt.ArrayLike) -> float:
-    """Largest difference, relative to the largest value that is wanted."""
-    return float(np.abs(np.asarray(got) - want).max() / np.abs(want).max())
+def worst_error(got: npt.ArrayLike, expected: npt.ArrayLike) -> float:
+    """Return the largest difference, relative to the largest expected value."""
+    return float(np.abs(np.asarray(got) - expected).max() / np.abs(expected).max())
 
 
 def forced(engine: Engine, prompt: Sequence[int], tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-    """Logits [len(tokens), vocabulary] that predict each of ``tokens``, which are fed whatever was predicted."""
+    """Run a prompt and decode the given tokens, whatever the model predicts.
+
+    Returns:
+        float32 ``[len(tokens), vocabulary]``: the logits that predict each of ``tokens``.
+    """
     list(engine.prefill(prompt))
     logits = [engine.logits[0]]
     for token in tokens[:-1]:
@@ -75,7 +79,7 @@ def forced(engine: Engine, prompt: Sequence[int], tokens: Sequence[int]) -> npt.
 
 
 def check_traffic(engine: Engine, costs: Sequence[PhaseCost]) -> None:
-    """Check that words on every link, their hops and all bytes that crossed are those that the fabric counts."""
+    """Check that words per link, total hops and bytes between wafers equal those of the fabric model."""
     words = engine.link_words()
     np.testing.assert_array_equal(sum(cost.links for cost in costs), words)
     assert sum(int(cost.traffic.hops.sum()) for cost in costs) == int(words.sum())
@@ -84,7 +88,14 @@ def check_traffic(engine: Engine, costs: Sequence[PhaseCost]) -> None:
 
 @dataclass(kw_only=True)
 class Session:
-    """A compiled model in its engine, and the wafer it was compiled for."""
+    """A compiled model, the engine that executes it, and its wafer.
+
+    Attributes:
+        engine: Executes the Program.
+        program: The compiled model.
+        machine: The wafer for which the model was compiled.
+        prompt: Default prompt.
+    """
 
     engine: Engine
     program: Program
@@ -92,27 +103,27 @@ class Session:
     prompt: tuple[int, ...]
 
     def read(self, prompt: Sequence[int] = ()) -> int:
-        """Run the prompt; the id that follows it."""
+        """Run a prompt, by default that of the session, and return the next token."""
         list(self.engine.prefill(prompt or self.prompt))
         return self.engine.tokens[0]
 
     def greedy(self, count: int) -> list[int]:
-        """Prompt and ``count`` greedy tokens."""
+        """Run the prompt and return the next ``count`` tokens of greedy decoding."""
         tokens = [self.read()]
         while len(tokens) < count:
             tokens.append(self.engine.decode()[0])
         return tokens
 
     def forced(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        """The logits that predict each of ``tokens``."""
+        """Run the prompt, decode ``tokens``, and return the logits that predict each of them."""
         return forced(self.engine, self.prompt, tokens)
 
     def fabric(self) -> Fabric:
-        """The fast timing reader of the same Program."""
+        """Return the fabric model of the same Program."""
         return Fabric(self.program, self.machine, SOFTWARE)
 
     def check_links(self, decoded: int) -> None:
-        """Check that the prompt and some decoded tokens sent the words over each link that the fabric counts."""
+        """Check the traffic of the prompt and of ``decoded`` decoded tokens against the fabric model."""
         fabric, length = self.fabric(), len(self.prompt)
         costs = [fabric.prefill_cost(index) for index in range(len(self.program.prefill))]
         costs += [fabric.decode_cost(length + step) for step in range(decoded)]
@@ -128,18 +139,26 @@ def session(
     sram_bytes: int | None = None,
     choice: Choice | None = None,
     logits: bool = False,
-    **wanted: Any,
+    **option_values: Any,
 ) -> Session:
-    """Compile and load; ``wanted`` are options.
+    """Compile a model and load it into an engine.
 
-    ``choice`` fixes what the compiler would choose except for the rewrites of the schedule.
+    Args:
+        folder: Folder of the model.
+        mesh: Rows and columns of the wafer.
+        prompt: Token ids; their number is the length for which the model is compiled.
+        new_tokens: Maximum number of generated tokens.
+        sram_bytes: SRAM per PE; None for that of a WSE-2.
+        choice: Choice of the compiler, except for its rewrites; None to search for the best one.
+        logits: Whether all logits are returned to the host.
+        option_values: Further options.
     """
     machine, loaded = wafer(*mesh, sram_bytes), model(folder)
     options = region_options(
         context=len(prompt) + new_tokens,
         prompt_tokens=(len(prompt),),
         logits_out="all" if logits else "none",
-        **{"schedule": OPTIMIZED} | wanted,
+        **{"schedule": OPTIMIZED} | option_values,
     )
     if choice is None:
         program = compile_model(loaded.spec, machine, SOFTWARE, options)

@@ -1,4 +1,4 @@
-"""The rows of the WSE-2 fabric simulator's logs (github.com/pr0f3ss/SpMM_Cerebras) among the published measurements."""
+"""Published cycle logs of the WSE-2 fabric simulator (github.com/pr0f3ss/SpMM_Cerebras)."""
 
 import csv
 import re
@@ -8,14 +8,22 @@ from pathlib import Path
 import wse
 
 MEASUREMENTS = Path(wse.__file__).parent / "data" / "measurements" / "wse_microbench.csv"
-"""Published measurements of collectives, links and PEs."""
+"""CSV file of published measurements of collectives, links and PEs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """One row: PEs in a line, words of each, cycles; the group of a two-phase reduce."""
+    """One logged run of a collective.
 
-    told: str
+    Attributes:
+        description: The run in words, for messages of failed tests.
+        length: Number of PEs in the line.
+        words: Number of words per PE.
+        cycles: Logged cycles.
+        group: Group size of a two-phase reduce; 0 for other algorithms.
+    """
+
+    description: str
     length: int
     words: int
     cycles: int
@@ -23,11 +31,17 @@ class Log:
 
 
 def logs(kernel: str, algorithm: str, version: str = "") -> list[Log]:
-    """The rows of one algorithm, and of one code version where there are several."""
+    """Return the logged runs of an algorithm.
+
+    Args:
+        kernel: The collective, such as "reduce".
+        algorithm: Start of the name of the algorithm.
+        version: Version of the code, for algorithms that were logged with several versions.
+    """
     with MEASUREMENTS.open(encoding="utf-8") as file:
         return [
             Log(
-                told=f"{row['algorithm']} over {row['grid_w']} PEs, {row['vector_len_bytes']} bytes",
+                description=f"{row['algorithm']} over {row['grid_w']} PEs, {row['vector_len_bytes']} bytes",
                 length=int(row["grid_w"]),
                 words=int(row["vector_len_bytes"]) // 4,
                 cycles=int(row["value"]),

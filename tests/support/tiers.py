@@ -1,4 +1,4 @@
-"""The cases of a test that run always, those that are second looks, and those that are run on request."""
+"""Marks for the parameters of tests that always run, that are slow, or that run on request only."""
 
 import os
 from collections.abc import Iterable
@@ -12,7 +12,11 @@ AT_REQUEST = pytest.mark.skipif(
 
 
 def slow_but(cases: Iterable[Any], *quick: Any) -> list[Any]:
-    """Parameters of ``cases``, all of them slow but those in ``quick``. Raises: ValueError for one that is no case."""
+    """Return ``cases`` as parameters; all except those in ``quick`` are marked as slow.
+
+    Raises:
+        ValueError: If ``quick`` has an element that is not in ``cases``.
+    """
     cases = list(cases)
     if unknown := [case for case in quick if case not in cases]:
         message = f"no cases: {unknown}"

@@ -1,4 +1,4 @@
-"""Searches that time what they try: the machine, the request and the clock of small ones."""
+"""Machine, options and timers for tests of searches that compare the cycles of Programs."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
 
 TOKENS, CONTEXT, AFTER = 64, 136, 96
-
+"""Lengths in tokens: the prompt and the answer; the maximum context; the cache before the timed decode pass."""
 
 OPTIONS = region_options(
     context=CONTEXT, prompt_tokens=(TOKENS,), schedule=OPTIMIZED, capacity="report", prefill=THIN_GEMM
@@ -32,7 +32,14 @@ def machine_of(
 
 
 def timing_of(machine: WaferSpec, software: SoftwareProfile, new_tokens: int = TOKENS, after: int = AFTER) -> Timer:
-    """The time of each phase as a request of so many new tokens has it, the mean of them after ``after`` others."""
+    """Return a timer of Programs for a request of ``new_tokens`` tokens.
+
+    Args:
+        machine: The wafer.
+        software: Costs of the software.
+        new_tokens: Number of generated tokens.
+        after: Number of cached tokens at which a decode pass is timed.
+    """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
         return [cost_of(program, number, machine, software, after).by_step for number in phases]

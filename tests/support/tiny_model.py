@@ -1,4 +1,4 @@
-"""A Llama-shaped ModelSpec and random tensors for it, for tests that need no trained weights."""
+"""Specs of tiny models and random tensors for them, for tests that need no trained weights."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def tiny_spec(
     vocab: int = 67,
     tied: bool = True,
 ) -> ModelSpec:
-    """Awkward sizes by default."""
+    """Return a tiny Llama-like model; small meshes do not divide the default sizes."""
     return ModelSpec(
         name="tiny",
         family="llama",
@@ -47,7 +47,7 @@ def tiny_spec(
 
 
 def latent_spec(*, q_rank: int = 11, heads: int = 3, layers: int = 2) -> ModelSpec:
-    """One with latent attention, of sizes that no small mesh divides."""
+    """Return a tiny model with latent attention, whose sizes small meshes do not divide."""
     sizes = Latent(q_rank=q_rank, kv_rank=10, nope_size=5, rope_size=6, value_size=7)
     spec = tiny_spec(hidden=72, heads=heads, kv_heads=1, head_size=16, vocab=259, layers=layers)
     rope = replace(plain_rope(6, 1e4), multiplier=1.25)
@@ -55,7 +55,7 @@ def latent_spec(*, q_rank: int = 11, heads: int = 3, layers: int = 2) -> ModelSp
 
 
 def linear_spec() -> ModelSpec:
-    """Two layers with linear attention around one with gated attention, of sizes that no small mesh divides."""
+    """Return a tiny model with gated attention in the second of three layers and linear attention in the others."""
     sizes = LinearAttention(key_heads=2, value_heads=6, key_size=5, value_size=7, taps=3)
     spec = tiny_spec(hidden=72, vocab=259, layers=3)
     kinds = (Layer(linear=True), Layer(), Layer(linear=True))
@@ -63,7 +63,10 @@ def linear_spec() -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
-    """Random canonical tensors [out, in]; gains near 1, less one where they are stored so, other vectors near 0."""
+    """Return random tensors by canonical name; matrices are ``[out, in]``.
+
+    Gains of norms are near 1, or near 0 if the model adds 1 to stored gains. Other vectors are standard normal.
+    """
     random = np.random.default_rng(seed)
     made = {}
     for name, shape in tensor_shapes(spec).items():

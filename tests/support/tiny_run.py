@@ -1,4 +1,4 @@
-"""Running a ModelSpec with random tensors on a mesh, and comparing its logits with the plain decoder's."""
+"""Helpers that execute a tiny model with random tensors on a mesh and compare its logits with the plain decoder."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,18 +29,26 @@ def tiny_session(
     chunk: int | None = None,
     groups: int = 0,
     attention_cols: int = 0,
-    **wanted: Any,
+    **option_values: Any,
 ) -> Session:
-    """The model with its random tensors, prefill by ``prefill`` in chunks of ``chunk`` tokens; ``wanted`` are options.
+    """Compile a model and load it with random tensors.
 
-    All-reduces that may be fitted are in so many ``groups``; 0: in those with the fewest relays. Attention works on so
-    many columns; 0: on all.
+    Args:
+        spec: The model.
+        mesh: Rows and columns of the wafer.
+        prefill: Name of the prefill schedule.
+        prompt: Token ids.
+        new_tokens: Maximum number of generated tokens.
+        chunk: Tokens per prefill chunk; None for the complete prompt.
+        groups: Number of groups of all-reduces whose trees may be fitted; 0 for the fewest relays.
+        attention_cols: Number of columns that compute attention; 0 for all.
+        option_values: Further options.
     """
     options = region_options(
         context=len(prompt) + new_tokens,
         prompt_tokens=(len(prompt),),
         logits_out="all",
-        **{"schedule": OPTIMIZED} | wanted,
+        **{"schedule": OPTIMIZED} | option_values,
     )
     rewrites = rewrites_of(spec, options)
     choice = Choice(
@@ -67,12 +75,23 @@ def worst_logit_error(
     *,
     prompt: int = 11,
     new_tokens: int = 4,
-    **placed: Any,
+    **session_arguments: Any,
 ) -> float:
-    """Largest difference from the plain decoder's logits, relative to the largest of those; ``placed`` as above."""
+    """Run random ids on a mesh and return the largest error of the logits.
+
+    The error is relative to the largest logit of the plain decoder.
+
+    Args:
+        spec: The model.
+        mesh: Rows and columns of the wafer.
+        prefill: Name of the prefill schedule.
+        prompt: Number of tokens in the prompt.
+        new_tokens: Number of decoded tokens.
+        session_arguments: Further arguments of `tiny_session`.
+    """
     random = np.random.default_rng(prompt)
     ids = [int(i) for i in random.integers(0, spec.vocab_size, prompt + new_tokens)]
-    run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, **placed)
-    got: npt.NDArray[np.float32] = run.forced(ids[prompt:])
-    want = plain_logits(spec, tensors(spec).__getitem__, ids[:-1])[prompt - 1 :]
-    return worst_error(got, want)
+    run = tiny_session(spec, mesh, prefill, ids[:prompt], new_tokens, **session_arguments)
+    logits: npt.NDArray[np.float32] = run.forced(ids[prompt:])
+    expected = plain_logits(spec, tensors(spec).__getitem__, ids[:-1])[prompt - 1 :]
+    return worst_error(logits, expected)

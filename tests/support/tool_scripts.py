@@ -1,4 +1,4 @@
-"""The scripts of ``tools``, which are no package."""
+"""Import of the scripts in ``tools``, which is not a package."""
 
 import importlib
 import sys
@@ -9,7 +9,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 
 
 def import_script(name: str) -> ModuleType:
-    """Import a script of ``tools`` by its name, without a lasting change of the path."""
+    """Import a script of ``tools`` by its name, with ``tools`` on the module path only meanwhile."""
     sys.path.insert(0, str(TOOLS))
     try:
         return importlib.import_module(name)

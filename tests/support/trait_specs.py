@@ -1,4 +1,4 @@
-"""Tiny models with traits that few families have, together what attention, norms and positions can be."""
+"""Tiny models with rare traits of attention, norms and positions."""
 
 from dataclasses import replace
 
@@ -20,5 +20,5 @@ POSITIONS = replace(
 
 
 def norms_spec(**sizes: int) -> ModelSpec:
-    """A model that normalises heads and what its blocks make, with gains that begin at 0, and caps its logits."""
+    """Return a model with norms on heads and after blocks, gains stored minus 1, and capped logits."""
     return replace(tiny_spec(**sizes), head_norm="rms", logit_cap=3.0, post_norms=True, norm_unit_offset=True)

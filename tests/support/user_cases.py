@@ -1,4 +1,4 @@
-"""Tiny models on small machines, for runs of several users and for passes that verify drafts."""
+"""Tiny models on small machines, for tests with several users and with verification passes."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -72,12 +72,27 @@ def user_engine(
     without: Collection[str] = (),
     **more: Any,
 ) -> tuple[Engine, Program, WaferSpec]:
-    """Return an engine for a case that uses all rewrites except ``without``; ``more`` are options."""
-    mesh, wanted, choice = CASES[name]
-    asked = {"schedule": OPTIMIZED, "logits_out": "all", "prompt_tokens": tuple(map(len, prompts))} | wanted | more
-    spec = asked.pop("spec", tiny_spec())
-    options, machine = region_options(**asked), wafer(*mesh, 1 << 20)
-    choice = replace(choice, rewrites=tuple(one for one in rewrites_of(spec, options) if one[0] not in without))
+    """Compile a case with all rewrites except ``without``.
+
+    Args:
+        prompts: Token ids of each user.
+        name: A key of `CASES`.
+        draws: For each user, a function that samples an id from logits; used if the host samples.
+        without: Names of rewrites to leave out.
+        more: Further options.
+
+    Returns:
+        The engine, the Program and the wafer.
+    """
+    mesh, case_options, choice = CASES[name]
+    option_values = (
+        {"schedule": OPTIMIZED, "logits_out": "all", "prompt_tokens": tuple(map(len, prompts))} | case_options | more
+    )
+    spec = option_values.pop("spec", tiny_spec())
+    options, machine = region_options(**option_values), wafer(*mesh, 1 << 20)
+    choice = replace(
+        choice, rewrites=tuple(rewrite for rewrite in rewrites_of(spec, options) if rewrite[0] not in without)
+    )
     program = compile_choice(spec, machine, SOFTWARE, options, choice)
     draws = draws if options.sampling == "host" else ()
     return Engine(program, spec, tensors(spec).__getitem__, draws), program, machine

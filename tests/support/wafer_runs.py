@@ -1,4 +1,4 @@
-"""Running a tiny random model over several wafers, its logits against the plain decoder and its costs beside it."""
+"""Helpers that execute a tiny random model on several wafers, with logits errors and costs of the fabric model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,14 @@ CHOICE = Choice(prefill=THIN_GEMM, prefill_chunk=4, head_chunk=5)
 
 @dataclass(kw_only=True)
 class WaferRun:
-    """What ran: its engine and Program, the fabric's cost of each pass, and the largest error of logits.
+    """Result of a run on several wafers.
 
-    ``worst`` is relative to the largest logit of the plain decoder.
+    Attributes:
+        engine: The engine after the run.
+        program: The compiled model.
+        machine: The wafer.
+        costs: Cost of each pass in the fabric model.
+        worst: Largest error of the logits, relative to the largest logit of the plain decoder.
     """
 
     engine: Engine
@@ -52,28 +57,37 @@ def wafer_run(
     source: Callable[[str], npt.NDArray[np.generic]] | None = None,
     machine: Mapping[str, float] | None = None,
     choice: Mapping[str, Any] | None = None,
-    **wanted: Any,
+    **option_values: Any,
 ) -> WaferRun:
-    """Read the prompts and decode ``steps`` tokens of each. ``source`` has what the plain decoder multiplies with.
+    """Run the prompts and decode ``steps`` tokens of each, and compare the logits with the plain decoder.
 
-    ``machine`` replaces numbers of the wafer, ``choice`` choices, ``wanted`` options.
+    Args:
+        spec: The model.
+        mesh: Rows and columns of each wafer.
+        wafers: Number of wafers.
+        prompts: Token ids of each user.
+        steps: Number of decode passes.
+        source: Function from names to the tensors of the plain decoder; None for those of the model.
+        machine: Fields of the wafer to replace.
+        choice: Fields of the compiler's choice to replace.
+        option_values: Options to replace.
     """
     lengths = [len(prompt) for prompt in prompts]
-    options = replace(OPTIONS, wafers=wafers, prompt_tokens=tuple(lengths), **wanted)
-    on = replace(wafer(*mesh, 1 << 20), **(machine or {}))
-    program = compile_choice(spec, on, SOFTWARE, options, replace(CHOICE, **(choice or {})))
-    held = tensors(spec)
+    options = replace(OPTIONS, wafers=wafers, prompt_tokens=tuple(lengths), **option_values)
+    machine_spec = replace(wafer(*mesh, 1 << 20), **(machine or {}))
+    program = compile_choice(spec, machine_spec, SOFTWARE, options, replace(CHOICE, **(choice or {})))
+    all_tensors = tensors(spec)
     draws = [lambda logits: int(logits.argmax())] * len(prompts) if options.sampling == "host" else []
-    engine, fabric = Engine(program, spec, held.__getitem__, draws), Fabric(program, on, SOFTWARE)
+    engine, fabric = Engine(program, spec, all_tensors.__getitem__, draws), Fabric(program, machine_spec, SOFTWARE)
     costs = [fabric.prefill_cost(index, dict(engine.routing.pairs)) for index in engine.prefill(*prompts)]
     ids, worst = [list(prompt) for prompt in prompts], 0.0
     for step in range(steps + 1):
         for known, got in zip(ids, engine.logits, strict=True):
-            want = plain_logits(spec, source or held.__getitem__, known)[-1]
-            worst = max(worst, worst_error(got, want))
+            expected = plain_logits(spec, source or all_tensors.__getitem__, known)[-1]
+            worst = max(worst, worst_error(got, expected))
         for known, token in zip(ids, engine.tokens, strict=True):
             known.append(token)
         if step < steps:
             engine.decode()
             costs.append(fabric.decode_cost(*(n + step for n in lengths), pairs=dict(engine.routing.pairs)))
-    return WaferRun(engine=engine, program=program, machine=on, costs=costs, worst=worst)
+    return WaferRun(engine=engine, program=program, machine=machine_spec, costs=costs, worst=worst)

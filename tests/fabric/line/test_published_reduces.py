@@ -54,4 +54,6 @@ def test_cycles_match_published_logs(
         got = constant + (
             wavelet_cycles(pattern, log.words, gap=gap) if by_wavelets else fabric_model_cycles(pattern, log.words, gap)
         )
-        assert abs(got - log.cycles) <= ALLOWED_CYCLES * by_wavelets, f"{log.told}: logged {log.cycles}, got {got}"
+        assert abs(got - log.cycles) <= ALLOWED_CYCLES * by_wavelets, (
+            f"{log.description}: logged {log.cycles}, got {got}"
+        )

@@ -10,7 +10,7 @@ import pytest
 from as_gguf import WRITERS, as_gguf
 from gguf_writer import write_arrays
 from random_checkpoint import values
-from random_gguf import BLOCKS, stored
+from random_gguf import BLOCKS, stored_bytes
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadModel
@@ -102,7 +102,7 @@ BLOCK_GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "gguf_blocks.jso
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_values_equal_those_of_the_gguf_package_bit_for_bit(kind: str) -> None:
     block = BLOCK_KINDS[kind]
-    raw = stored("blocks", [1, BLOCK_GOLDEN["blocks"] * block.weights], kind, BLOCK_GOLDEN["seed"])
+    raw = stored_bytes("blocks", [1, BLOCK_GOLDEN["blocks"] * block.weights], kind, BLOCK_GOLDEN["seed"])
     got = block.decode_blocks(raw.reshape(1, -1, block.bytes))
     wanted = np.frombuffer(bytes.fromhex(BLOCK_GOLDEN["values"][kind]), "<u4")
     np.testing.assert_array_equal(got.view(np.uint32)[0], wanted)
@@ -111,7 +111,7 @@ def test_values_equal_those_of_the_gguf_package_bit_for_bit(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Q4_0", "Q6_K"])
 def test_blocks_decode_equally_across_chunk_boundaries(kind: str) -> None:
     block = BLOCK_KINDS[kind]
-    one = stored("one", [1, block.weights], kind, 1).reshape(1, block.bytes)
+    one = stored_bytes("one", [1, block.weights], kind, 1).reshape(1, block.bytes)
     many = block.decode_blocks(np.broadcast_to(one, (BLOCKS_AT_ONCE + 3, 1, block.bytes)))
     assert (many == block.decode_blocks(one)).all()
 
