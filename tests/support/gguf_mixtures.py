@@ -25,7 +25,7 @@ TABLES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_h
 def common_metadata(name: str, config: Config) -> dict[str, Any]:
     """Return the metadata that all architectures except GPT-2 have; ``name`` is the GGUF name of the architecture."""
     scaling = config["rope_parameters"]
-    made: dict[str, Any] = {
+    converted: dict[str, Any] = {
         "general.architecture": name,
         "general.name": "random",
         f"{name}.block_count": config["num_hidden_layers"],
@@ -40,12 +40,12 @@ def common_metadata(name: str, config: Config) -> dict[str, Any]:
         "tokenizer.ggml.bos_token_id": config["bos_token_id"],
     }
     if scaling["rope_type"] == "yarn":
-        made |= {
+        converted |= {
             f"{name}.rope.scaling.type": "yarn",
             f"{name}.rope.scaling.factor": float(scaling["factor"]),
             f"{name}.rope.scaling.original_context_length": scaling["original_max_position_embeddings"],
         }
-    return made
+    return converted
 
 
 def head_sizes(name: str, size: int) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def gpt_oss(config: Config, tensors: Tensors) -> Converted:
         "gpt-oss.expert_feed_forward_length": config["intermediate_size"],
     }
     names = {"post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp"}
-    made = {}
+    converted = {}
     other_tensors = {name: array for name, array in tensors.items() if ".experts." not in name and "sinks" not in name}
     for name, array in tensors.items():
         match = re.fullmatch(r"model\.layers\.(\d+)\.(?:self_attn|mlp\.experts)\.(.+)", name)
@@ -135,18 +135,18 @@ def gpt_oss(config: Config, tensors: Tensors) -> Converted:
             continue
         prefix, name_in_layer = f"blk.{match[1]}.", match[2]
         if name_in_layer == "sinks":
-            made[f"{prefix}attn_sinks.weight"] = array
+            converted[f"{prefix}attn_sinks.weight"] = array
         elif name_in_layer == "gate_up_proj":
-            made[f"{prefix}ffn_gate_exps.weight"] = array[:, :, 0::2].swapaxes(1, 2)
-            made[f"{prefix}ffn_up_exps.weight"] = array[:, :, 1::2].swapaxes(1, 2)
+            converted[f"{prefix}ffn_gate_exps.weight"] = array[:, :, 0::2].swapaxes(1, 2)
+            converted[f"{prefix}ffn_up_exps.weight"] = array[:, :, 1::2].swapaxes(1, 2)
         elif name_in_layer == "gate_up_proj_bias":
-            made[f"{prefix}ffn_gate_exps.bias"] = array[:, 0::2]
-            made[f"{prefix}ffn_up_exps.bias"] = array[:, 1::2]
+            converted[f"{prefix}ffn_gate_exps.bias"] = array[:, 0::2]
+            converted[f"{prefix}ffn_up_exps.bias"] = array[:, 1::2]
         elif name_in_layer == "down_proj":
-            made[f"{prefix}ffn_down_exps.weight"] = array.swapaxes(1, 2)
+            converted[f"{prefix}ffn_down_exps.weight"] = array.swapaxes(1, 2)
         else:
-            made[f"{prefix}ffn_down_exps.bias"] = array
-    return metadata, rename_tensors(other_tensors, names) | made
+            converted[f"{prefix}ffn_down_exps.bias"] = array
+    return metadata, rename_tensors(other_tensors, names) | converted
 
 
 def llama4(config: Config, tensors: Tensors) -> Converted:
@@ -166,17 +166,17 @@ def llama4(config: Config, tensors: Tensors) -> Converted:
         **{f"feed_forward.shared_expert.{x}_proj": f"ffn_{x}_shexp" for x in ("gate", "up", "down")},
         "feed_forward.router": "ffn_gate_inp",
     }
-    made = rename_tensors({key: array for key, array in tensors.items() if ".experts." not in key}, names)
+    converted = rename_tensors({key: array for key, array in tensors.items() if ".experts." not in key}, names)
     for key, array in tensors.items():
         match = re.fullmatch(r"model\.layers\.(\d+)\.feed_forward\.experts\.(.+)", key)
         if match is None:
             continue
         if match[2] == "gate_up_proj":
             gate, up = np.split(array.swapaxes(1, 2), 2, axis=1)
-            made |= {f"blk.{match[1]}.ffn_gate_exps.weight": gate, f"blk.{match[1]}.ffn_up_exps.weight": up}
+            converted |= {f"blk.{match[1]}.ffn_gate_exps.weight": gate, f"blk.{match[1]}.ffn_up_exps.weight": up}
         else:
-            made[f"blk.{match[1]}.ffn_down_exps.weight"] = array.swapaxes(1, 2)
-    return metadata, made
+            converted[f"blk.{match[1]}.ffn_down_exps.weight"] = array.swapaxes(1, 2)
+    return metadata, converted
 
 
 EXPERT_NAMES = {
@@ -200,10 +200,10 @@ def _expert_metadata(name: str, config: Config) -> dict[str, Any]:
     }
 
 
-def _rename_corrections(made: Tensors) -> Tensors:
+def _rename_corrections(converted: Tensors) -> Tensors:
     old = re.compile(r"model\.layers\.(\d+)\.mlp\.gate\.e_score_correction_bias|blk\.(\d+)\.ffn_gate_inp\.e_score.*")
     result = {}
-    for name, array in made.items():
+    for name, array in converted.items():
         match = old.fullmatch(name)
         result[f"blk.{match[1] or match[2]}.exp_probs_b.bias" if match else name] = array
     return result
@@ -216,10 +216,10 @@ def glm4_moe(config: Config, tensors: Tensors) -> Converted:
     metadata[f"{name}.block_count"] = config["num_hidden_layers"] + 1
     metadata[f"{name}.nextn_predict_layers"] = 1
     metadata[f"{name}.rope.dimension_count"] = int(size * config["rope_parameters"]["partial_rotary_factor"])
-    made = rename_tensors(tensors, EXPERT_NAMES | {"post_attention_layernorm": "post_attention_norm"})
-    made = stack_experts(_rename_corrections(made), EXPERTS, GGUF_KINDS)
-    made[f"blk.{config['num_hidden_layers']}.nextn.enorm.weight"] = np.ones(4, np.float32)
-    return metadata, made
+    converted = rename_tensors(tensors, EXPERT_NAMES | {"post_attention_layernorm": "post_attention_norm"})
+    converted = stack_experts(_rename_corrections(converted), EXPERTS, GGUF_KINDS)
+    converted[f"blk.{config['num_hidden_layers']}.nextn.enorm.weight"] = np.ones(4, np.float32)
+    return metadata, converted
 
 
 def deepseek(config: Config, tensors: Tensors) -> Converted:
@@ -247,9 +247,9 @@ def deepseek(config: Config, tensors: Tensors) -> Converted:
         "self_attn.q_a_layernorm": "attn_q_a_norm",
         "self_attn.kv_a_layernorm": "attn_kv_a_norm",
     }
-    made = stack_experts(_rename_corrections(rename_tensors(tensors, EXPERT_NAMES | names)), EXPERTS, GGUF_KINDS)
-    for key in [key for key in made if ".attn_kv_b." in key]:
-        keys_and_values = made.pop(key).reshape(heads, nope + value, rank)
-        made[key.replace("kv_b", "k_b")] = keys_and_values[:, :nope].swapaxes(1, 2)
-        made[key.replace("kv_b", "v_b")] = keys_and_values[:, nope:]
-    return metadata, made
+    converted = stack_experts(_rename_corrections(rename_tensors(tensors, EXPERT_NAMES | names)), EXPERTS, GGUF_KINDS)
+    for key in [key for key in converted if ".attn_kv_b." in key]:
+        keys_and_values = converted.pop(key).reshape(heads, nope + value, rank)
+        converted[key.replace("kv_b", "k_b")] = keys_and_values[:, :nope].swapaxes(1, 2)
+        converted[key.replace("kv_b", "v_b")] = keys_and_values[:, nope:]
+    return metadata, converted

@@ -251,9 +251,9 @@ def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, report: OnResult)
     report("router", np.array([(ids, weights) for ids, weights in routed]))
     for token, (ids, weights) in enumerate(routed):
         for expert, weight in zip(ids, weights, strict=True):
-            mine = one_expert(spec.experts, w, expert)
+            expert_tensors = one_expert(spec.experts, w, expert)
             before, after = (weight, 1.0) if spec.experts.weighs_input else (1.0, weight)
-            total[token] += after * _feed_forward(spec, mine, before * x[token])
+            total[token] += after * _feed_forward(spec, expert_tensors, before * x[token])
     return total
 
 

@@ -52,7 +52,7 @@ def region_options(**changes: Any) -> Options:
 
 
 def nll(logits: npt.NDArray[np.float32], tokens: list[int]) -> float:
-    """Mean negative log-likelihood in nats of ``tokens`` under ``logits``."""
+    """Return the mean negative log-likelihood of ``tokens`` under ``logits``, in nats."""
     logits_f64 = logits.astype(np.float64)
     top = logits_f64.max(axis=1)
     normaliser = top + np.log(np.exp(logits_f64 - top[:, None]).sum(axis=1))

@@ -51,6 +51,7 @@ def timing_of(machine: WaferSpec, software: SoftwareProfile, new_tokens: int = T
 def cost_of(
     program: Program, number: int, machine: WaferSpec, software: SoftwareProfile, after: int = AFTER
 ) -> PhaseCost:
+    """Return the cost of the phase with index ``number``; decode and verification have ``after`` cached tokens."""
     fabric, name = Fabric(program, machine, software), program.phases[number].name
     if name == PREFILL:
         return fabric.prefill_cost(number)

@@ -68,7 +68,7 @@ def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
     Gains of norms are near 1, or near 0 if the model adds 1 to stored gains. Other vectors are standard normal.
     """
     random = np.random.default_rng(seed)
-    made = {}
+    result = {}
     for name, shape in tensor_shapes(spec).items():
         scale = 1.0 / np.sqrt(shape[-1])
         values = random.standard_normal(shape)
@@ -76,5 +76,5 @@ def tensors(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
             values *= scale
         elif name.endswith("norm"):
             values = 1.0 - spec.norm_unit_offset + 0.1 * values
-        made[name] = values.astype(np.float32)
-    return made
+        result[name] = values.astype(np.float32)
+    return result

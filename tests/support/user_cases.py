@@ -70,7 +70,7 @@ def user_engine(
     draws: Sequence[Callable[[npt.NDArray[np.float32]], int]] = (),
     *,
     without: Collection[str] = (),
-    **more: Any,
+    **changes: Any,
 ) -> tuple[Engine, Program, WaferSpec]:
     """Compile a case with all rewrites except ``without``.
 
@@ -79,14 +79,14 @@ def user_engine(
         name: A key of `CASES`.
         draws: For each user, a function that samples an id from logits; used if the host samples.
         without: Names of rewrites to leave out.
-        more: Further options.
+        changes: Options to replace or add.
 
     Returns:
         The engine, the Program and the wafer.
     """
     mesh, case_options, choice = CASES[name]
     option_values = (
-        {"schedule": OPTIMIZED, "logits_out": "all", "prompt_tokens": tuple(map(len, prompts))} | case_options | more
+        {"schedule": OPTIMIZED, "logits_out": "all", "prompt_tokens": tuple(map(len, prompts))} | case_options | changes
     )
     spec = option_values.pop("spec", tiny_spec())
     options, machine = region_options(**option_values), wafer(*mesh, 1 << 20)

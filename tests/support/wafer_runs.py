@@ -43,7 +43,7 @@ class WaferRun:
     worst: float
 
     def check(self) -> None:
-        """Check logits, and words and bytes on all links."""
+        """Check the error of the logits, and the words on links and bytes between wafers against the fabric model."""
         assert self.worst < 1e-5
         check_traffic(self.engine, self.costs)
 

@@ -54,6 +54,7 @@ except TraceError as error:
 
 
 def start_writer(target, limit=""):
+    """Start `WRITER` in a new process; ``limit`` is code that sets a limit on the file size."""
     code = WRITER.format(path=sys.path, target=str(target), limit=limit)
     return subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1

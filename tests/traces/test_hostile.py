@@ -85,7 +85,12 @@ def use_a_plugin_filter(file):
     h5py.Dataset(made).attrs.update(attributes)
 
 
+# Functions named with_... return a function that damages a file; the others damage the file that they get.
+
+
 def with_filters(*calls):
+    """Return a function that stores steps/op anew with filters, set by these methods of the property list."""
+
     def spoil(file):
         old = file["steps/op"]
         settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -100,6 +105,8 @@ def with_filters(*calls):
 
 
 def with_attribute(name, value, path="/", **options):
+    """Return a function that replaces an attribute of the object at ``path``."""
+
     def spoil(file):
         del file[path].attrs[name]
         file[path].attrs.create(name, value, **options)
@@ -131,6 +138,8 @@ def create_virtual(file, path, rows):
 
 
 def with_row_counts(change):
+    """Return a function that applies ``change`` to the stored numbers of rows of all tables."""
+
     def spoil(file):
         file["run/rows"][...] = change(file["run/rows"][...])
 
@@ -150,6 +159,8 @@ def set_row_count(file, table, number):
 
 
 def with_summary(content):
+    """Return a function that replaces the bytes of the report."""
+
     def spoil(file):
         file["run/summary"].resize((len(content),))
         file["run/summary"][...] = np.frombuffer(content, "u1")
@@ -163,7 +174,9 @@ def use_tiny_chunks(file):
     set_row_count(file, "summary_byte", 100_000)
 
 
-def rows(**options):
+def with_new_row_counts(**options):
+    """Return a function that stores run/rows anew with other options."""
+
     def spoil(file):
         recreate(file, "run/rows", **options)
 
@@ -237,13 +250,16 @@ CASES = {
         lambda f: recreate(f, chunks=(1 << 26,)),
         "steps/op: chunks of 268,435,456 B, at most 16,777,216 B",
     ),
-    "a_row_more": (with_row_counts(lambda rows: rows + 1), "run/summary: 50 rows, table 'summary_byte' has 51"),
+    "a_row_more": (
+        with_row_counts(lambda rows: rows + 1),
+        "run/summary: 50 rows, table 'summary_byte' has 51",
+    ),
     "rows_huge": (
         lambda f: f["steps/op"].resize((2**60,)) or with_row_counts(lambda rows: 0 * rows + 2**60)(f),
         "run/summary: 50 rows, table 'summary_byte' has 1152921504606846976",
     ),
     # the numbers of rows, which are read first
-    "rows_chunked": (rows(chunks=(1 << 26,)), INVALID_ROW_COUNTS),
+    "rows_chunked": (with_new_row_counts(chunks=(1 << 26,)), INVALID_ROW_COUNTS),
     "rows_outside": (
         lambda f: recreate(f, "run/rows", chunks=None, maxshape=None, external=[("/etc/passwd", 0, 512)]),
         INVALID_ROW_COUNTS,

@@ -40,11 +40,13 @@ MEDIAN_PCT, WORST_PCT, LAYERS_PCT = 1.0, 5.0, 2.0
 
 
 def describe(row: AgreementRow) -> str:
+    """Return a message with the case and the cycles of both models."""
     what = f"{row.pattern} on {row.rows}x{row.cols}, {row.words} words, {row.detail}, {row.wafer} {row.software}"
     return f"{what}: wavelets {row.wavelet_cycles}, fabric model {row.fast_cycles:.1f}, {row.error_pct:+.2f} %"
 
 
 def check_layers(title: str, all_layers: Iterable[Any], wafer: str, profile: str) -> None:
+    """Check that both models count the same words for each layer, and that cycles differ by at most `LAYERS_PCT`."""
     machine = load_wafer(wafer)
     for layer in all_layers:
         row = compare_layers(title, layer, machine, load_software(profile, machine.generation))
@@ -54,6 +56,7 @@ def check_layers(title: str, all_layers: Iterable[Any], wafer: str, profile: str
 
 @cache
 def compare_samples(pattern: str) -> list[AgreementRow]:
+    """Compare both models on random cases of a pattern, on every wafer and with every software profile."""
     found = []
     for i, wafer in enumerate(GENERATIONS):
         machine = load_wafer(wafer)

@@ -170,6 +170,7 @@ LONG = 200
 
 
 def plan_of(schedule: LineSchedule) -> Plan:
+    """Plan the colours and operations of the first line of a pattern."""
     messages, colours, part = schedule.variant_messages(0)
     return plan_line(messages, colours, part)
 

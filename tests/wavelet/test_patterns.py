@@ -61,6 +61,7 @@ MOVES: dict[str, Callable[[int, int], LineSchedule]] = {
 
 
 def halves(length: int, other: int) -> tuple[tuple[int, int], ...]:
+    """Return the (first PE, number of PEs) of up to two segments of a line; ``other`` selects where it is divided."""
     first = 1 + other % length
     return ((0, first), (first, length - first)) if first < length else ((0, length),)
 

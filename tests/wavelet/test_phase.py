@@ -44,8 +44,8 @@ def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
 
 def run_decode(compiled: Session, length: int) -> tuple[PhaseCost, PhaseRun]:
     program = compiled.program
-    ran = phase_run(program, program.decode, [length], compiled.machine, SOFTWARE)
-    return compiled.fabric().decode_cost(length), ran
+    simulated = phase_run(program, program.decode, [length], compiled.machine, SOFTWARE)
+    return compiled.fabric().decode_cost(length), simulated
 
 
 def on_wafer_cycles(cost: PhaseCost) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -72,18 +72,24 @@ def test_decode_cycles_match_the_fabric_model(compiled: Session, generation: str
     machine = mesh_on(load_wafer(generation), program.wafer_rows, program.wafer_cols)
     software = load_software(profile, generation)
     cost = Fabric(program, machine, software).decode_cost(length)
-    ran = phase_run(program, program.decode, [length], machine, software)
+    simulated = phase_run(program, program.decode, [length], machine, software)
     model_cycles, not_overlapped = on_wafer_cycles(cost), program.decode.steps.overlap < 0
     kernels = (program.decode.steps.kind == StepKind.COMPUTE) & not_overlapped
-    np.testing.assert_array_equal(ran.links, cost.links)
-    np.testing.assert_array_equal(ran.step_cycles[kernels], model_cycles[kernels])
-    differences = np.abs(ran.step_cycles - model_cycles)[is_of_type(program.decode.steps, CacheShift) & not_overlapped]
+    np.testing.assert_array_equal(simulated.links, cost.links)
+    np.testing.assert_array_equal(simulated.step_cycles[kernels], model_cycles[kernels])
+    differences = np.abs(simulated.step_cycles - model_cycles)[
+        is_of_type(program.decode.steps, CacheShift) & not_overlapped
+    ]
     assert differences.max(initial=0) <= (machine.stream_words_per_cycle < 1)
-    deviation = 100 * (model_cycles.sum() - ran.cycles) / ran.cycles
-    assert abs(deviation) <= 10, f"wavelets {ran.cycles}, fabric model {model_cycles.sum():.0f}, {deviation:+.1f} %"
+    deviation = 100 * (model_cycles.sum() - simulated.cycles) / simulated.cycles
+    assert abs(deviation) <= 10, (
+        f"wavelets {simulated.cycles}, fabric model {model_cycles.sum():.0f}, {deviation:+.1f} %"
+    )
     transfers = is_of_type(program.decode.steps, AlongLine, StageTransfer) & not_overlapped
     deviation = (
-        100 * (model_cycles[transfers].sum() - ran.step_cycles[transfers].sum()) / ran.step_cycles[transfers].sum()
+        100
+        * (model_cycles[transfers].sum() - simulated.step_cycles[transfers].sum())
+        / simulated.step_cycles[transfers].sum()
     )
     assert abs(deviation) <= 10, f"patterns and stage transfers that do not overlap others: {deviation:+.1f} %"
 
@@ -97,8 +103,8 @@ def test_chain_beside_an_all_reduce_matches_the_fabric_model(schedule: str) -> N
     run = tiny_session(spec, (5, 17), THIN_GEMM, PROMPT, 3, schedule=schedule)
     program, length = run.program, len(PROMPT)
     steps, cost = program.decode.steps, run.fabric().decode_cost(length)
-    ran = phase_run(program, program.decode, [length], run.machine, SOFTWARE)
-    np.testing.assert_array_equal(ran.links, cost.links)
+    simulated = phase_run(program, program.decode, [length], run.machine, SOFTWARE)
+    np.testing.assert_array_equal(simulated.links, cost.links)
     chains = np.unique(steps.overlap[steps.in_chain])
     assert len(chains) == spec.layer_count
     for chain in chains:
@@ -107,12 +113,12 @@ def test_chain_beside_an_all_reduce_matches_the_fabric_model(schedule: str) -> N
         assert steps.axis[transfers].tolist() == [COLUMNS, ROWS]
         assert steps.in_chain[transfers].tolist() == [False, True]
         assert bool(steps.runs_in_previous_task[transfers[1]]) == ("joined-tasks" in schedule)
-        assert ran.step_cycles[group[0]] == pytest.approx(on_wafer_cycles(cost)[group].sum(), abs=3)
+        assert simulated.step_cycles[group[0]] == pytest.approx(on_wafer_cycles(cost)[group].sum(), abs=3)
 
 
 def test_move_log_has_every_word_once_per_link_in_the_order_of_steps(compiled: Session) -> None:
     program, length, moves_by_step = compiled.program, shifting_length(compiled), []
-    ran = phase_run(
+    simulated = phase_run(
         program,
         program.decode,
         [length],
@@ -122,24 +128,24 @@ def test_move_log_has_every_word_once_per_link_in_the_order_of_steps(compiled: S
     )
     moves = np.concatenate([moves for _, moves in moves_by_step])
     on_links = moves[moves[:, 5] < Port.RAMP]
-    assert len(np.unique(on_links[:, [0, 1, 2, 3, 5]], axis=0)) == len(on_links) == ran.links.sum()
-    words = np.zeros_like(ran.links)
+    assert len(np.unique(on_links[:, [0, 1, 2, 3, 5]], axis=0)) == len(on_links) == simulated.links.sum()
+    words = np.zeros_like(simulated.links)
     np.add.at(words, (on_links[:, 1], on_links[:, 5], on_links[:, 2], on_links[:, 3]), 1)
-    np.testing.assert_array_equal(words, ran.links)
+    np.testing.assert_array_equal(words, simulated.links)
     last = 0
     for _, moves in moves_by_step:
-        assert last <= moves[:, 0].min(initial=ran.cycles)
+        assert last <= moves[:, 0].min(initial=simulated.cycles)
         last = max(last, moves[:, 0].max(initial=0))
-    assert last < ran.cycles
+    assert last < simulated.cycles
 
 
 def test_prefill_link_words_and_cycles_match_the_fabric_model(compiled: Session) -> None:
     program = compiled.program
     for index in {0, len(program.prefill) - 1}:
         cost, phase = compiled.fabric().prefill_cost(index), program.prefill[index]
-        ran = phase_run(program, phase, [phase.cached], compiled.machine, SOFTWARE)
-        np.testing.assert_array_equal(ran.links, cost.links)
-        assert abs(on_wafer_cycles(cost).sum() - ran.cycles) <= 0.1 * ran.cycles
+        simulated = phase_run(program, phase, [phase.cached], compiled.machine, SOFTWARE)
+        np.testing.assert_array_equal(simulated.links, cost.links)
+        assert abs(on_wafer_cycles(cost).sum() - simulated.cycles) <= 0.1 * simulated.cycles
 
 
 def test_dispatch_cycles_are_added_once_per_iteration_of_a_dispatched_step(compiled: Session) -> None:

@@ -57,6 +57,7 @@ def multicasts(draw: st.DrawFn) -> tuple[WaveletMachine, list[tuple[Place, list[
 
 
 def distinct_numbers(machine: WaveletMachine) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """Return a memory ``[rows, cols, words]`` in which every word has another value."""
     shape = (machine.rows, machine.cols, machine.memory_words)
     return np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
 
@@ -123,6 +124,7 @@ def test_wavelet_leaves_a_queue_after_it_entered_over_the_link(
 
 
 def operation_words(machine: WaveletMachine, colour: int) -> int:
+    """Return the number of words that are sent on a colour."""
     return next(each.operation.words for each in machine.operation_blocks if each.operation.send == colour)
 
 

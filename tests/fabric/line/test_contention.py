@@ -73,6 +73,7 @@ def arrivals(first: int, words: int, pause: int = 0) -> list[int]:
 
 
 def window(cycles: list[int]) -> Window:
+    """Return the time window of a stream whose words arrive in these cycles."""
     return Window(cycles[0], cycles[-1], len(cycles))
 
 

@@ -38,13 +38,13 @@ PATTERNS = [
 ]
 
 
-def walk_messages(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
+def walk_messages(pattern: LineSchedule, rounds: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
     """Count the messages on every link, message by message: int64 ``[2, lines, PEs]``, upward and downward links."""
     lines = pattern.variants.shape[1]
     found = np.zeros((2, lines, pattern.length), np.int64)
-    for turn in range(turns):
+    for round_index in range(rounds):
         for line in range(lines):
-            for source, target, arrival in pattern.line_messages(line, turn):
+            for source, target, arrival in pattern.line_messages(line, round_index):
                 if arrival != Arrival.COPY:
                     found[0, line, source:target] += 1
                     found[1, line, target + 1 : source + 1] += 1
@@ -52,37 +52,38 @@ def walk_messages(pattern: LineSchedule, turns: int) -> np.ndarray[tuple[int, in
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
-@pytest.mark.parametrize("turns", [1, 5])
+@pytest.mark.parametrize("rounds", [1, 5])
 @pytest.mark.parametrize("max_expanded", [10**9, 0], ids=["expanded", "by variant"])
 def test_line_loads_equal_a_walk_over_all_messages(
-    pattern: LineSchedule, turns: int, max_expanded: int, monkeypatch: pytest.MonkeyPatch
+    pattern: LineSchedule, rounds: int, max_expanded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loads, "MAX_EXPANDED", max_expanded)
-    assert np.array_equal(loads.line_loads(pattern, turns), walk_messages(pattern, turns))
+    assert np.array_equal(loads.line_loads(pattern, rounds), walk_messages(pattern, rounds))
 
 
 @st.composite
 def placed_patterns(draw: st.DrawFn) -> tuple[LineSchedule, int, Rect, int, range]:
+    """Draw (pattern, rounds, rectangle of PEs, axis, lines that execute the pattern)."""
     pattern = draw(st.sampled_from(PATTERNS))
     axis, lines = draw(st.sampled_from([ROWS, COLUMNS])), pattern.variants.shape[1]
     first = draw(st.integers(0, lines - 1))
-    some = range(first, draw(st.integers(first + 1, lines)))
+    some_lines = range(first, draw(st.integers(first + 1, lines)))
     shape = (lines, pattern.length) if axis == ROWS else (pattern.length, lines)
     rect = Rect(draw(st.integers(0, 3)), draw(st.integers(0, 3)), *shape)
-    return pattern, draw(st.integers(1, 9)), rect, axis, some
+    return pattern, draw(st.integers(1, 9)), rect, axis, some_lines
 
 
 @given(placed_patterns(), st.integers(1, 100))
 def test_pattern_rectangles_equal_a_walk_over_all_messages(
     case: tuple[LineSchedule, int, Rect, int, range], words: int
 ) -> None:
-    pattern, turns, rect, axis, some = case
-    unit = loads.line_rectangles(loads.line_loads(pattern, turns))
-    got = link_map(loads.pattern_rectangles(unit, rect, axis, words, some), 4, 20, 20)
-    up, down = words * walk_messages(pattern, turns)
+    pattern, rounds, rect, axis, some_lines = case
+    unit = loads.line_rectangles(loads.line_loads(pattern, rounds))
+    got = link_map(loads.pattern_rectangles(unit, rect, axis, words, some_lines), 4, 20, 20)
+    up, down = words * walk_messages(pattern, rounds)
     expected = np.zeros_like(got)
     area = (slice(rect.row, rect.row + rect.rows), slice(rect.col, rect.col + rect.cols))
-    for line in set(range(pattern.variants.shape[1])) - set(some):
+    for line in set(range(pattern.variants.shape[1])) - set(some_lines):
         up[line] = down[line] = 0
     if axis == ROWS:
         expected[(loads.EAST, *area)], expected[(loads.WEST, *area)] = up, down
@@ -176,11 +177,13 @@ WORDS = st.integers(-(2**40), 2**40)
 
 
 def interval(length: int) -> st.SearchStrategy[list[int]]:
+    """Return a strategy for [begin, end] of a half-open interval in ``length`` positions."""
     return st.lists(st.integers(0, length), min_size=2, max_size=2).map(sorted)
 
 
 @st.composite
 def rectangle(draw: st.DrawFn) -> list[int]:
+    """Draw a rectangle of links with words and repetitions, which fits into the map. See `link_map` for the fields."""
     (row, end_row), (col, end_col) = draw(interval(MAP_ROWS)), draw(interval(MAP_COLS))
     row_step, col_step = draw(st.integers(0, 3)), draw(st.integers(0, 3))
     max_repeats = [
@@ -198,6 +201,7 @@ RECTANGLES = st.lists(rectangle(), max_size=30).map(as_array)
 
 
 def link_by_link(rectangles: I64) -> I64:
+    """Add the words of rectangles link by link, as a reference for `link_map`: int64 ``[planes, rows, cols]``."""
     total = np.zeros((PLANES, MAP_ROWS, MAP_COLS), np.int64)
     for plane, row, end_row, col, end_col, words, times, row_step, col_step in rectangles.tolist():
         for time in range(times):

@@ -187,9 +187,9 @@ def test_detours_cost_the_same_as_a_longer_line(name: str, hops: list[int], word
     times = PatternTimes(COSTS)
     for variant in range(len(pattern.first) - 1):
         got = times.time([LinePattern(pattern, variant, words, ROWS, line)])
-        want = times.time([LinePattern(stretched(pattern, places), variant, words, ROWS)])
-        assert (*got.cycles, got.contention_cycles) == pytest.approx((*want.cycles, want.contention_cycles))
-        assert got.streams == want.streams
+        expected = times.time([LinePattern(stretched(pattern, places), variant, words, ROWS)])
+        assert (*got.cycles, got.contention_cycles) == pytest.approx((*expected.cycles, expected.contention_cycles))
+        assert got.streams == expected.streams
 
 
 @given(st.lists(st.integers(1, 5), min_size=3, max_size=20), st.integers(1, 60))

@@ -38,12 +38,12 @@ METADATA = {
 
 def read_trace_events(data: bytes) -> dict[str, Any]:
     """Return the JSON object of a Perfetto file; check the format of every event and that slices do not overlap."""
-    whole = json.loads(data.decode("ascii"), parse_constant=_no_constant)
-    assert whole.keys() == {"displayTimeUnit", "otherData", "traceEvents"}
-    assert whole["displayTimeUnit"] in ("ms", "ns")
+    document = json.loads(data.decode("ascii"), parse_constant=_refuse_constant)
+    assert document.keys() == {"displayTimeUnit", "otherData", "traceEvents"}
+    assert document["displayTimeUnit"] in ("ms", "ns")
     named: dict[str, set[Any]] = {"process_name": set(), "thread_name": set()}
     slices: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for event in whole["traceEvents"]:
+    for event in document["traceEvents"]:
         assert event.keys() == KEYS[event["ph"]], event
         assert isinstance(event["name"], str)
         assert event["name"]
@@ -71,67 +71,71 @@ def read_trace_events(data: bytes) -> dict[str, Any]:
         track.sort()
         for (_, end), (start, _) in itertools.pairwise(track):
             assert end <= start, "slices of one thread overlap"
-    return whole
+    return document
 
 
-def metadata_names(whole: dict[str, Any], what: str) -> dict[Any, str]:
+def metadata_names(document: dict[str, Any], what: str) -> dict[Any, str]:
     """Return the names of processes by process, or of threads by (process, thread); ``what`` is the metadata event."""
-    found = [event for event in whole["traceEvents"] if event["ph"] == "M" and event["name"] == what]
+    found = [event for event in document["traceEvents"] if event["ph"] == "M" and event["name"] == what]
     key = (lambda e: e["pid"]) if what == "process_name" else (lambda e: (e["pid"], e["tid"]))
     return {key(event): event["args"]["name"] for event in found}
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise AssertionError(name)
 
 
 def export(trace: Path, out: Path, tokens: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Export a trace; return the facts of the export and the checked content of the file."""
     facts = runs.export(trace, "perfetto", out, tokens=tokens)
     data = out.read_bytes()
     return facts, read_trace_events(gzip.decompress(data) if out.suffix == ".gz" else data)
 
 
-def steps_in(whole: dict[str, Any]) -> list[dict[str, Any]]:
-    processes = metadata_names(whole, "process_name")
-    events = whole["traceEvents"]
+def steps_in(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the slices of steps, which are those in the processes of wafers."""
+    processes = metadata_names(document, "process_name")
+    events = document["traceEvents"]
     return [e for e in events if e["ph"] == "X" and processes[e["pid"]].startswith("wafer")]
 
 
 @pytest.mark.parametrize("name", ["story", "story-two-wafers", "sample"])
 def test_steps_of_a_run_are_slices_with_their_cycles(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / "sample.h5") if name == "sample" else GOLDEN / f"{name}.h5"
-    facts, whole = export(path, tmp_path / "t.json")
+    facts, document = export(path, tmp_path / "t.json")
     with open_trace(path) as trace:
         steps, ops = trace.steps(), trace.texts("graph/ops/name")
         expected = Counter(zip(*(steps[k].tolist() for k in ("wafer", "start_cycle", "cycles", "op")), strict=True))
         clock = trace.header.clock_hz
-    processes = metadata_names(whole, "process_name")
-    found = steps_in(whole)
+    processes = metadata_names(document, "process_name")
+    found = steps_in(document)
     wafers = {pid: int(process.split()[1]) for pid, process in processes.items() if process.startswith("wafer")}
     assert Counter((wafers[e["pid"]], e["ts"], e["dur"], ops.index(e["args"]["op"])) for e in found) == expected
     for event in found:
         cycles_by_cause = [event["args"].get(f"{cause}_cycles", 0) for cause in CAUSES]
         assert sum(cycles_by_cause) == event["args"]["cycles"] == event["dur"]
-    assert facts.slices == sum(e["ph"] == "X" for e in whole["traceEvents"])
-    assert whole["otherData"]["clock_hz"] == clock
-    assert "1 µs in this file is 1 cycle" in whole["otherData"]["time"]
+    assert facts.slices == sum(e["ph"] == "X" for e in document["traceEvents"])
+    assert document["otherData"]["clock_hz"] == clock
+    assert "1 µs in this file is 1 cycle" in document["otherData"]["time"]
 
 
 def test_counters_of_link_words_and_crossing_bytes_match_the_trace(tmp_path: Path) -> None:
     path = TWO_WAFERS
-    _, whole = export(path, tmp_path / "t.json")
-    processes = metadata_names(whole, "process_name")
-    counts = [e for e in whole["traceEvents"] if e["ph"] == "C"]
+    _, document = export(path, tmp_path / "t.json")
+    processes = metadata_names(document, "process_name")
+    counters = [e for e in document["traceEvents"] if e["ph"] == "C"]
     with open_trace(path) as trace:
         steps, crossings, passes = trace.steps(), trace.table("crossing"), trace.table("pass")
         for wafer in (0, 1):
-            mine = [e for e in counts if processes[e["pid"]] == f"wafer {wafer}" and e["name"] == "words on links"]
+            mine = [e for e in counters if processes[e["pid"]] == f"wafer {wafer}" and e["name"] == "words on links"]
             assert mine[-1]["args"] == {"word/cycle": 0.0}
             area = sum(a["args"]["word/cycle"] * (b["ts"] - a["ts"]) for a, b in itertools.pairwise(mine))
             has_cycles = (steps["wafer"] == wafer) & (steps["cycles"] > 0)
             assert area == pytest.approx(int(steps["hops"][has_cycles].sum()), rel=1e-6)
-    there = [e for e in counts if e["name"] == "bytes to wafer 1 in a pass" and processes[e["pid"]] == "wafer 0"]
-    level = {e["ts"]: e["args"]["B"] for e in there}
+    crossing_bytes = [
+        e for e in counters if e["name"] == "bytes to wafer 1 in a pass" and processes[e["pid"]] == "wafer 0"
+    ]
+    level = {e["ts"]: e["args"]["B"] for e in crossing_bytes}
     current, levels = 0.0, {}
     for cycle in sorted({*level, *passes["start_cycle"].tolist()}):
         current = levels[cycle] = level.get(cycle, current)
@@ -142,9 +146,9 @@ def test_counters_of_link_words_and_crossing_bytes_match_the_trace(tmp_path: Pat
 
 def test_tokens_end_with_their_pass_and_can_be_selected(tmp_path: Path) -> None:
     path = write(tmp_path / "sample.h5")
-    facts, whole = export(path, tmp_path / "t.json.gz", tokens="4-6")
+    facts, document = export(path, tmp_path / "t.json.gz", tokens="4-6")
     assert facts.tokens == (4, 6)
-    tokens = [e for e in whole["traceEvents"] if e.get("cat") == "token"]
+    tokens = [e for e in document["traceEvents"] if e.get("cat") == "token"]
     assert [e["args"]["token"] for e in tokens] == [4, 5, 6]
     with open_trace(path) as trace:
         columns, passes, texts = trace.table("token"), trace.table("pass"), trace.token_texts()
@@ -160,7 +164,7 @@ def test_tokens_end_with_their_pass_and_can_be_selected(tmp_path: Path) -> None:
         assert event["ts"] + event["dur"] == passes["start_cycle"][pass_index] + cycles[passes["schedule"][pass_index]]
         assert event["dur"] == columns["cycles"][row]
         assert event["name"] == repr(texts[row])
-    assert {(e["ts"], e["dur"]) for e in steps_in(whole)} == expected
+    assert {(e["ts"], e["dur"]) for e in steps_in(document)} == expected
 
 
 def test_too_many_steps_are_cut_after_the_first_generated_tokens(
@@ -168,19 +172,19 @@ def test_too_many_steps_are_cut_after_the_first_generated_tokens(
 ) -> None:
     path = write(tmp_path / "sample.h5")
     monkeypatch.setattr(chosen_passes, "MAX_SLICES", 14)
-    facts, whole = export(path, tmp_path / "t.json")
+    facts, document = export(path, tmp_path / "t.json")
     assert facts.passes == 2
     assert facts.left_out_passes == 7
-    assert len(steps_in(whole)) == 5 + 5
-    assert [e["name"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["decode 1", "decode 2"]
+    assert len(steps_in(document)) == 5 + 5
+    assert [e["name"] for e in document["traceEvents"] if e.get("cat") == "pass"] == ["decode 1", "decode 2"]
     monkeypatch.setattr(chosen_passes, "MAX_SLICES", 4)
     with pytest.raises(BadTrace, match="a pass of 5 steps, at most 4 are written; use --to parquet"):
         export(path, tmp_path / "u.json")
     with h5py.File(path, "r+") as file:
         file["schedules/phase"][...] = 0
     monkeypatch.setattr(chosen_passes, "MAX_SLICES", 14)
-    facts, whole = export(path, tmp_path / "t.json")
-    assert [e["name"] for e in whole["traceEvents"] if e.get("cat") == "pass"] == ["prefill 0", "prefill 1"]
+    facts, document = export(path, tmp_path / "t.json")
+    assert [e["name"] for e in document["traceEvents"] if e.get("cat") == "pass"] == ["prefill 0", "prefill 1"]
     with pytest.raises(BadInput, match="--tokens 3-6: 23 steps, at most 14 are written; give fewer tokens"):
         export(path, tmp_path / "u.json", tokens="3-6")
     monkeypatch.setattr(chosen_passes, "MAX_SLICES", 3)
@@ -230,13 +234,13 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, path: str, value: int)
 
 
 def test_prompt_tokens_of_a_pass_are_one_slice_per_user(tmp_path: Path) -> None:
-    whole = export(STORY, tmp_path / "t.json")[1]
-    read = [e for e in whole["traceEvents"] if e.get("cat") == "prompt"]
+    document = export(STORY, tmp_path / "t.json")[1]
+    slices = [e for e in document["traceEvents"] if e.get("cat") == "prompt"]
     with open_trace(STORY) as trace:
         tokens, texts, passes = trace.table("token"), trace.token_bytes(), trace.table("pass")
         cycles = trace.column("schedules/cycles")
-    assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in read) == tokens["is_prompt"].sum()
-    for event in read:
+    assert sum(e["args"]["last_token"] - e["args"]["first_token"] + 1 for e in slices) == tokens["is_prompt"].sum()
+    for event in slices:
         rows = range(event["args"]["first_token"], event["args"]["last_token"] + 1)
         (pass_index,) = {int(tokens["pass"][row]) for row in rows}
         assert (event["ts"], event["dur"]) == (

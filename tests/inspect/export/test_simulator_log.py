@@ -82,6 +82,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(trace: Path, out: Path, wafer: int = 0, cycles: str | None = None) -> tuple[tuple[int, int], list[Event]]:
+    """Export the log of a wafer; return (columns, rows) of the mesh and the events."""
     facts = runs.export(trace, "simulator-log", out, wafer_index=wafer, cycles=cycles)
     size, events = read_simulator_trace(out.read_text())
     assert facts.events == len(events)

@@ -123,6 +123,7 @@ ROWS, COLS = 7, 5
 
 
 def write_planes(path: Path, rows: int, cols: int, **options: Any) -> Path:
+    """Write a trace of one wafer whose planes (links, busy cycles, SRAM) contain multiples of the index of the PE."""
     header = replace(HEADER, rows=rows, cols=cols, wafers=1, options=options, model="$x_$ <b>\n")
     numbers = np.arange(rows * cols).reshape(rows, cols)
     with TraceWriter(path, header) as trace:
@@ -137,6 +138,7 @@ def write_planes(path: Path, rows: int, cols: int, **options: Any) -> Path:
 
 
 def draw(trace: Path, out: Path, what: str | None = None) -> dict[str, Any]:
+    """Export a trace as PNG files; return the images by file name without suffix."""
     export(trace, "png", out, what=what)
     return {path.stem: image.imread(path) for path in sorted(out.iterdir())}
 

@@ -29,6 +29,7 @@ def scroll_to(browser: Any, selector: str) -> Any:
 
 
 def texts(browser: Any, selector: str) -> list[str]:
+    """Return the texts of all elements that match a CSS selector."""
     return list(
         browser.execute_script(
             "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)", selector
@@ -37,6 +38,7 @@ def texts(browser: Any, selector: str) -> list[str]:
 
 
 def choose(browser: Any, name: str, value: str) -> None:
+    """Select an option of the list with id ``name``."""
     scroll_to(browser, f"#{name} option[value='{value}']").click()
 
 
@@ -46,6 +48,7 @@ def wait_until_drawn(browser: Any) -> None:
 
 
 def screenshot(element: Any) -> np.ndarray:
+    """Return a picture of an element, int ``[height, width, 3]`` from 0 to 255."""
     from matplotlib.image import imread
 
     return (255 * imread(io.BytesIO(element.screenshot_as_png))[..., :3]).astype(int)
@@ -59,6 +62,7 @@ def move_over(browser: Any, element: Any, x: float, y: float) -> ActionChains:
 
 
 def tooltip(browser: Any) -> str:
+    """Wait for the tooltip and return its text."""
     return str(wait_for(browser, "const t = document.getElementById('tip'); return t.hidden ? '' : t.innerText"))
 
 
@@ -78,5 +82,6 @@ def count_colours(browser: Any, canvas: str) -> int:
 
 
 def tooltip_of(browser: Any, selector: str) -> str:
+    """Move the mouse to the middle of an element and return the text of its tooltip."""
     move_over(browser, scroll_to(browser, selector), 0.5, 0.5).perform()
     return tooltip(browser)

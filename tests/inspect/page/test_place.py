@@ -40,9 +40,9 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("sample") / "sample.h5")
 
 
-def wait_for_hash(browser: Any, wanted: str) -> str:
-    """Wait until the fragment of the address contains ``wanted``, and return the fragment."""
-    wait_for(browser, f"return location.hash.includes({wanted!r})")
+def wait_for_hash(browser: Any, text: str) -> str:
+    """Wait until the fragment of the address contains ``text``, and return the fragment."""
+    wait_for(browser, f"return location.hash.includes({text!r})")
     return str(browser.execute_script("return location.hash"))
 
 

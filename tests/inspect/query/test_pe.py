@@ -25,6 +25,7 @@ from wse_traces.schema import DIRECTIONS, KINDS, USES
 
 
 def facts_of(path: Path, wafer: int, row: int, col: int) -> dict[str, Any]:
+    """Return what the query on one PE reports."""
     with trace_at(path) as trace:
         return read_pe(trace, wafer, row, col).to_dict()
 
@@ -181,6 +182,7 @@ def test_layers_of_a_link_add_up_to_its_words(tmp_path: Path, mapping: str) -> N
 
 
 def equal_key(link: dict[str, Any]) -> tuple[object, ...]:
+    """Return a key that is the same for all links that a table merges into one row."""
     layers = sorted((each["layer"], each["words"]) for each in link["layers"])
     return link["wafer"], link["direction"], link["words"], tuple(layers)
 

@@ -36,6 +36,7 @@ def plain_steps(path: Path) -> list[dict[str, Any]]:
 
 
 def groups(path: Path, by: str, **more: Any) -> list[dict[str, Any]]:
+    """Return the groups of a trace; equal ops and layers are not merged. ``more`` are options of the request."""
     request = InspectRequest(trace=path, by=by, each_layer=by not in ("token", "wafer"), **more)
     found: list[dict[str, Any]] = inspect_trace(request).to_dict()["groups"]
     return found
@@ -143,6 +144,7 @@ def test_steps_are_complete_and_sorted_in_every_order(
 
 
 def layers_of(group: dict[str, Any]) -> list[int]:
+    """Return all layers of a group, from its ranges of layers."""
     return [layer for first, last in group["layers"] for layer in range(first, last + 1)]
 
 
@@ -260,6 +262,7 @@ def test_ops_that_differ_in_one_cycle_are_separate_rows(tmp_path: Path) -> None:
 
 
 def equal_ops_named(path: Path, name: str) -> list[EqualOps]:
+    """Return the merged decode ops with a name, which is the name within the layer."""
     with open_trace(path) as trace:
         return [fold for kind in read_kinds(StepSums(trace))["decode"] for fold in kind.ops if fold.op == name]
 
@@ -272,4 +275,5 @@ def names_and_kinds_of_ops(trace: Trace) -> tuple[list[str], list[str]]:
 
 
 def layers_of_fold(fold: EqualOps) -> list[int]:
+    """Return all layers of merged ops, from their ranges of layers."""
     return [layer for first, last in fold.layers for layer in range(first, last + 1)]
