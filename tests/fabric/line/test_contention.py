@@ -12,9 +12,8 @@ from wse.backends.fabric.line.contention.windows import Window, overlap_in_time
 from wse.backends.fabric.line.pieces import Resource
 
 HERE: SharedEnd = (0, 0, 0)
-FULL = st.tuples(
-    st.integers(0, 300), st.integers(1, 400)
-)  # first cycle and word count of a stream of one word per cycle
+# First cycle and word count of a stream of one word per cycle.
+FULL = st.tuples(st.integers(0, 300), st.integers(1, 400))
 
 
 class StreamDelays(NamedTuple):
