@@ -115,7 +115,7 @@ def test_groupings_differ_if_a_pe_receives_more_words_than_a_link(length: int) -
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_distance_to_bound_is_at_least_nearly_one_and_small_for_auto_gen(length: int, words: int) -> None:
+def test_distance_to_bound_has_a_minimum_and_is_small_for_auto_gen(length: int, words: int) -> None:
     reduces_to_one_end = [
         star.star(length, 1, Arrival.ADD),
         chain(length, 1, Arrival.ADD),

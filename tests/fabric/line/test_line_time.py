@@ -99,7 +99,7 @@ def test_two_simultaneous_shifts_cost_as_much_as_one_shift_of_all_words(
 
 @given(words=st.integers(1, 500), start=st.integers(0, 60), end=st.integers(0, 60))
 @settings(max_examples=12, deadline=None)
-def test_streams_on_a_line_cost_at_least_the_longest_and_at_most_the_sum(words: int, start: int, end: int) -> None:
+def test_second_stream_on_a_line_adds_at_most_its_words(words: int, start: int, end: int) -> None:
     if start == end or start in (20, 50) or end in (20, 50):
         return
     one, other = point_to_point(61, 1, ((20, 50),)), point_to_point(61, 1, ((start, end),))

@@ -167,7 +167,7 @@ def test_tokens_end_with_their_pass_and_can_be_selected(tmp_path: Path) -> None:
     assert {(e["ts"], e["dur"]) for e in steps_in(document)} == expected
 
 
-def test_too_many_steps_are_cut_after_the_first_generated_tokens(
+def test_passes_of_generated_tokens_are_preferred_if_there_are_too_many_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "sample.h5")

@@ -99,7 +99,7 @@ def test_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
     assert second["stage"]["index"] > first["stage"]["index"]
 
 
-def test_wafer_with_dead_pes_has_no_links_and_the_logical_mesh(tmp_path: Path) -> None:
+def test_pe_of_a_wafer_with_dead_pes_has_no_links_and_logical_coordinates(tmp_path: Path) -> None:
     path = traced_run(
         tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2, schedule="baseline"
     ).path
