@@ -90,8 +90,9 @@ class Trial:
         generated_cycles: Approximate cycle count of all generated tokens of a request. If several
             passes run at the same time, they share it: it is divided by ``passes``.
         prompts: Approximate time of all prompts; None if they were not timed.
-        passes: Number of passes in flight concurrently, limited by the stages and by the KV caches
-            that fit; 1 unless the search is for many users.
+        passes: Number of passes in flight concurrently, limited by the slowest stage, the number of
+            stages and the KV caches that fit; may be a fraction. 1 unless the search is for many
+            users.
     """
 
     layout: Layout
@@ -101,7 +102,7 @@ class Trial:
     token_cycles: float | None = None
     generated_cycles: float | None = None
     prompts: PromptTime | None = None
-    passes: int = 1
+    passes: float = 1.0
 
     @property
     def request_cycles(self) -> float:

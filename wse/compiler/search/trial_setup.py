@@ -137,7 +137,7 @@ class TrialSetup:
         return cache_bytes(self.spec, self.request_tokens, ELEMENT_BYTES[self.options.activation_type]) / pes
 
     def passes_at_once(self, reduced: ReducedModel) -> int:
-        """Return how many passes can run at the same time; 1 unless the search is for many users.
+        """Return how many passes can run at the same time.
 
         A pass is one run of decode for a batch of users. There is at most one pass per stage (a
         group of PEs with the layers that it stores), and the KV caches of all passes must fit.
@@ -145,8 +145,6 @@ class TrialSetup:
         Args:
             reduced: Allocated reduced model of the layout.
         """
-        if not self.many_users:
-            return 1
         users = reduced.users_that_fit(self.request_tokens)
         return max(1, min(users // self.options.batch, reduced.stage_count))
 

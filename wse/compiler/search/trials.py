@@ -68,7 +68,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     chunk_step_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
     saved_cycles = saved_by_large_head_chunk(setup, layout, allocated, needed_bytes)
     token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles) - saved_cycles
-    passes = setup.passes_at_once(allocated)
+    passes = _passes_at_once(setup, allocated, program, token_step_cycles, token_cycles)
     generated_cycles = token_cycles * setup.timing.new_tokens / passes
     trial = replace(trial, token_cycles=token_cycles, generated_cycles=generated_cycles, passes=passes)
     if generated_cycles > worth_cycles:
@@ -180,6 +180,28 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
         )
         prompts.append(PromptTime(time.cycles_of_chunks(prompt_tokens / size), size))
     return min(prompts)
+
+
+def _passes_at_once(
+    setup: TrialSetup, reduced: ReducedModel, program: Program, by_step: F64, token_cycles: float
+) -> float:
+    """Return how many passes share the cycles of a token; 1 unless the search is for many users.
+
+    It is the number of passes that can be in flight, but not more than the cycles of a token
+    divided by those of its slowest stage, because this stage runs all passes one after another.
+    The output head is not included in the slowest stage, because trials use small chunks of it.
+
+    Args:
+        setup: Inputs that all trials share.
+        reduced: Allocated reduced model of the layout.
+        program: Its Program.
+        by_step: float64 ``[steps]``: cycles of each step of the decode phase.
+        token_cycles: Cycles of a token in the whole model.
+    """
+    if not setup.many_users:
+        return 1.0
+    slowest_cycles = reduced.slowest_stage_sum(program, program.decode, by_step)
+    return max(1.0, min(setup.passes_at_once(reduced), token_cycles / slowest_cycles))
 
 
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:

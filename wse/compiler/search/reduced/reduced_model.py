@@ -240,9 +240,9 @@ class ReducedModel:
     def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
         """Add up per-step values, such as cycles, for each stage; return the largest sum.
 
-        Stages work on different prompt chunks at the same time, so the slowest stage determines
-        when the next chunk can follow. The final norm and the head are not included, because only
-        the last chunk needs them. If the experts of all layers have a separate stage on the same
+        Stages work on different prompt chunks or passes at the same time, so the slowest stage
+        determines when the next one can follow. The final norm and the head are not included,
+        because only the last chunk needs them. If the experts of all layers have a separate stage on the same
         PEs, the sum over all stages is returned.
 
         Args:
