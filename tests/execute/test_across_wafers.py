@@ -1,4 +1,4 @@
-"""Ops split over wafers, and engines of one wafer each: tokens, logits, words and bytes of one engine."""
+"""Tests of regions that span wafers, and of engines that run the wafers of a Program separately."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ CASES: dict[str, tuple[Any, tuple[int, int], int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(name: str) -> None:
+def test_logits_are_those_of_the_plain_decoder_and_every_word_is_counted(name: str) -> None:
     spec, mesh, wafers, wanted = CASES[name]
     run = wafer_run(spec, mesh, wafers, [PROMPT], **wanted)
     run.check()
@@ -58,15 +58,15 @@ def test_logits_are_those_of_a_plain_decoder_and_every_word_is_counted(name: str
 
 
 def between_wafers(program: Program) -> list[BetweenWafers]:
-    """The exchanges between wafers of a decoded token."""
+    """Return the transfers between wafers of a decoded token."""
     phase = program.decode
     steps = np.flatnonzero(is_of_type(phase.steps, BetweenWafers)).tolist()
     transfers = [transfer_of(program, phase, step, program.cache_slots(9)) for step in steps]
     return [transfer for transfer in transfers if isinstance(transfer, BetweenWafers)]
 
 
-def test_two_users_share_the_exchanges() -> None:
-    """What crosses is twice the bytes of one user in as many steps."""
+def test_batch_crosses_wafers_in_the_same_steps() -> None:
+    """Two users send twice the bytes of one user in the same number of steps."""
     two, one = (wafer_run(tiny_spec(), (4, 3), 2, prompts) for prompts in ([PROMPT, (3, 8)], [PROMPT]))
     two.check()
     decoded = [run.costs[-1].traffic.bytes[is_of_type(run.program.decode.steps, BetweenWafers)] for run in (two, one)]
@@ -74,7 +74,7 @@ def test_two_users_share_the_exchanges() -> None:
 
 
 @pytest.mark.parametrize("coding", ["int8", "int4"])
-def test_quantised_weights_answer_as_what_their_codes_stand_for(coding: str) -> None:
+def test_quantised_logits_are_those_of_the_dequantised_weights(coding: str) -> None:
     spec = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100)
     run = wafer_run(
         spec, (3, 3), 2, [PROMPT], source=dequantised_tensors(spec, coding), dtype=coding, activations="float32"
@@ -82,8 +82,8 @@ def test_quantised_weights_answer_as_what_their_codes_stand_for(coding: str) -> 
     run.check()
 
 
-def test_a_token_crosses_as_megatron_counts_it() -> None:
-    """Two sums of a hidden vector a layer, and one each for the embedding and the largest logit."""
+def test_bytes_that_cross_are_those_of_megatron_tensor_parallelism() -> None:
+    """Each layer has two all-reduces of a hidden vector, the embedding one, and the largest logit one of a pair."""
     spec = tiny_spec(layers=3)
     run = wafer_run(spec, (4, 3), 2, [PROMPT], steps=1)
     hidden_bytes, pair_bytes = 4 * spec.hidden_size, 8
@@ -95,12 +95,12 @@ def test_a_token_crosses_as_megatron_counts_it() -> None:
 
 
 @pytest.mark.parametrize("wafers", [2, 3, 5])
-def test_sums_cross_in_the_way_that_takes_the_link_the_least_time(wafers: int) -> None:
-    """With links of no latency as two halves of 1 / wafers of the bytes, and with slow ones at once."""
+def test_sums_between_wafers_use_the_fastest_exchange(wafers: int) -> None:
+    """Without link latency, three or more wafers use two rounds of 1 / wafers of the bytes, else one round."""
     spec = tiny_spec(hidden=60)
-    far, near = wafer(3, 3, 1 << 20), replace(wafer(3, 3, 1 << 20), wafer_link_latency_s=0.0)
+    with_latency, without_latency = wafer(3, 3, 1 << 20), replace(wafer(3, 3, 1 << 20), wafer_link_latency_s=0.0)
     found = []
-    for machine in (far, near):
+    for machine in (with_latency, without_latency):
         program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, wafers=wafers), CHOICE)
         exchanges = between_wafers(program)
         step = next(step for step in exchanges if step.site.rows == 3)
@@ -109,15 +109,15 @@ def test_sums_cross_in_the_way_that_takes_the_link_the_least_time(wafers: int) -
     assert found == [[1, 20, 240], in_parts if wafers > 2 else [1, 20, 240]]
 
 
-def test_words_are_counted_where_sums_cross_in_parts() -> None:
-    near = {"wafer_link_latency_s": 0.0}
-    run = wafer_run(tiny_spec(), (4, 3), 3, [PROMPT], machine=near)
+def test_words_of_sums_in_two_rounds_are_counted() -> None:
+    without_latency = {"wafer_link_latency_s": 0.0}
+    run = wafer_run(tiny_spec(), (4, 3), 3, [PROMPT], machine=without_latency)
     assert any(step.rounds == 2 for step in between_wafers(run.program))
     run.check()
 
 
 @pytest.mark.parametrize(("name", "spec"), [("tensor", tiny_spec()), ("expert", mixture_spec(MIXTURES["shared"]))])
-def test_on_one_wafer_it_is_the_region_mapping(name: str, spec: ModelSpec) -> None:
+def test_mappings_over_wafers_equal_the_region_mapping_on_one_wafer(name: str, spec: ModelSpec) -> None:
     region, other = (
         compile_choice(spec, wafer(4, 5, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=1, mapping=mapping), CHOICE)
         for mapping in ("region", name)
@@ -125,7 +125,7 @@ def test_on_one_wafer_it_is_the_region_mapping(name: str, spec: ModelSpec) -> No
     assert other.digest() == replace(region, mapping_name=name).digest()
 
 
-def test_what_is_not_known_across_wafers_is_refused() -> None:
+def test_region_over_wafers_refuses_mesh_gemm_and_wavelets() -> None:
     machine = wafer(4, 4, 1 << 20)
     with pytest.raises(
         BadInput, match=r"mesh-gemm does not support --mapping tensor on several wafers, which tiny has"
@@ -136,7 +136,7 @@ def test_what_is_not_known_across_wafers_is_refused() -> None:
         phase_run(program, program.decode, [7], machine, SOFTWARE)
 
 
-def test_more_wafers_than_layers_are_no_mistake() -> None:
+def test_more_wafers_than_layers_are_accepted() -> None:
     program = compile_model(tiny_spec(layers=1), wafer(4, 4, 1 << 20), SOFTWARE, replace(OPTIONS, wafers=3))
     assert program.stages[0].span == 3
     crossings = {pair for _, pairs in crossings_of(program, program.decode) for pair in pairs}
@@ -144,7 +144,7 @@ def test_more_wafers_than_layers_are_no_mistake() -> None:
 
 
 def test_logits_leave_all_wafers_at_the_same_time() -> None:
-    """Each by its own link to the host: what three wafers send takes about a third of the time of one."""
+    """Each wafer has its own link to the host, so three wafers need about a third of the time of one."""
     spec = tiny_spec(vocab=72)
     slow = replace(wafer(4, 3, 1 << 20), host_bytes_per_s=1e5)
     waits = []
@@ -166,31 +166,33 @@ ENGINE_PART_CASES: dict[str, tuple[ModelSpec, tuple[int, int], int, dict[str, An
 }
 
 
-def compiled(spec: ModelSpec, mesh: tuple[int, int], wafers: int, **wanted: Any) -> Program:
-    asked = {"mapping": "region", "verify_tokens": 1} | wanted
+def compiled(spec: ModelSpec, mesh: tuple[int, int], wafers: int, **changes: Any) -> Program:
+    """Return a Program of the two prompts, with one token per verification pass unless changed."""
+    options_changed = {"mapping": "region", "verify_tokens": 1} | changes
     lengths = tuple(map(len, PROMPTS))
-    options = replace(OPTIONS, wafers=wafers, prompt_tokens=lengths, context=20, **asked)
+    options = replace(OPTIONS, wafers=wafers, prompt_tokens=lengths, context=20, **options_changed)
     return compile_choice(spec, wafer(*mesh, 1 << 20), SOFTWARE, options, CHOICE)
 
 
 class Host:
-    """The host of some parts: it runs each phase's segments in turn, and keeps the ids and logits that come out."""
+    """Host of the engine parts: it runs the segments of each phase in order, and stores the returned ids and logits."""
 
     def __init__(self, program: Program, spec: ModelSpec) -> None:
-        held = tensors(spec).__getitem__
+        weights_of = tensors(spec).__getitem__
         self.program = program
-        self.parts = [EnginePart(program, spec, held, number) for number in range(program.wafers)]
+        self.parts = [EnginePart(program, spec, weights_of, wafer_index) for wafer_index in range(program.wafers)]
         self.tokens = np.full(program.batch + program.verify_tokens, -1)
         self.logits = np.zeros((len(self.tokens), program.vocab_size), np.float32)
 
     def run(self, index: int, ids: Sequence[int]) -> None:
+        """Run the phase with an index; ``ids`` are the prompt tokens of its chunk."""
         phase, crossing = self.program.phases[index], dict[int, npt.NDArray[Any]]()
         places = self.program.host_places(phase)
-        for number, segment in enumerate(segments(self.program, phase.steps)):
+        for segment_index, segment in enumerate(segments(self.program, phase.steps)):
             if segment.draws:
                 self.tokens[places] = self.logits[places].argmax(axis=1)
             received = [crossing.pop(step) for step in segment.receives]
-            report, *sent = self.parts[segment.wafer].run(index, number, ids, self.tokens.tolist(), *received)
+            report, *sent = self.parts[segment.wafer].run(index, segment_index, ids, self.tokens.tolist(), *received)
             crossing |= dict(zip(segment.sends, sent, strict=True))
             if report.tokens is not None:
                 self.tokens[places] = report.tokens
@@ -200,55 +202,55 @@ class Host:
 
 
 @pytest.mark.parametrize("name", slow_but(ENGINE_PART_CASES, "ring", "untied", "several blocks a row", "drawn"))
-def test_parts_together_are_one_engine(name: str) -> None:
+def test_engine_parts_equal_one_engine(name: str) -> None:
     spec, mesh, wafers, wanted = ENGINE_PART_CASES[name]
     program = compiled(spec, mesh, wafers, **wanted)
     draws = [lambda logits: int(logits.argmax())] * len(PROMPTS) if "drawn" in name else []
-    whole, host = Engine(program, spec, tensors(spec).__getitem__, draws), Host(program, spec)
+    one_engine, host = Engine(program, spec, tensors(spec).__getitem__, draws), Host(program, spec)
     users = range(program.batch)
 
     def check(*, verified: bool = False) -> None:
-        places, logits = (slice(2, None), whole.verified_logits) if verified else (slice(2), whole.logits)
+        places, logits = (slice(2, None), one_engine.verified_logits) if verified else (slice(2), one_engine.logits)
         np.testing.assert_array_equal(host.logits[places], logits)
 
-    for index in whole.prefill(*PROMPTS):
+    for index in one_engine.prefill(*PROMPTS):
         host.run(index, chunk_of(program.phases[index], PROMPTS))
     for _ in range(3):
         check()
-        assert host.tokens[:2].tolist() == whole.tokens
-        whole.decode()
+        assert host.tokens[:2].tolist() == one_engine.tokens
+        one_engine.decode()
         host.run(program.decode_index, ())
-    latest = whole.tokens
+    latest = one_engine.tokens
     for user in [*users, *users] if program.verify_tokens else ():
-        ids = whole.verify(latest[user : user + 1], user)
+        ids = one_engine.verify(latest[user : user + 1], user)
         host.run(program.phases.index(program.verify[user]), latest[user : user + 1])
         check(verified=True)
-        whole.keep(1, user)
+        one_engine.keep(1, user)
         for part in host.parts:
             part.keep(user, 1, ids[0])
         latest[user] = ids[0]
     engines = [part.engine for part in host.parts]
-    np.testing.assert_array_equal(np.concatenate([engine.link_words() for engine in engines]), whole.link_words())
-    assert sum((engine.streams.crossed for engine in engines), Counter()) == whole.streams.crossed
+    np.testing.assert_array_equal(np.concatenate([engine.link_words() for engine in engines]), one_engine.link_words())
+    assert sum((engine.streams.crossed for engine in engines), Counter()) == one_engine.streams.crossed
     assert [set(engine.arenas) for engine in engines] == [
-        {i for i, stage in enumerate(program.stages) if stage.wafer == number} for number in range(wafers)
-    ], "each has the SRAM of its wafer alone"
+        {i for i, stage in enumerate(program.stages) if stage.wafer == wafer_index} for wafer_index in range(wafers)
+    ], "each part has only the SRAM of its wafer"
 
 
-def test_a_second_pass_may_begin_on_a_wafer_that_only_the_head_waits_for() -> None:
-    """Two bands a wafer, taken in turn, are no such pipeline: layers of the pass before are still to come."""
+def test_passes_may_overlap_if_only_the_head_returns_to_the_first_wafer() -> None:
+    """Passes may not overlap if layers return to the first wafer, or if a buffer is in use in two segments."""
     program = compiled(tiny_spec(layers=4), (4, 3), 2)
     found = segments(program, program.decode.steps)
     assert [segment.wafer for segment in found] == [0, 1, 0]
     assert may_overlap(program, program.decode.steps, found)
-    back = replace(program, op_layers=tuple(max(layer, 0) for layer in program.op_layers))
-    assert not may_overlap(back, back.decode.steps, found)
-    alive = replace(program.buffers[0], stage=0, live=((program.decode_index, 0, len(program.decode.steps) - 1),))
-    kept = replace(program, buffers=(*program.buffers, alive))
-    assert not may_overlap(kept, kept.decode.steps, found)
+    with_layers_last = replace(program, op_layers=tuple(max(layer, 0) for layer in program.op_layers))
+    assert not may_overlap(with_layers_last, with_layers_last.decode.steps, found)
+    live_buffer = replace(program.buffers[0], stage=0, live=((program.decode_index, 0, len(program.decode.steps) - 1),))
+    with_live_buffer = replace(program, buffers=(*program.buffers, live_buffer))
+    assert not may_overlap(with_live_buffer, with_live_buffer.decode.steps, found)
 
 
-def test_a_region_over_wafers_has_no_segments() -> None:
+def test_region_over_wafers_has_no_segments() -> None:
     program = compiled(tiny_spec(), (4, 3), 2, mapping="tensor")
     with pytest.raises(WseBug, match="spans wafers"):
         segments(program, program.decode.steps)

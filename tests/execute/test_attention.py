@@ -1,4 +1,4 @@
-"""Attention of all kinds, and prefill with its own weights: logits of a plain decoder."""
+"""Tests of attention of all kinds, and of prefill with its own weights: logits equal those of the plain decoder."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,8 +25,8 @@ from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec
 from wse.program.program import Program
 
-WAYS = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]
-"""Mesh, product of prefill and tokens at once; all decode alike."""
+PREFILL_CASES = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]
+"""Mesh, prefill strategy and tokens per chunk. All cases decode in the same way."""
 PARTIAL = Rope(frequencies=plain_rope(4, 1e4).frequencies, multiplier=1.25)
 HEAD_TRAITS: dict[str, dict[str, Any]] = {
     "part of a head rotates": {"rope": PARTIAL, "head_size": 7},
@@ -75,25 +75,28 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
 
 
 def spec_with(trait: str, **sizes: int) -> ModelSpec:
+    """Return the tiny model with a trait of HEAD_TRAITS and some sizes changed."""
     return replace(tiny_spec(hidden=72, vocab=259, **sizes), **HEAD_TRAITS[trait])
 
 
 @pytest.mark.parametrize("trait", HEAD_TRAITS)
-def test_logits_are_those_of_a_plain_decoder(trait: str) -> None:
-    worst = worst_logit_error(spec_with(trait), (3, 3), MESH_GEMM, chunk=6)
-    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+def test_trait_logits_are_those_of_the_plain_decoder(trait: str) -> None:
+    max_error = worst_logit_error(spec_with(trait), (3, 3), MESH_GEMM, chunk=6)
+    assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
 @pytest.mark.parametrize("trait", HEAD_TRAITS)
-def test_logits_are_right_where_one_head_is_spread_over_all_columns(trait: str) -> None:
-    """The lowering of its own that prefill with its own weights has for one kv head."""
-    worst = worst_logit_error(spec_with(trait, heads=2, kv_heads=1), (3, 3), MESH_GEMM_OWN)
-    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+def test_trait_logits_are_right_with_one_kv_head_over_all_columns(trait: str) -> None:
+    """Prefill with its own weights has a separate lowering for models with one kv head."""
+    max_error = worst_logit_error(spec_with(trait, heads=2, kv_heads=1), (3, 3), MESH_GEMM_OWN)
+    assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
-@pytest.mark.parametrize(("mesh", "prefill", "chunk"), WAYS)
-def test_words_on_links_are_the_fabrics_for_all_traits(mesh: tuple[int, int], prefill: str, chunk: int | None) -> None:
-    """Sums of heads in their groups, moments of LayerNorm, vectors that come from rows to columns, positions."""
+@pytest.mark.parametrize(("mesh", "prefill", "chunk"), PREFILL_CASES)
+def test_link_words_are_those_of_the_fabric_for_all_traits(
+    mesh: tuple[int, int], prefill: str, chunk: int | None
+) -> None:
+    """The model has head norms, LayerNorm moments, vectors that are copied from rows to columns, and positions."""
     traits = {"norm": "layer", "post_norms": True, "head_norm": "rms", "output_bias": True, "learned_positions": 40}
     spec = replace(tiny_spec(hidden=72, vocab=259), ffn_bias=True, **traits)
     prompt, new_tokens = list(range(3, 14)), 3
@@ -104,7 +107,7 @@ def test_words_on_links_are_the_fabrics_for_all_traits(mesh: tuple[int, int], pr
 
 MESH, COLUMNS = (4, 9), 4
 SCHEDULES = ((0, BASELINE), (2, OPTIMIZED))
-"""Schedules, with places in the list of numbers of columns, so that a model has two of the numbers."""
+"""Offset and schedule. The offset selects the number of columns, so each model is tested with two of the numbers."""
 PROMPT = (5, 3, 200, 17, 88, 41, 9)
 SPECS: dict[str, ModelSpec] = {
     "heads": tiny_spec(),
@@ -122,17 +125,17 @@ SPECS: dict[str, ModelSpec] = {
     ("kind", "schedule", "columns"),
     [(kind, schedule, (1, 3, COLUMNS, 8)[(i + j) % 4]) for i, kind in enumerate(SPECS) for j, schedule in SCHEDULES],
 )
-def test_attention_columns_logits_are_those_of_a_plain_decoder(kind: str, schedule: str, columns: int) -> None:
-    """The prompt comes in chunks of 4, 4 and 3 tokens."""
-    worst = worst_logit_error(SPECS[kind], MESH, chunk=4, schedule=schedule, attention_cols=columns)
-    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+def test_attention_columns_logits_are_those_of_the_plain_decoder(kind: str, schedule: str, columns: int) -> None:
+    """The prompt is split into chunks of 4, 4 and 3 tokens."""
+    max_error = worst_logit_error(SPECS[kind], MESH, chunk=4, schedule=schedule, attention_cols=columns)
+    assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
-def test_more_columns_than_a_region_has_are_all() -> None:
-    wide, whole = (
+def test_attention_columns_are_limited_to_those_of_the_region() -> None:
+    more_columns, all_columns = (
         tiny_session(SPECS["latent"], MESH, THIN_GEMM, PROMPT, 4, attention_cols=columns).program for columns in (64, 0)
     )
-    assert wide.digest() == whole.digest()
+    assert more_columns.digest() == all_columns.digest()
 
 
 MESHES = [(1, 1), (3, 3), (4, 5), (5, 2)]
@@ -151,37 +154,40 @@ CASES: dict[str, tuple[ModelSpec, tuple[int, int], int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_latent_logits_are_those_of_a_plain_decoder(name: str) -> None:
-    """With 3 heads a row has several, one, or a part of one. The prompt comes in chunks of 4, 4 and 3 tokens."""
+def test_latent_logits_are_those_of_the_plain_decoder(name: str) -> None:
+    """With 3 heads, a row has several heads, one head or a part of one.
+
+    The prompt is split into chunks of 4, 4 and 3 tokens.
+    """
     spec, mesh, wafers = CASES[name]
-    worst = worst_logit_error(spec, mesh, chunk=4, wafers=wafers)
-    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+    max_error = worst_logit_error(spec, mesh, chunk=4, wafers=wafers)
+    assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
-def of_deepseek_v3() -> ModelSpec:
-    """The attention of DeepSeek-V3 (its config.json), with dense feed-forward blocks."""
+def deepseek_v3_attention_spec() -> ModelSpec:
+    """Return a model with the attention sizes of DeepSeek-V3 (from its config.json) and dense feed-forward blocks."""
     sizes = Latent(q_rank=1536, kv_rank=512, nope_size=128, rope_size=64, value_size=128)
     spec = latent_spec(heads=128)
     return replace(spec, hidden_size=7168, ffn_size=64, latent=sizes, head_size=576, rope=plain_rope(64, 1e4))
 
 
-def test_the_cache_holds_a_latent_vector_and_a_rotated_key_a_token() -> None:
-    """512 + 64 values in each layer of DeepSeek-V3, where a key and a value of every head would be 40,960.
+def test_latent_cache_stores_a_latent_vector_and_a_rotated_key_per_token() -> None:
+    """Each layer of DeepSeek-V3 stores 512 + 64 values per token; keys and values of every head would be 40,960.
 
-    Counted on 32 columns, which divide both; every row stores a share of the tokens.
+    The bytes are counted on 32 columns because 32 divides 512 and 64. The tokens are divided among the three rows.
     """
-    program = compile_model(of_deepseek_v3(), wafer(3, 32), SOFTWARE, OPTIONS)
-    held = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv")
-    assert held * 3 * 32 == 2 * OPTIONS.context * (512 + 64) * 2
+    program = compile_model(deepseek_v3_attention_spec(), wafer(3, 32), SOFTWARE, OPTIONS)
+    cache_bytes = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv")
+    assert cache_bytes * 3 * 32 == 2 * OPTIONS.context * (512 + 64) * 2
 
 
-def test_products_on_the_mesh_are_neither_chosen_nor_taken() -> None:
+def test_latent_attention_refuses_mesh_gemm() -> None:
     spec, machine = latent_spec(), wafer(4, 4, 1 << 20)
     assert compile_model(spec, machine, SOFTWARE, OPTIONS).prefill_name == THIN_GEMM
-    asked = replace(OPTIONS, prefill=MESH_GEMM)
-    assert not fits(spec, machine, SOFTWARE, asked)
+    mesh_gemm_options = replace(OPTIONS, prefill=MESH_GEMM)
+    assert not fits(spec, machine, SOFTWARE, mesh_gemm_options)
     with pytest.raises(BadInput, match=r"mesh-gemm does not support latent attention, which tiny has: use thin"):
-        compile_model(spec, machine, SOFTWARE, asked)
+        compile_model(spec, machine, SOFTWARE, mesh_gemm_options)
     with pytest.raises(WseBug, match=r"after shard: mesh-gemm does not support latent attention"):
         tiny_session(spec, (4, 4), MESH_GEMM, LATENT_PROMPT, NEW_TOKENS)
 
@@ -194,11 +200,14 @@ HEADS = {
     "several heads": {"heads": 6, "kv_heads": 2, "head_size": 6},
 }
 PROMPTS = [(1, 11, 11), (6, 2, 2), (3, 23, 6)]
-"""Rows of the square, tokens, and tokens of a chunk: one PE, fewer tokens than rows, and several chunks."""
+"""Rows of the square mesh, tokens of the prompt, and tokens per chunk.
+
+The cases are one PE, fewer tokens than rows, and several chunks.
+"""
 OWN_WEIGHTS_NEW_TOKENS = 4
 
 
-def program_of(
+def own_weights_program(
     spec: ModelSpec, side: int, prompt: int, chunk: int, prefill: str, phases: tuple[str, ...] = (PREFILL, DECODE)
 ) -> Program:
     options = region_options(
@@ -208,43 +217,46 @@ def program_of(
     return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
 
 
-def ids(count: int) -> list[int]:
+def token_ids(count: int) -> list[int]:
+    """Return random token ids, with ``count`` as the seed."""
     return [int(i) for i in np.random.default_rng(count).integers(3, 60, count)]
 
 
-def plain(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
-    """The same by whole matrices."""
-    made = plain_logits(spec, tensors(spec).__getitem__, [*prompt, *following[:-1]])
-    return made[len(prompt) - 1 :].astype(np.float32)
+def plain_decoder_logits(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
+    """Return the logits `[len(following), vocabulary]` of the plain decoder, which multiplies whole matrices."""
+    logits = plain_logits(spec, tensors(spec).__getitem__, [*prompt, *following[:-1]])
+    return logits[len(prompt) - 1 :].astype(np.float32)
 
 
 @pytest.mark.parametrize(("side", "prompt", "chunk"), PROMPTS)
 @pytest.mark.parametrize("heads", HEADS)
-def test_logits_are_those_of_the_plain_decoder_and_decode(heads: str, side: int, prompt: int, chunk: int) -> None:
+def test_own_weights_logits_are_those_of_mesh_gemm_and_the_plain_decoder(
+    heads: str, side: int, prompt: int, chunk: int
+) -> None:
     spec = tiny_spec(**HEADS[heads])
-    given, following = ids(prompt), ids(OWN_WEIGHTS_NEW_TOKENS)
+    given, following = token_ids(prompt), token_ids(OWN_WEIGHTS_NEW_TOKENS)
     got = {}
     for prefill in (MESH_GEMM_OWN, MESH_GEMM):
-        engine = Engine(program_of(spec, side, prompt, chunk, prefill), spec, tensors(spec).__getitem__)
+        engine = Engine(own_weights_program(spec, side, prompt, chunk, prefill), spec, tensors(spec).__getitem__)
         got[prefill] = forced(engine, given, following)
     assert np.abs(got[MESH_GEMM_OWN] - got[MESH_GEMM]).max() < 1e-5
-    assert np.abs(got[MESH_GEMM_OWN] - plain(spec, given, following)).max() < 1e-4
+    assert np.abs(got[MESH_GEMM_OWN] - plain_decoder_logits(spec, given, following)).max() < 1e-4
 
 
 @pytest.mark.parametrize("side", [3, 6])
 @pytest.mark.parametrize("heads", ["one head", "several heads"])
-def test_words_on_links_are_the_fabrics_and_tiles_are_back_where_they_were(heads: str, side: int) -> None:
+def test_own_weights_link_words_are_those_of_the_fabric_and_tiles_return(heads: str, side: int) -> None:
     spec = tiny_spec(**HEADS[heads])
-    program = program_of(spec, side, 23, 6, MESH_GEMM_OWN)
+    program = own_weights_program(spec, side, 23, 6, MESH_GEMM_OWN)
     engine = Engine(program, spec, tensors(spec).__getitem__)
 
-    def held() -> list[bytes]:
+    def stored_tiles() -> list[bytes]:
         read = engine.arenas[0].read
         return [read("float32", t.address, t.outer * t.inner).tobytes() for t in program.tiles]
 
-    before = held()
-    forced(engine, ids(23), ids(OWN_WEIGHTS_NEW_TOKENS))
-    assert held() == before
+    before = stored_tiles()
+    forced(engine, token_ids(23), token_ids(OWN_WEIGHTS_NEW_TOKENS))
+    assert stored_tiles() == before
     fabric = Fabric(program, wafer(side, side), SOFTWARE)
     costs = [fabric.prefill_cost(i) for i in range(4)] + [
         fabric.decode_cost(23 + i) for i in range(OWN_WEIGHTS_NEW_TOKENS - 1)

@@ -1,4 +1,4 @@
-"""Several prompts in one run: each user's tokens and logits are those of a run of their own, bit for bit."""
+"""Tests of batches: tokens and logits of each user equal those of a run with this user alone, bit for bit."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -24,25 +24,30 @@ from wse.program.transfers.transfer_types import is_of_type
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24
 STEPS = 10
-IN_OTHERS = {"baseline", "more rows", "one row", "own weights", "1x1", "untied", "positions", "norms", "biased experts"}
-"""Cases of which each part is in another as well."""
-NAMES = [name for name in CASES if name not in IN_OTHERS]
+COVERED = {"baseline", "more rows", "one row", "own weights", "1x1", "untied", "positions", "norms", "biased experts"}
+"""Cases whose features all occur in other cases as well."""
+NAMES = [name for name in CASES if name not in COVERED]
 
 
 def compiled(prompts: Sequence[Sequence[int]], name: str, context: int = CONTEXT) -> tuple[Engine, Program, WaferSpec]:
-    """An engine with draws of every user from one seed, without the rewrites that round otherwise."""
-    without = {"local-maxima", "query-scales"} | ({"norm-scales"} if "latent" in name else set())
+    """Return an engine, its Program and its wafer, without the rewrites that change the rounding of logits.
+
+    If the host draws, the draws of every user start from the same seed.
+    """
+    excluded_rewrites = {"local-maxima", "query-scales"} | ({"norm-scales"} if "latent" in name else set())
     draws = [Sampler(Sampling(temperature=1.5), p).draw for p in prompts]
-    return user_engine(prompts, name, draws, without=without, context=context)
+    return user_engine(prompts, name, draws, without=excluded_rewrites, context=context)
 
 
 class Batch(NamedTuple):
-    """What a run of all users made: tokens by step and user, logits ``[step, user, vocabulary]``, words and bytes.
+    """Results of a run of all users.
 
     Attributes:
-        costs: What the fabric model has each pass take, with the choice of experts of the run.
-        links: Words that left each PE.
-        crossed: Bytes from wafer to wafer.
+        tokens: Tokens by step and user.
+        logits: Logits `[step, user, vocabulary]`.
+        costs: Fabric cost of each pass, with the experts that the run selected.
+        links: Words that each PE sent over each of its links.
+        crossed: Bytes that crossed between wafers.
     """
 
     tokens: list[list[int]]
@@ -54,7 +59,7 @@ class Batch(NamedTuple):
 
 @cache
 def batch_run(name: str) -> Batch:
-    """The run of a case."""
+    """Prefill all prompts, decode STEPS tokens of each, and return the results."""
     engine, program, machine = compiled(PROMPTS, name)
     fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
     costs = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS)]
@@ -67,21 +72,21 @@ def batch_run(name: str) -> Batch:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_user_in_a_batch_gets_what_they_get_alone(name: str) -> None:
-    """One of the four users of a case, who is another in the next."""
-    together, user = batch_run(name), NAMES.index(name) % 4
+def test_user_in_a_batch_gets_the_tokens_and_logits_of_a_single_run(name: str) -> None:
+    """One of the four users is compared, a different one in each case."""
+    batch, user = batch_run(name), NAMES.index(name) % 4
     prompt = PROMPTS[user]
     engine = compiled([prompt], name, len(prompt) + STEPS)[0]
     list(engine.prefill(prompt))
     for step in range(STEPS + 1):
-        assert engine.tokens == [together.tokens[step][user]], (user, step)
-        np.testing.assert_array_equal(together.logits[step, user], engine.logits[0])
+        assert engine.tokens == [batch.tokens[step][user]], (user, step)
+        np.testing.assert_array_equal(batch.logits[step, user], engine.logits[0])
         if step < STEPS:
             engine.decode()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: str) -> None:
+def test_link_words_and_crossing_bytes_are_those_of_the_fast_model(name: str) -> None:
     found = batch_run(name)
     assert np.array_equal(sum(cost.links for cost in found.costs), found.links)
     assert sum(int(cost.traffic.hops.sum()) for cost in found.costs) == int(found.links.sum())
@@ -89,7 +94,7 @@ def test_words_on_links_and_bytes_that_cross_are_those_of_the_fast_model(name: s
 
 
 @pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline", pytest.param("linear", marks=pytest.mark.slow)])
-def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
+def test_wavelets_on_links_are_the_words_of_the_fast_model(name: str) -> None:
     _, program, machine = compiled(PROMPTS, name)
     cost = Fabric(program, machine, SOFTWARE).decode_cost(7, 1, 11, 4)
     run = phase_run(program, program.decode, (7, 1, 11, 4), machine, SOFTWARE)
@@ -99,8 +104,8 @@ def test_wavelets_of_a_token_of_each_user_are_those_words(name: str) -> None:
     np.testing.assert_array_equal(run.step_cycles[computes], fast[computes])
 
 
-def test_all_reduces_are_launched_once_for_all_users() -> None:
-    """And carry so many times the words; only caches are shifted user by user."""
+def test_all_reduces_run_once_for_all_users() -> None:
+    """An all-reduce of four users moves four times the words of one user. Only cache shifts run once per user."""
     decode = [compiled(prompts, "4x5")[1].decode for prompts in (PROMPTS[:1], PROMPTS)]
     lines = [np.flatnonzero(is_of_type(phase.steps, AlongLine)) for phase in decode]
     assert len(lines[0]) == len(lines[1])
@@ -119,6 +124,6 @@ def test_prompts_with_equal_chunks_share_their_steps() -> None:
         *((2, 0, 4), (2, 4, 4), (2, 8, 3), (3, 0, 4)),
     ]
     steps = [phase.steps for phase in program.prefill]
-    assert steps[0] == steps[3] == steps[4]  # whole chunks with more to come
+    assert steps[0] == steps[3] == steps[4]  # full chunks that are not the last of a prompt
     assert steps[1] == steps[5]  # three tokens at the end
     assert len(set(steps)) == 4

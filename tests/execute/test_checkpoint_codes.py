@@ -1,4 +1,4 @@
-"""Weights that are not stored as plain numbers: codes of FP8 and MXFP4 checkpoints, and random weights."""
+"""Tests of weights that are not stored as plain numbers: codes of FP8 and MXFP4 checkpoints, and random weights."""
 
 import json
 import math
@@ -35,12 +35,13 @@ Golden = dict[str, Any]
 
 
 def golden(path: str) -> Golden:
+    """Return the content of a JSON file in tests/data."""
     loaded: Golden = json.loads((DATA / path).read_text(encoding="utf-8"))
     return loaded
 
 
 def in_fp8(family: str, block: tuple[int, int]) -> Golden:
-    """A family's golden with all its matrices in FP8 but tables, routers and what expands latent vectors."""
+    """Return a family's golden with layer matrices in FP8, except routers and matrices that expand latent vectors."""
     made = golden(f"families/{family}.json")
     matrices = [
         name
@@ -54,8 +55,8 @@ def in_fp8(family: str, block: tuple[int, int]) -> Golden:
     return made | {"config": config, "tensors": made["tensors"] | scales, "quantised": coded}
 
 
-def unpacked(loaded: LoadedModel) -> npt.NDArray[np.float32]:
-    """Logits of the whole matrices that codes and scales stand for."""
+def dequantised_logits(loaded: LoadedModel) -> npt.NDArray[np.float32]:
+    """Return the plain decoder's logits with the matrices that codes and scales represent."""
     logits = plain_logits(loaded.spec, loaded.checkpoint.tensor, IDS[:-1])
     return np.asarray(logits[PROMPT - 1 :], np.float32)
 
@@ -70,25 +71,26 @@ def unpacked(loaded: LoadedModel) -> npt.NDArray[np.float32]:
     ],
     ids=str,
 )
-def test_fp8_blocks_of_parts_of_heads_and_of_experts_are_those_of_the_file(
+def test_fp8_blocks_of_heads_and_experts_are_those_of_the_file(
     block: tuple[int, int], experts: str, mesh: tuple[int, int], tmp_path: Path
 ) -> None:
-    """Rows of the file stand in other orders in our matrices, and blocks end inside heads and experts."""
+    """Our matrices have another order of rows than the file, and blocks end inside heads and experts."""
     folder = write_checkpoint(tmp_path / "model", in_fp8("deepseek_v3", block))
-    held: Mapping[str, Any] = {"dtype": "fp8", "activations": "float32", "sram_bytes": 1 << 20, "logits": True}
-    run = session(folder, mesh, prompt=IDS[:PROMPT], new_tokens=3, experts=experts, **held)
-    assert worst_error(run.forced(IDS[PROMPT:]), unpacked(model(folder))) <= 1e-5
+    options: Mapping[str, Any] = {"dtype": "fp8", "activations": "float32", "sram_bytes": 1 << 20, "logits": True}
+    run = session(folder, mesh, prompt=IDS[:PROMPT], new_tokens=3, experts=experts, **options)
+    assert worst_error(run.forced(IDS[PROMPT:]), dequantised_logits(model(folder))) <= 1e-5
     scales = [buffer for buffer in run.program.buffers if buffer.name.endswith(".scales")]
     assert {buffer.element for buffer in scales} == {"float32"}
 
 
 def source_of(folder: Path, dtype: str, *, activations: str = "float32", allow_nonfinite: bool = False) -> Any:
+    """Return the source of codes and scales of a checkpoint; it fails if it would quantise a tensor again."""
     loaded = model(folder)
     options = region_options(dtype=dtype, activations=activations, context=2, prompt_tokens=(1,))
     program = compile_model(loaded.spec, wafer(2, 2, 1 << 20), SOFTWARE, options)
 
     def read(name: str, source: Any, rows: tuple[int, int]) -> Any:
-        message = f"{name} is made anew"
+        message = f"{name} is quantised again"
         raise AssertionError(message)
 
     return with_codes(program, loaded.spec, loaded.checkpoint.rows, read, allow_nonfinite=allow_nonfinite)
@@ -104,7 +106,8 @@ def test_mxfp4_codes_and_scales_are_the_bits_of_the_file(tmp_path: Path) -> None
     )
     experts, outputs, groups, _ = blocks.shape
     nibbles = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(experts, outputs, groups * 32)
-    for half, name in enumerate(("layers.1.experts.gate", "layers.1.experts.up")):  # outputs in turn
+    # The file alternates outputs of gate and up.
+    for half, name in enumerate(("layers.1.experts.gate", "layers.1.experts.up")):
         got = source(codes_name(name))
         np.testing.assert_array_equal(got[:], nibbles[:, half::2].reshape(got.shape))
         np.testing.assert_array_equal(got[5:9], got[:][5:9])
@@ -112,8 +115,8 @@ def test_mxfp4_codes_and_scales_are_the_bits_of_the_file(tmp_path: Path) -> None
         np.testing.assert_array_equal(scales[:], exponents[:, half::2].reshape(scales.shape))
 
 
-def changed(made: Golden, folder: Path, name: str, value: Any) -> Path:
-    """The checkpoint with the first element of a tensor changed."""
+def write_changed(made: Golden, folder: Path, name: str, value: Any) -> Path:
+    """Write a checkpoint in which the first element of a tensor has another value; return the folder."""
     write_checkpoint(folder, made)
     tensors = {
         other: quantised(other, shape, made["quantised"][other], made["seed"])
@@ -134,32 +137,32 @@ def changed(made: Golden, folder: Path, name: str, value: Any) -> Path:
         ("fp8", "model.layers.1.mlp.up_proj.weight_scale_inv", np.float32(np.inf), "layers.1.up.scales"),
     ],
 )
-def test_kept_codes_that_are_no_numbers_are_refused(
+def test_checkpoint_codes_that_are_not_finite_are_refused(
     method: str, tensor: str, value: Any, ours: str, tmp_path: Path
 ) -> None:
-    folder = changed(golden(f"formats/{method}.json"), tmp_path / "model", tensor, value)
+    folder = write_changed(golden(f"formats/{method}.json"), tmp_path / "model", tensor, value)
     with pytest.raises(BadModel, match=rf"^{ours}: 1 of [\d,]+ values read are not finite numbers; fetch or convert"):
         source_of(folder, method)(ours)[:]
     source_of(folder, method, allow_nonfinite=True)(ours)[:]
 
 
-def test_scales_beyond_the_activations_are_refused(tmp_path: Path) -> None:
+def test_scales_beyond_the_range_of_the_activations_are_refused(tmp_path: Path) -> None:
     ours, tensor = "layers.0.experts.down.scales", "model.layers.0.mlp.experts.down_proj_scales"
-    folder = changed(golden("formats/mxfp4.json"), tmp_path / "model", tensor, np.uint8(127 + 16))
+    folder = write_changed(golden("formats/mxfp4.json"), tmp_path / "model", tensor, np.uint8(127 + 16))
     source_of(folder, "mxfp4", activations="bfloat16")(ours)[:]
     with pytest.raises(BadModel, match=rf"^{ours}: contains 6\.55e\+04, too large for a scale of float16; use"):
         source_of(folder, "mxfp4", activations="float16")(ours)[:]
 
 
-def test_outputs_that_should_share_a_scale_and_do_not_are_a_bug() -> None:
+def test_outputs_of_a_block_with_different_scales_are_a_bug() -> None:
     scales = np.arange(8, dtype=np.float32).reshape(4, 2)
     with pytest.raises(WseBug, match=r"^w: 2 neighbouring outputs have several scales$"):
         CheckpointCodes("w", scales, fp8_blocks(2, 32), 1, None)[0:2]
 
 
-def test_another_type_than_the_checkpoints_own_is_made_anew(tmp_path: Path) -> None:
+def test_other_type_than_that_of_the_checkpoint_is_quantised_again(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "model", golden("formats/mxfp4.json"))
-    with pytest.raises(AssertionError, match=r"^layers\.0\.experts\.down is made anew$"):
+    with pytest.raises(AssertionError, match=r"^layers\.0\.experts\.down is quantised again$"):
         source_of(folder, "int8")("layers.0.experts.down.codes")[:]
 
 
@@ -168,13 +171,14 @@ RANDOM_WEIGHTS_PROMPT = (3, 1, 4, 1, 5)
 STEPS = 3
 
 
-def made(spec: ModelSpec, seed: int = 7) -> dict[str, npt.NDArray[np.float32]]:
+def random_tensors(spec: ModelSpec, seed: int = 7) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the random weights of a model by name."""
     weights = RandomWeights(spec, seed)
     return {name: weights.rows(name)[:] for name in tensor_shapes(spec)}
 
 
 def engine(spec: ModelSpec, mesh: tuple[int, int], *, whole: bool = False, **wanted: Any) -> Engine:
-    """An engine that makes weights as it reads them, or has them as a ``whole``."""
+    """Return an engine with random weights, generated in whole tensors if ``whole``, else tile by tile."""
     options = region_options(
         context=len(RANDOM_WEIGHTS_PROMPT) + STEPS,
         prompt_tokens=(len(RANDOM_WEIGHTS_PROMPT),),
@@ -182,12 +186,12 @@ def engine(spec: ModelSpec, mesh: tuple[int, int], *, whole: bool = False, **wan
         **wanted,
     )
     program = compile_model(spec, wafer(*mesh, 1 << 20), SOFTWARE, options)
-    return Engine(program, spec, made(spec).__getitem__ if whole else RandomWeights(spec, 7).rows)
+    return Engine(program, spec, random_tensors(spec).__getitem__ if whole else RandomWeights(spec, 7).rows)
 
 
-def test_values_are_those_of_earlier_versions() -> None:
-    """A result that names its seed can be had again."""
-    bits = sha256(b"".join(values.tobytes() for values in made(SPEC).values()))
+def test_random_weights_equal_those_of_earlier_versions() -> None:
+    """A result can be reproduced from its seed, so the values of a seed must not change."""
+    bits = sha256(b"".join(values.tobytes() for values in random_tensors(SPEC).values()))
     assert bits.hexdigest() == "ea62de76201618738793f64c30993cac68976dee05fc2e5eef91159d6ce15b0a"
 
 
@@ -202,14 +206,14 @@ def test_values_are_those_of_earlier_versions() -> None:
         ("layers.9.attention_norm", 1, 0.1),
     ],
 )
-def test_values_have_the_deviation_of_their_kind(tensor: str, mean: float, deviation: float) -> None:
+def test_random_weights_have_the_deviation_of_their_kind(tensor: str, mean: float, deviation: float) -> None:
     values = RandomWeights(load_model("smollm2-135m").spec, 0).rows(tensor)[:].astype(np.float64)
     noise = 5 / math.sqrt(values.size)
     assert abs(values.mean() - mean) < noise * deviation
     assert abs(values.std() / deviation - 1) < noise
 
 
-def test_a_gain_that_is_stored_less_one_is_about_zero() -> None:
+def test_random_gain_with_unit_offset_is_near_zero() -> None:
     values = RandomWeights(replace(SPEC, norm_unit_offset=True), 0).rows("final_norm")[:]
     assert np.abs(values).max() < 0.5
 
@@ -225,9 +229,9 @@ def test_a_gain_that_is_stored_less_one_is_about_zero() -> None:
         (POSITIONS, (3, 4), 1, "region"),
         (latent_spec(), (3, 4), 1, "region"),
     ],
-    ids=["1x1", "7x5", "two wafers in turn", "one region on two wafers", "traits", "positions", "latent"],
+    ids=["1x1", "7x5", "two wafers", "one region on two wafers", "traits", "positions", "latent"],
 )
-def test_values_by_tiles_are_those_of_the_whole(
+def test_random_weights_of_tiles_are_those_of_whole_tensors(
     spec: ModelSpec, mesh: tuple[int, int], wafers: int, mapping: str
 ) -> None:
     by_tiles, whole = (engine(spec, mesh, wafers=wafers, mapping=mapping, whole=w) for w in (False, True))

@@ -1,4 +1,4 @@
-"""Layers cut between regions, and regions of different heights: logits of a plain decoder and words."""
+"""Tests of layers cut between regions, and of regions of different heights: logits, words and cycles."""
 
 from collections import Counter
 from dataclasses import replace
@@ -31,9 +31,9 @@ from wse_mappings.regions.demand import ListedRegion
 OPTIMIZED_OPTIONS = replace(OPTIONS, schedule=OPTIMIZED)
 PROMPT = (5, 9, 31, 7, 12, 40, 2)
 UPPER, LOWER = Rect(0, 0, 4, 7), Rect(4, 1, 3, 5)
-"""Regions of a wafer that touch, of other rows and columns."""
+"""Adjacent regions of a wafer with different numbers of rows and columns."""
 SAME_ROWS = Rect(0, 0, 3, 7), Rect(3, 1, 3, 5)
-"""Regions of a wafer that touch and have as many rows."""
+"""Adjacent regions of a wafer with the same number of rows."""
 SQUARES = Rect(0, 0, 3, 3), Rect(3, 1, 3, 3)
 Cut = tuple[tuple[int, int], ...]
 CUTS: dict[str, Cut] = {
@@ -42,11 +42,11 @@ CUTS: dict[str, Cut] = {
     "a block in three": ((0, 3), (0, 6)),
     "attention, half a block, the rest": ((0, 1), (0, 5), (1, 1)),
 }
-"""The layer and the part that each region but the first begins with."""
+"""The layer and the part at which each region except the first begins."""
 
 
-def listed(cut: Cut, layers: int = 2, rects: tuple[Rect, Rect] = (UPPER, LOWER)) -> tuple[ListedRegion, ...]:
-    """Regions on wafers of two regions each that begin where a cut says."""
+def listed_regions(cut: Cut, layers: int = 2, rects: tuple[Rect, Rect] = (UPPER, LOWER)) -> tuple[ListedRegion, ...]:
+    """Return regions that begin where a cut says, two on each wafer."""
     begins = [(0, 0), *cut]
     ends = [(layer + 1, part) if part else (layer, LAYER_PARTS) for layer, part in (*cut, (layers, 0))]
     return tuple(
@@ -55,11 +55,11 @@ def listed(cut: Cut, layers: int = 2, rects: tuple[Rect, Rect] = (UPPER, LOWER))
     )
 
 
-def check(
+def checked_program(
     spec: Any, cut: Cut, prompts: Any = (PROMPT,), rects: tuple[Rect, Rect] = (UPPER, LOWER), **options: Any
 ) -> Program:
-    """Run a model on regions that share layers; its Program."""
-    regions = listed(cut, rects=rects)
+    """Run a model on regions that share layers, check logits and traffic, and return the Program."""
+    regions = listed_regions(cut, rects=rects)
     run = wafer_run(spec, (7, 7), regions[-1].wafer + 1, list(prompts), mapping="pipeline", listed=regions, **options)
     assert [stage.rect for stage in run.program.stages] == [region.rect for region in regions]
     run.check()
@@ -68,81 +68,81 @@ def check(
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["baseline", "optimized"])
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
-def test_a_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None:
+def test_dense_layer_may_be_cut_anywhere(cut: Cut, *, rewritten: bool) -> None:
     spec = tiny_spec(tied=False)
-    check(spec, cut, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)} if rewritten else None)
+    checked_program(spec, cut, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)} if rewritten else None)
 
 
 @pytest.mark.parametrize("prefill", [MESH_GEMM, MESH_GEMM_OWN])
-def test_squares_that_share_a_layer_read_a_prompt_by_mesh_gemm(prefill: str) -> None:
+def test_mesh_gemm_runs_on_equal_squares_that_share_a_layer(prefill: str) -> None:
     choice = {"prefill": prefill, "prefill_chunk": 3}
-    check(tiny_spec(tied=False), CUTS["in a block"], rects=SQUARES, choice=choice)
+    checked_program(tiny_spec(tied=False), CUTS["in a block"], rects=SQUARES, choice=choice)
 
 
 @pytest.mark.parametrize("prefill", [MESH_GEMM, MESH_GEMM_OWN])
-def test_squares_of_two_sizes_are_refused_for_mesh_gemm(prefill: str) -> None:
+def test_mesh_gemm_refuses_squares_of_different_sizes(prefill: str) -> None:
     choice = {"prefill": prefill, "prefill_chunk": 4}
     with pytest.raises(WseBug, match="needs square regions of equal size, but one is 2x2 and the first is 4x4"):
-        check(tiny_spec(tied=False), ((1, 0),), rects=(Rect(0, 0, 4, 4), Rect(4, 1, 2, 2)), choice=choice)
+        checked_program(tiny_spec(tied=False), ((1, 0),), rects=(Rect(0, 0, 4, 4), Rect(4, 1, 2, 2)), choice=choice)
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)
-def test_parts_of_experts_add_up_to_the_experts(mixture: str) -> None:
+def test_experts_may_be_cut_in_parts(mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)
-    check(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
+    checked_program(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
 
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("begins", [((1, 4),), ((1, 3), (1, 6)), ((1, 1), (1, 5))], ids=str)
-def test_what_the_first_part_chose_is_sent_where_regions_have_as_many_rows(begins: Cut, mixture: str) -> None:
+def test_selected_experts_are_sent_to_later_parts_on_regions_of_equal_rows(begins: Cut, mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)  # the second layer has experts
-    program = check(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
+    program = checked_program(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
     kernels = Counter(
         KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == StepKind.COMPUTE]
     )
     assert kernels["router_choose"] == 1
 
 
-def test_sums_of_experts_and_of_the_block_beside_them_travel_together_in_all_parts() -> None:
+def test_joint_blocks_merge_sums_of_experts_and_shared_block_in_all_parts() -> None:
     spec, cut = mixture_spec(MIXTURES["shared"], layers=2), CUTS["in a block"]
-    regions = listed(cut)
-    plain, joint = (
+    regions = listed_regions(cut)
+    separate_steps, merged_steps = (
         wafer_run(
             spec, (7, 7), 1, [PROMPT], steps=0, mapping="pipeline", listed=regions, choice={"rewrites": rewrites}
         ).program.decode.steps
         for rewrites in ((), (("joint-blocks", 1),))
     )
-    patterns = [np.bincount(steps.stage[is_of_type(steps, AlongLine)]) for steps in (plain, joint)]
-    assert (patterns[0] - patterns[1]).tolist() == [2, 2]  # inward and outward; the first layer has no experts
+    transfers = [np.bincount(steps.stage[is_of_type(steps, AlongLine)]) for steps in (separate_steps, merged_steps)]
+    assert (transfers[0] - transfers[1]).tolist() == [2, 2]  # a sum and its return; the first layer has no experts
 
 
 @pytest.mark.parametrize("experts", ["distributed", "2", "dedicated"])
-def test_parts_may_be_placed_as_experts_are(experts: str) -> None:
-    check(mixture_spec(MIXTURES["shared"], layers=2), CUTS["a block in three"], experts=experts)
+def test_parts_of_experts_may_be_placed_in_each_way(experts: str) -> None:
+    checked_program(mixture_spec(MIXTURES["shared"], layers=2), CUTS["a block in three"], experts=experts)
 
 
-def test_codes_of_parts_have_groups_of_their_own() -> None:
+def test_quantised_parts_have_separate_groups() -> None:
     spec = replace(tiny_spec(hidden=64, ffn=192, tied=False), dtype="float32")
     options = {"dtype": "int4", "activations": "float32", "source": dequantised_tensors(spec, "int4")}
-    check(spec, CUTS["attention, half a block, the rest"], **options)
+    checked_program(spec, CUTS["attention, half a block, the rest"], **options)
 
 
-def test_several_users_cross_a_cut_together() -> None:
-    check(tiny_spec(tied=False), CUTS["in a block"], [PROMPT, (3, 8)])
+def test_batch_runs_on_cut_layers() -> None:
+    checked_program(tiny_spec(tied=False), CUTS["in a block"], [PROMPT, (3, 8)])
 
 
 SPEC = tiny_spec(layers=3, tied=False)
-APART = (
-    ListedRegion(0, Rect(0, 5, 3, 2), 0, 0),  # the embedding alone
+SEPARATE_REGIONS = (
+    ListedRegion(0, Rect(0, 5, 3, 2), 0, 0),  # the embedding only
     ListedRegion(0, Rect(3, 0, 4, 5), 0, 1),  # touches it at a corner
     ListedRegion(1, Rect(2, 4, 5, 3), 1, 3),
-    ListedRegion(1, Rect(0, 0, 2, 4), 3, 3),  # the head alone
+    ListedRegion(1, Rect(0, 0, 2, 4), 3, 3),  # the head only
 )
 
 
-def test_unequal_regions_on_two_wafers_give_the_logits_of_a_plain_decoder() -> None:
-    run = wafer_run(SPEC, (7, 7), 2, [(5, 9, 31, 7, 12, 40, 2)], mapping="pipeline", listed=APART)
-    assert [stage.rect for stage in run.program.stages] == [region.rect for region in APART]
+def test_unequal_regions_on_two_wafers_give_the_logits_of_the_plain_decoder() -> None:
+    run = wafer_run(SPEC, (7, 7), 2, [(5, 9, 31, 7, 12, 40, 2)], mapping="pipeline", listed=SEPARATE_REGIONS)
+    assert [stage.rect for stage in run.program.stages] == [region.rect for region in SEPARATE_REGIONS]
     assert [stage.wafer for stage in run.program.stages] == [0, 0, 1, 1]
     run.check()
 
@@ -150,7 +150,8 @@ def test_unequal_regions_on_two_wafers_give_the_logits_of_a_plain_decoder() -> N
 PROMPTS = [(3, 7, 1, 5, 2), (4, 9)]
 
 
-def compiled_on(mesh: tuple[int, int], wafers: int, per_band: int) -> tuple[Program, WaferSpec]:
+def compiled_in_bands(mesh: tuple[int, int], wafers: int, per_band: int) -> tuple[Program, WaferSpec]:
+    """Return a Program of two bands of regions on each wafer, and the wafer."""
     machine = wafer(*mesh, 1 << 20)
     options = replace(OPTIONS, mapping="pipeline", wafers=wafers, context=40, schedule=OPTIMIZED)
     return compile_choice(
@@ -162,21 +163,27 @@ def compiled_on(mesh: tuple[int, int], wafers: int, per_band: int) -> tuple[Prog
     ("mesh", "wafers", "per_band", "users"),
     [((12, 4), 1, 1, 1), ((13, 5), 1, 2, 1), ((11, 4), 2, 1, 1), ((11, 4), 2, 1, 2)],
 )
-def test_tokens_and_words_on_regions_of_unlike_rows(
+def test_logits_and_words_are_right_on_bands_of_different_heights(
     mesh: tuple[int, int], wafers: int, per_band: int, users: int
 ) -> None:
-    held: dict[str, Any] = {"choice": {"bands": 2, "per_band": per_band}, "mapping": "pipeline", "schedule": OPTIMIZED}
-    run = wafer_run(tiny_spec(layers=5), mesh, wafers, PROMPTS[:users], 9, **held)
+    options: dict[str, Any] = {
+        "choice": {"bands": 2, "per_band": per_band},
+        "mapping": "pipeline",
+        "schedule": OPTIMIZED,
+    }
+    run = wafer_run(tiny_spec(layers=5), mesh, wafers, PROMPTS[:users], 9, **options)
     assert len({stage.rect.rows for stage in run.program.stages}) > 1
     run.check()
 
 
 @pytest.mark.parametrize(("mesh", "layers"), [((11, 4), 3), ((19, 4), 3), ((23, 4), 2)])
-def test_vectors_that_rows_cut_at_groups_are_cut_anew(mesh: tuple[int, int], layers: int) -> None:
-    """64 features in two groups of int4: 11, 11 and 10 of each where there are six rows, 16 and 16 where five."""
+def test_vectors_cut_at_groups_are_divided_again_for_regions_of_other_heights(
+    mesh: tuple[int, int], layers: int
+) -> None:
+    """64 features in two groups of int4 are cut into 11, 11 and 10 per group on six rows, else 16 and 16."""
     spec = tiny_spec(hidden=64, layers=layers)
-    held: dict[str, Any] = {"dtype": "int4", "activations": "float32", "mapping": "pipeline", "schedule": OPTIMIZED}
-    run = wafer_run(spec, mesh, 1, PROMPTS[:1], 5, dequantised_tensors(spec, "int4"), choice={"bands": 2}, **held)
+    options: dict[str, Any] = {"dtype": "int4", "activations": "float32", "mapping": "pipeline", "schedule": OPTIMIZED}
+    run = wafer_run(spec, mesh, 1, PROMPTS[:1], 5, dequantised_tensors(spec, "int4"), choice={"bands": 2}, **options)
     assert len({stage.rect.rows for stage in run.program.stages}) == 2
     gains = [part.inner for tile in run.program.tiles for part in tile.parts if part.tensor.endswith("norm")]
     assert all((index[:, 0] % 32 == 0).sum() == 2 for index in gains)
@@ -184,8 +191,10 @@ def test_vectors_that_rows_cut_at_groups_are_cut_anew(mesh: tuple[int, int], lay
 
 
 @pytest.mark.parametrize(("mesh", "wafers", "per_band"), [((12, 4), 1, 1), ((11, 6), 1, 2), ((11, 4), 2, 1)])
-def test_wavelets_take_as_many_cycles_over_the_same_links(mesh: tuple[int, int], wafers: int, per_band: int) -> None:
-    program, machine = compiled_on(mesh, wafers, per_band)
+def test_wavelets_use_the_same_links_and_about_the_same_cycles(
+    mesh: tuple[int, int], wafers: int, per_band: int
+) -> None:
+    program, machine = compiled_in_bands(mesh, wafers, per_band)
     fabric = Fabric(program, machine, SOFTWARE)
     for phase, cost, length in (
         (program.prefill[0], fabric.prefill_cost(0), 0),

@@ -1,4 +1,4 @@
-"""Families, formats of weights and trained models: tokens and logits of Hugging Face transformers."""
+"""Tests of model families, weight formats and trained models: tokens and logits equal those of transformers."""
 
 import hashlib
 import json
@@ -26,17 +26,17 @@ MACHINES: dict[str, dict[str, Any]] = {
 }
 QUICK_TYPES = ("F16", "Q4_0", "Q8_0")
 
-PLACED_ALIKE = (
+PLACED_LIKE_OTHERS = (
     *("ernie4_5", "ernie4_5_moe", "exaone4", "falcon_7b", "gemma", "glm", "glm4", "gpt_neox"),
     *("granitemoe", "minimax_m2", "nemotron", "olmo3", "olmoe", "opt", "phimoe", "qwen2_moe", "seed_oss"),
     *("smollm3", "stablelm", "stablelm_parallel", "starcoder2"),
 )
-"""Models whose ops are placed like those of other families."""
+"""Models whose ops are placed like those of other families, so that they are tested on fewer placements."""
 
 
 @pytest.fixture(scope="module")
 def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """A golden, and the folder of its model."""
+    """Return the golden of a family, and the folder with its checkpoint."""
     golden = json.loads((GOLDENS / f"{request.param}.json").read_text(encoding="utf-8"))
     return golden, write_checkpoint(tmp_path_factory.mktemp(request.param), golden)
 
@@ -55,22 +55,24 @@ def test_logits_are_those_of_transformers(family: tuple[dict[str, Any], Path], m
     check(golden["cases"][index], folder, **MACHINES[machine])
 
 
-PLACED = [name for name in NAMES if name not in PLACED_ALIKE]
-SPLIT = {"mesh": (3, 4), "wafers": 2, "mapping": "tensor"}
-SPREAD = {"mesh": (3, 4), "wafers": 2, "mapping": "expert"}
-OWN = {"mesh": (3, 3), "experts": DEDICATED}
+PLACED = [name for name in NAMES if name not in PLACED_LIKE_OTHERS]
+SPLIT_REGION = {"mesh": (3, 4), "wafers": 2, "mapping": "tensor"}
+SPLIT_EXPERTS = {"mesh": (3, 4), "wafers": 2, "mapping": "expert"}
+DEDICATED_EXPERTS = {"mesh": (3, 3), "experts": DEDICATED}
 
 
 @pytest.mark.parametrize(
     ("name", "machine"),
     [
-        *((name, SPLIT) for name in PLACED),
-        *((name, SPREAD) for name in MIXTURES if name in PLACED and not name.endswith("_dense")),
-        *((name, OWN) for name in MIXTURES if name in PLACED),
+        *((name, SPLIT_REGION) for name in PLACED),
+        *((name, SPLIT_EXPERTS) for name in MIXTURES if name in PLACED and not name.endswith("_dense")),
+        *((name, DEDICATED_EXPERTS) for name in MIXTURES if name in PLACED),
     ],
     ids=str,
 )
-def test_ops_and_experts_may_be_placed_otherwise(name: str, machine: dict[str, Any], tmp_path: Path) -> None:
+def test_logits_on_other_placements_are_those_of_transformers(
+    name: str, machine: dict[str, Any], tmp_path: Path
+) -> None:
     golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
     check(golden["cases"][0], write_checkpoint(tmp_path, golden), **machine)
 
@@ -82,20 +84,20 @@ def test_ops_and_experts_may_be_placed_otherwise(name: str, machine: dict[str, A
         for path in sorted((DATA / "gguf").glob("*.json"))
     ],
 )
-def test_gguf(path: Path, tmp_path: Path) -> None:
+def test_gguf_logits_are_those_of_transformers(path: Path, tmp_path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
     check(golden["cases"][1], write_gguf(tmp_path / "model.gguf", golden), mesh=(3, 3))
 
 
 @pytest.mark.parametrize("path", sorted((DATA / "formats").glob("*.json")), ids=lambda path: path.stem)
-def test_safetensors(path: Path, tmp_path: Path) -> None:
+def test_safetensors_logits_are_those_of_transformers(path: Path, tmp_path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
     check(golden["cases"][0], write_checkpoint(tmp_path / "model", golden, golden["dtype"]), mesh=(3, 4), wafers=2)
 
 
 @pytest.mark.parametrize("method", ["fp8", "mxfp4"])
-def test_packed_matrices_that_stay_packed_are_those_that_transformers_unpacks(method: str, tmp_path: Path) -> None:
-    """As codes with the checkpoint's own scales, to the same tokens and bounds as unpacked."""
+def test_packed_codes_give_the_logits_of_unpacked_matrices(method: str, tmp_path: Path) -> None:
+    """The codes keep the scales of the checkpoint. Tokens and tolerances are those of unpacked matrices."""
     golden = json.loads((DATA / "formats" / f"{method}.json").read_text(encoding="utf-8"))
     model = write_checkpoint(tmp_path / "model", golden, golden["dtype"])
     check(golden["cases"][0], model, mesh=(3, 4), wafers=2, dtype=method, activations="float32")
@@ -104,16 +106,17 @@ def test_packed_matrices_that_stay_packed_are_those_that_transformers_unpacks(me
 
 STOCK_SRAM = {(16, 16), (33, 20)}
 LARGE_SRAM = 4 << 20
-FIRST = 60
-"""Tokens by which every row of a mesh has cached some, and shifted them where rows were full."""
+COMPARED_TOKENS = 60
+"""Number of compared tokens; by then every row of a mesh has cached entries, and full rows have shifted theirs."""
 
 
 def answer(case: dict[str, Any]) -> list[int]:
-    """The generated ids of a golden case."""
+    """Return the generated ids of a golden case."""
     return list(case["token_ids"][len(case["prompt_ids"]) :])
 
 
 def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: Any) -> Session:
+    """Return a session of a golden case; most meshes get more SRAM per PE than the preset has."""
     sram = None if mesh in STOCK_SRAM else LARGE_SRAM
     count = len(answer(case))
     return session(folder, mesh, prompt=case["prompt_ids"], new_tokens=count, sram_bytes=sram, **options)
@@ -127,12 +130,15 @@ def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: 
 def test_stories260k_gives_its_golden_tokens(shared: Path, mesh: tuple[int, int], mapping: str, wafers: int) -> None:
     folder = shared / "models" / "stories260k"
     case = golden(folder)[2 if mapping == "region" else 1]
-    assert start(folder, mesh, case, mapping=mapping, wafers=wafers).greedy(FIRST) == answer(case)[:FIRST]
+    assert (
+        start(folder, mesh, case, mapping=mapping, wafers=wafers).greedy(COMPARED_TOKENS)
+        == answer(case)[:COMPARED_TOKENS]
+    )
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_stories260k_tells_its_golden_stories_with_mesh_gemm(shared: Path, index: int) -> None:
-    """The first one is what its author published."""
+def test_stories260k_gives_its_golden_stories_with_mesh_gemm(shared: Path, index: int) -> None:
+    """The first story is the one that the author of the model published; its digest is compared as well."""
     folder = shared / "models" / "stories260k"
     case = golden(folder)[index]
     run = start(folder, (16, 16), case)
@@ -157,7 +163,7 @@ def test_stories260k_logits_are_within_1e_4_of_transformers(shared: Path, mesh: 
 
 @pytest.mark.slow
 def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(beside: Path) -> None:
-    """48x48 is the smallest square that the stock wse2 preset allows for it."""
+    """48x48 is the smallest square mesh on which the model fits with the SRAM of the wse2 preset."""
     folder = beside / "models" / "stories15m"
     case = golden(folder)[0]
     run = session(
@@ -176,8 +182,8 @@ def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(beside: Path) 
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_the_bundled_model_tells_what_its_training_script_saw(index: int) -> None:
-    """Greedy in float32, against the script's own torch forward of the shipped weights."""
+def test_bundled_model_gives_the_stories_of_its_training_script(index: int) -> None:
+    """Greedy tokens in float32 equal those of the training script's torch model with the shipped weights."""
     data = Path(__file__).parents[1] / "data" / "story_golden.json"
     case = json.loads(data.read_text(encoding="utf-8"))[index]
     story = BUNDLED["story"]

@@ -1,4 +1,4 @@
-"""Memory of the host: lanes of an arena, free memory, peak memory, and weights stored by threads."""
+"""Tests of host memory: lanes of an arena, free memory in control groups, and threads that store weights."""
 
 import resource
 import subprocess
@@ -18,25 +18,30 @@ THREADS, MAX_VALUES = 3, 100
 
 
 def store(jobs: Iterable[PatchJob], threads: int = THREADS) -> list[PatchJob]:
-    """The jobs, as they come back."""
+    """Execute jobs and return them in the order in which they are yielded."""
     return list(stored_patches(jobs, threads, MAX_VALUES))
 
 
-class Begun:
-    """Counts the jobs under way."""
+class ActiveJobs:
+    """Counter of the jobs that run at the same time.
+
+    Attributes:
+        now: Jobs that run now.
+        max_active: Maximum of `now` so far.
+    """
 
     def __init__(self) -> None:
-        self.lock, self.now, self.most = threading.Lock(), 0, 0
+        self.lock, self.now, self.max_active = threading.Lock(), 0, 0
 
-    def job(self, work: Callable[[], object], others: list[int] | None = None) -> Callable[[], None]:
-        """A job that does some work, and notes how many were under way with it."""
+    def job(self, work: Callable[[], object], counts: list[int] | None = None) -> Callable[[], None]:
+        """Return the function of a job that does ``work``; append the number of active jobs to ``counts`` if given."""
 
         def run() -> None:
             with self.lock:
                 self.now += 1
-                self.most = max(self.most, self.now)
-                if others is not None:
-                    others.append(self.now)
+                self.max_active = max(self.max_active, self.now)
+                if counts is not None:
+                    counts.append(self.now)
             try:
                 work()
             finally:
@@ -46,71 +51,71 @@ class Begun:
         return run
 
 
-def test_as_many_are_stored_at_a_time_as_there_are_threads() -> None:
-    begun, meeting = Begun(), threading.Barrier(THREADS, timeout=30)
-    store(PatchJob(1, begun.job(meeting.wait)) for _ in range(4 * THREADS))
-    assert begun.most == THREADS
+def test_jobs_run_on_all_threads() -> None:
+    active, barrier = ActiveJobs(), threading.Barrier(THREADS, timeout=30)
+    store(PatchJob(1, active.job(barrier.wait)) for _ in range(4 * THREADS))
+    assert active.max_active == THREADS
 
 
-def test_one_of_many_values_is_stored_while_there_is_no_other() -> None:
-    begun = Begun()
-    under_way: list[int] = []
+def test_job_with_too_many_values_runs_alone() -> None:
+    active = ActiveJobs()
+    counts_of_large_jobs: list[int] = []
     jobs = [
-        PatchJob(MAX_VALUES + 1, begun.job(lambda: time.sleep(0.002), under_way))
+        PatchJob(MAX_VALUES + 1, active.job(lambda: time.sleep(0.002), counts_of_large_jobs))
         if at % 4 == 2
-        else PatchJob(1, begun.job(lambda: time.sleep(0.002)))
+        else PatchJob(1, active.job(lambda: time.sleep(0.002)))
         for at in range(16)
     ]
     assert store(jobs) == jobs
-    assert under_way == [1] * 4
-    assert begun.most > 1
+    assert counts_of_large_jobs == [1] * 4
+    assert active.max_active > 1
 
 
-def test_those_under_way_have_few_values_however_many_threads_there_are() -> None:
-    begun, meeting = Begun(), threading.Barrier(2, timeout=30)
-    store((PatchJob(MAX_VALUES // 2, begun.job(meeting.wait)) for _ in range(16)), threads=8)
-    assert begun.most == 2
+def test_active_jobs_stay_within_the_limit_of_values() -> None:
+    active, barrier = ActiveJobs(), threading.Barrier(2, timeout=30)
+    store((PatchJob(MAX_VALUES // 2, active.job(barrier.wait)) for _ in range(16)), threads=8)
+    assert active.max_active == 2
 
 
-def test_they_come_back_in_their_order_once_they_are_stored() -> None:
-    ended: list[int] = []
+def test_jobs_are_yielded_in_order_after_they_finish() -> None:
+    finished: list[int] = []
 
     def run(at: int) -> None:
         time.sleep(0.002 * (at % 3 == 0))
-        ended.append(at)
+        finished.append(at)
 
     jobs = [PatchJob(1, lambda at=at: run(at), f"{at}") for at in range(12)]
     for at, job in enumerate(stored_patches(jobs, THREADS, MAX_VALUES)):
         assert job is jobs[at]
-        assert at in ended
+        assert at in finished
 
 
-def test_the_error_is_that_of_the_first_job_in_order_and_none_begins_long_after() -> None:
-    begun, failed = [], threading.Event()
+def test_first_failing_job_raises_and_later_jobs_do_not_start() -> None:
+    started, failed = [], threading.Event()
 
     def fail(at: int) -> None:
         if at == 1:
-            assert failed.wait(30)  # the next one is sooner
+            assert failed.wait(30)  # job 2 fails first
         else:
             failed.set()
         raise ValueError(at)
 
     def run(at: int) -> None:
-        begun.append(at)
+        started.append(at)
         if at in (1, 2):
             fail(at)
 
     with pytest.raises(ValueError, match="1"):
         store(PatchJob(1, lambda at=at: run(at)) for at in range(1000))
-    assert max(begun) < 30
+    assert max(started) < 30
 
 
 @pytest.mark.parametrize("failing", [True, False])
-def test_an_error_of_what_makes_the_jobs_comes_behind_those_of_the_jobs_before(*, failing: bool) -> None:
-    made, stored = threading.Event(), []
+def test_error_of_the_job_iterator_is_raised_after_errors_of_earlier_jobs(*, failing: bool) -> None:
+    iterator_continued, stored = threading.Event(), []
 
     def run() -> None:
-        assert made.wait(30)
+        assert iterator_continued.wait(30)
         if failing:
             message = "of a job"
             raise ValueError(message)
@@ -118,11 +123,11 @@ def test_an_error_of_what_makes_the_jobs_comes_behind_those_of_the_jobs_before(*
 
     def jobs() -> Iterator[PatchJob]:
         yield PatchJob(1, run)
-        made.set()
-        message = "of what makes them"
+        iterator_continued.set()
+        message = "of the iterator"
         raise ValueError(message)
 
-    with pytest.raises(ValueError, match="of a job" if failing else "of what makes them"):
+    with pytest.raises(ValueError, match="of a job" if failing else "of the iterator"):
         store(jobs())
     assert len(stored) == (not failing)
 
@@ -131,16 +136,16 @@ BYTES = 1024
 
 
 def lanes(cols: int) -> int:
-    """Lanes of a mesh row."""
+    """Return the number of lanes that an arena has for a row of ``cols`` PEs, including unused lanes."""
     return Arena.host_bytes(1, cols, 0, BYTES) // BYTES
 
 
-@pytest.mark.parametrize(("cols", "wanted"), [(8, 8), (103, 112), (256, 256), (660, 672), (683, 704), (750, 768)])
-def test_lanes_of_a_row(cols: int, wanted: int) -> None:
-    assert lanes(cols) == wanted
+@pytest.mark.parametrize(("cols", "expected"), [(8, 8), (103, 112), (256, 256), (660, 672), (683, 704), (750, 768)])
+def test_lanes_of_a_row(cols: int, expected: int) -> None:
+    assert lanes(cols) == expected
 
 
-def test_every_pe_has_a_lane_and_one_in_eight_stands_for_none_at_the_most() -> None:
+def test_every_pe_has_a_lane_and_at_most_one_lane_in_eight_is_unused() -> None:
     for cols in range(1, 10 * MAX_LANES):
         arena = Arena(1, cols, 0, 4)
         assert arena.lanes <= MAX_LANES
@@ -150,37 +155,43 @@ def test_every_pe_has_a_lane_and_one_in_eight_stands_for_none_at_the_most() -> N
 MIB = 1 << 20
 
 
-def machine(root: Path, groups: str, files: dict[str, str]) -> int | None:
-    """The free bytes of a machine with 8 GiB available, and these control groups."""
-    given = {"proc/meminfo": f"MemTotal: 99999999 kB\nMemAvailable: {8 * MIB} kB\n", "proc/self/cgroup": groups}
-    for name, text in (given | files).items():
+def free_bytes_in(root: Path, groups: str, files: dict[str, str]) -> int | None:
+    """Return the free bytes that are found on a machine with 8 GiB of available memory.
+
+    Args:
+        root: Folder in which the files of `/proc` and `/sys` are written.
+        groups: Text of `/proc/self/cgroup`.
+        files: Text of further files by path.
+    """
+    system_files = {"proc/meminfo": f"MemTotal: 99999999 kB\nMemAvailable: {8 * MIB} kB\n", "proc/self/cgroup": groups}
+    for name, text in (system_files | files).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return free_bytes(root)
 
 
-def test_without_groups_it_is_what_the_machine_has(tmp_path: Path) -> None:
-    assert machine(tmp_path, "0::/\n", {}) == 8 << 30
-    assert machine(tmp_path, "nonsense", {}) == 8 << 30
+def test_free_bytes_without_control_groups_are_those_of_the_machine(tmp_path: Path) -> None:
+    assert free_bytes_in(tmp_path, "0::/\n", {}) == 8 << 30
+    assert free_bytes_in(tmp_path, "nonsense", {}) == 8 << 30
 
 
-def test_the_tightest_group_around_the_process_counts(tmp_path: Path) -> None:
-    """Version 2; files that the group keeps in memory count as free."""
+def test_free_bytes_are_limited_by_the_tightest_control_group(tmp_path: Path) -> None:
+    """The groups are of version 2. The page cache of a group (`inactive_file`) counts as free."""
     inner = {"memory.max": "max\n", "memory.current": "5\n", "memory.stat": "inactive_file 0\n"}
     outer = {"memory.max": f"{1 << 30}\n", "memory.current": f"{600 * MIB}\n", "memory.stat": f"inactive_file {MIB}\n"}
     files = {f"sys/fs/cgroup/job/{name}": text for name, text in outer.items()}
     files |= {f"sys/fs/cgroup/job/task/{name}": text for name, text in inner.items()}
-    assert machine(tmp_path, "0::/job/task\n", files) == 425 * MIB
+    assert free_bytes_in(tmp_path, "0::/job/task\n", files) == 425 * MIB
 
 
-def test_groups_of_version_1_count_too(tmp_path: Path) -> None:
+def test_free_bytes_are_limited_by_control_groups_of_version_1(tmp_path: Path) -> None:
     group = {"memory.limit_in_bytes": f"{MIB}\n", "memory.usage_in_bytes": f"{2 * MIB}\n"}
     files = {f"sys/fs/cgroup/memory/{name}": text for name, text in group.items()}
-    assert machine(tmp_path, "9:cpu,memory:/elsewhere\n0::/\n", files) == 0
+    assert free_bytes_in(tmp_path, "9:cpu,memory:/elsewhere\n0::/\n", files) == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the size of a process is read from Linux")
-def test_a_limit_of_the_process_counts() -> None:
+def test_free_bytes_are_limited_by_the_address_space_limit() -> None:
     script = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, -1))\n"
     script += "from wse.backends.execute.host_memory.required_memory import free_bytes; print(free_bytes())"
     limited = int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)

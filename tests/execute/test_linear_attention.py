@@ -1,4 +1,4 @@
-"""Linear attention: logits of a plain decoder on many divisions of state, and what its state takes and refuses."""
+"""Tests of linear attention: logits on many meshes, and the size and use of its state."""
 
 from typing import Any
 
@@ -26,27 +26,27 @@ MACHINES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", slow_but([*MACHINES], "one PE", "several columns of a head", "two groups of rows"))
-def test_logits_are_those_of_a_plain_decoder(name: str) -> None:
-    """The prompt comes in chunks of 4, 4 and 3 tokens; machines have one of both schedules each."""
+def test_logits_are_those_of_the_plain_decoder(name: str) -> None:
+    """The prompt is split into chunks of 4, 4 and 3 tokens. The machines alternate between both schedules."""
     schedule = (OPTIMIZED, BASELINE)[[*MACHINES].index(name) % 2]
     machine = dict(MACHINES[name])
-    worst = worst_logit_error(linear_spec(), machine.pop("mesh"), chunk=4, schedule=schedule, **machine)
-    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+    max_error = worst_logit_error(linear_spec(), machine.pop("mesh"), chunk=4, schedule=schedule, **machine)
+    assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
 @pytest.mark.parametrize("chunk", [1, BLOCK_TOKENS + 3, len(PROMPT)])
-def test_a_prompt_in_chunks_is_as_one_token_by_token(chunk: int) -> None:
-    worst = worst_logit_error(linear_spec(), (4, 5), prompt=len(PROMPT), chunk=chunk)
-    assert worst <= 1e-5, f"largest difference {worst:.2e} of the largest logit, allowed 1e-5"
+def test_logits_do_not_depend_on_the_chunks_of_the_prompt(chunk: int) -> None:
+    max_error = worst_logit_error(linear_spec(), (4, 5), prompt=len(PROMPT), chunk=chunk)
+    assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
-def test_words_on_links_are_the_fabrics() -> None:
+def test_link_words_are_those_of_the_fabric() -> None:
     run = tiny_session(linear_spec(), (4, 5), THIN_GEMM, PROMPT, 4, chunk=BLOCK_TOKENS + 3)
     run.greedy(4)
     run.check_links(3)
 
 
-def test_the_state_of_a_user_does_not_grow_with_the_context() -> None:
+def test_state_does_not_grow_with_the_context() -> None:
     sizes = []
     for new_tokens in (4, 64):
         program = tiny_session(linear_spec(), (4, 5), THIN_GEMM, PROMPT, new_tokens).program
@@ -58,17 +58,17 @@ def test_the_state_of_a_user_does_not_grow_with_the_context() -> None:
     assert "layers.0.k_cache" not in small
 
 
-def test_passes_that_verify_drafts_are_refused() -> None:
+def test_drafts_are_refused() -> None:
     with pytest.raises(BadInput, match=r"tiny: drafts are not supported, because the state .* leave out --draft"):
         user_engine([PROMPT], "linear", context=64, verify_tokens=3)
 
 
-def test_a_byte_of_the_state_reaches_the_logits() -> None:
+def test_state_changes_the_logits() -> None:
     run = tiny_session(linear_spec(), (4, 5), THIN_GEMM, PROMPT, 4)
     run.read()
     saved = {name: array.copy() for name, array in run.engine.state().items()}
     run.engine.decode([5])
-    wanted = run.engine.logits.copy()
+    expected = run.engine.logits.copy()
     for change, equal in ((0, True), (1, False)):
         memory = saved["memory.0"].copy()
         state = next(b for b in run.program.buffers if b.name == "layers.0.state")
@@ -78,4 +78,4 @@ def test_a_byte_of_the_state_reaches_the_logits() -> None:
         memory[0, first : first + state.bytes * lanes].view(np.float32)[:] *= 1 + change
         run.engine.restore(saved | {"memory.0": memory})
         run.engine.decode([5])
-        assert np.array_equal(run.engine.logits, wanted) == equal
+        assert np.array_equal(run.engine.logits, expected) == equal

@@ -1,4 +1,4 @@
-"""Every family against transformers itself, with weights that no golden has; only where torch and transformers are."""
+"""Tests of every family against transformers itself with new random weights; skipped without torch and transformers."""
 
 import importlib
 import json
@@ -20,6 +20,7 @@ SEEDS = range(1000, 1050)
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
+    """Return the module of tools/make_goldens.py."""
     sys.path.insert(0, str(ROOT / "tools"))
     try:
         return importlib.import_module("make_goldens")

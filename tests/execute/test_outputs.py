@@ -1,4 +1,4 @@
-"""Outputs of ops in SRAM against a plain decoder, and random models, meshes, users and rewrites."""
+"""Tests of op outputs in SRAM against the plain decoder, and of random models, meshes, batches and rewrites."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A model on a machine."""
+    """A model on a mesh, with the choice and options of its compilation."""
 
     spec: Callable[[], ModelSpec] = tiny_spec
     mesh: tuple[int, int] = (4, 5)
@@ -72,69 +72,74 @@ CASES = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in ("bfloat16", "experts") else ()) for name in CASES]
 )
-def test_every_op_makes_what_a_plain_decoder_makes(name: str) -> None:
+def test_op_outputs_are_those_of_the_plain_decoder(name: str) -> None:
     case = CASES[name]
-    spec, held = case.spec(), tensors(case.spec())
-    if case.options.get("dtype") in CODINGS:  # what codes stand for, which are the same codes again
+    spec, weights_by_name = case.spec(), tensors(case.spec())
+    if case.options.get("dtype") in CODINGS:  # quantising dequantised weights gives the same codes
         tensor = dequantised_tensors(spec, case.options["dtype"])
-        held = {name: tensor(name) for name in held}
+        weights_by_name = {name: tensor(name) for name in weights_by_name}
     program = compiled(case, spec)
     ids = [int(i) for i in np.random.default_rng(3).integers(3, spec.vocab_size, PROMPT + NEW)]
     want: dict[str, Values] = {}
-    plain_logits(spec, held.__getitem__, ids, want.__setitem__)
-    watched = [i for i, kind in enumerate(program.op_kinds) if kind in READABLE]
-    heard: list[tuple[int, Values]] = []
+    plain_logits(spec, weights_by_name.__getitem__, ids, want.__setitem__)
+    observed_ops = [i for i, kind in enumerate(program.op_kinds) if kind in READABLE]
+    outputs: list[tuple[int, Values]] = []
     draws = [lambda logits: 0] * program.batch if program.sampling == "host" else []
     engine = Engine(
-        program, spec, held.__getitem__, draws, watched=watched, on_output=lambda op, values: heard.append((op, values))
+        program,
+        spec,
+        weights_by_name.__getitem__,
+        draws,
+        watched=observed_ops,
+        on_output=lambda op, values: outputs.append((op, values)),
     )
     compared: set[str] = set()
 
     def compare(first: int, count: int, users: int) -> None:
-        for op, values in heard:
-            told = program.op_names[op]
-            if told not in want:
+        for op, values in outputs:
+            op_name = program.op_names[op]
+            if op_name not in want:
                 continue
-            assert values.dtype == (np.float32 if told == "head" else case.dtype)
-            at_end = program.op_layers[op] < 0 and told != "embedding"
+            assert values.dtype == (np.float32 if op_name == "head" else case.dtype)
+            at_end = program.op_layers[op] < 0 and op_name != "embedding"
             tokens = np.array([first + count - 1]) if at_end else np.arange(first, first + count)
-            expected = np.repeat(want[told][tokens], users, axis=0)
-            assert values.shape == expected.shape, told
+            expected = np.repeat(want[op_name][tokens], users, axis=0)
+            assert values.shape == expected.shape, op_name
             np.testing.assert_allclose(
-                values, expected, rtol=0, atol=case.tolerance * np.abs(want[told]).max(), err_msg=told
+                values, expected, rtol=0, atol=case.tolerance * np.abs(want[op_name]).max(), err_msg=op_name
             )
-            compared.add(told)
-        heard.clear()
+            compared.add(op_name)
+        outputs.clear()
 
     for index in engine.prefill(*[ids[:PROMPT]] * program.batch):
         phase = program.prefill[index]
-        if heard and phase.cached + phase.tokens < PROMPT:
-            assert not any(program.op_kinds[op] == "head" for op, _ in heard)
+        if outputs and phase.cached + phase.tokens < PROMPT:
+            assert not any(program.op_kinds[op] == "head" for op, _ in outputs)
         compare(phase.cached, phase.tokens, 1)
     for position in range(PROMPT, PROMPT + NEW - 1):
         engine.decode([ids[position]] * program.batch)
         compare(position, 1, program.batch)
     unread = {name for name in want if name.endswith(".qkv") and spec.attention_gate}
-    assert compared == ({program.op_names[op] for op in watched} & want.keys()) - unread
-    missing = {program.op_kinds[op] for op in watched if program.op_names[op] not in want}
+    assert compared == ({program.op_names[op] for op in observed_ops} & want.keys()) - unread
+    missing = {program.op_kinds[op] for op in observed_ops if program.op_names[op] not in want}
     assert missing <= {"experts_down", "latent_output"}, missing
 
 
-def test_queries_whose_norms_go_into_their_scores_are_not_read() -> None:
-    spec, heard = replace(tiny_spec(), head_norm="rms"), set[str]()
+def test_queries_are_not_read_if_their_norms_scale_the_scores() -> None:
+    spec, outputs = replace(tiny_spec(), head_norm="rms"), set[str]()
     choice = Choice(prefill=THIN_GEMM, prefill_chunk=4, head_chunk=9, rewrites=(("query-scales", 1),))
     program = compiled(Case(choice=choice), spec)
-    watched = [i for i, kind in enumerate(program.op_kinds) if kind in READABLE]
+    observed_ops = [i for i, kind in enumerate(program.op_kinds) if kind in READABLE]
     engine = Engine(
         program,
         spec,
         tensors(spec).__getitem__,
         [],
-        watched=watched,
-        on_output=lambda op, values: heard.add(program.op_kinds[op]),
+        watched=observed_ops,
+        on_output=lambda op, values: outputs.add(program.op_kinds[op]),
     )
     assert len(list(engine.prefill([5] * PROMPT))) == 2
-    assert {program.op_kinds[op] for op in watched} - heard == {"qkv"}
+    assert {program.op_kinds[op] for op in observed_ops} - outputs == {"qkv"}
 
 
 def compiled(case: Case, spec: ModelSpec) -> Program:
@@ -143,15 +148,16 @@ def compiled(case: Case, spec: ModelSpec) -> Program:
 
 
 ERROR = 2e-5
-"""The largest error of a logit, relative to the largest logit."""
-QUICK, SECOND_LOOKS = 8, 16
+"""Maximum error of a logit, relative to the largest logit."""
+QUICK, SEEDS = 8, 16
+"""Number of seeds of the quick tests, and of all tests."""
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[] if seed < QUICK else [pytest.mark.slow]) for seed in range(SECOND_LOOKS)]
+    "seed", [pytest.param(seed, marks=[] if seed < QUICK else [pytest.mark.slow]) for seed in range(SEEDS)]
 )
-def test_any_rewrites_give_the_logits_and_the_words_of_the_oracles(seed: int) -> None:
-    """Prompts in chunks, tokens of all users at once and a pass for each, on any columns of attention."""
+def test_random_case_gives_the_logits_and_words_of_the_oracles(seed: int) -> None:
+    """A case has prompts in chunks, decode passes of all users, and a verification pass for each user."""
     case = random_case(seed)
     run = run_case(case)
     assert run.worst <= ERROR, case.description

@@ -1,4 +1,4 @@
-"""Experts placed by selections: the same tokens and experts, and the words that the fabric counts."""
+"""Tests of experts placed by recorded selections: the same experts are selected, and words are those of the fabric."""
 
 from typing import Final
 
@@ -17,8 +17,8 @@ PROMPT, FOLLOWING = [5, 17, 40, 9, 33, 21, 8], [60, 4, 29]
 GROUPED: Final = [("2", "shared"), ("3", "biased"), ("2", "limited to groups"), ("dedicated", "softmax")]
 
 
-def selections(mixture: str) -> RoutingDistribution:
-    """Selections of the last experts, so that no expert stays at its index."""
+def recorded_selections(mixture: str) -> RoutingDistribution:
+    """Return routing in which the last experts are selected most often, so that placement moves experts."""
     experts = MIXTURES[mixture]
     last = np.arange(experts.count - experts.active, experts.count, dtype=np.int32)
     random = np.random.default_rng(3)
@@ -27,8 +27,10 @@ def selections(mixture: str) -> RoutingDistribution:
     return measured_routing("file", (1, 2), np.stack([choices, choices[::-1]]), experts.count)
 
 
-def executed(experts: str, mixture: str, wafers: int, **options: RoutingDistribution) -> tuple[Session, list[Pairs]]:
-    """Read a prompt and decode two tokens; return the selected experts of each pass."""
+def session_and_pairs(
+    experts: str, mixture: str, wafers: int, **options: RoutingDistribution
+) -> tuple[Session, list[Pairs]]:
+    """Prefill a prompt and decode two tokens; return the session and the pairs of each pass."""
     spec = mixture_spec(MIXTURES[mixture], layers=3)
     run = tiny_session(spec, (4, 5), THIN_GEMM, PROMPT, 3, chunk=4, wafers=wafers, experts=experts, **options)
     pairs = [dict(run.engine.expert_pairs) for _ in run.engine.prefill(PROMPT)]
@@ -39,15 +41,17 @@ def executed(experts: str, mixture: str, wafers: int, **options: RoutingDistribu
 
 
 @pytest.mark.parametrize(("experts", "mixture"), GROUPED, ids=str)
-def test_logits_are_those_of_a_plain_decoder(experts: str, mixture: str) -> None:
-    options = {"experts": experts, "placed_selections": selections(mixture)}
+def test_logits_are_those_of_the_plain_decoder(experts: str, mixture: str) -> None:
+    options = {"experts": experts, "placed_selections": recorded_selections(mixture)}
     assert worst_logit_error(mixture_spec(MIXTURES[mixture]), (4, 5), prompt=7, new_tokens=3, chunk=4, **options) < 1e-5
 
 
 @pytest.mark.parametrize(("experts", "mixture", "wafers"), [("2", "shared", 1), ("dedicated", "biased", 2)])
-def test_the_same_experts_are_selected_and_words_on_links_are_counted(experts: str, mixture: str, wafers: int) -> None:
-    placed, pairs = executed(experts, mixture, wafers, placed_selections=selections(mixture))
-    _, pairs_by_index = executed(experts, mixture, wafers)
+def test_selected_experts_do_not_change_and_words_are_those_of_the_fabric(
+    experts: str, mixture: str, wafers: int
+) -> None:
+    placed, pairs = session_and_pairs(experts, mixture, wafers, placed_selections=recorded_selections(mixture))
+    _, pairs_by_index = session_and_pairs(experts, mixture, wafers)
     order = placed.program.expert_order[1]
     assert not np.array_equal(order, np.arange(len(order)))
     for pass_pairs, expected in zip(pairs, pairs_by_index, strict=True):
@@ -60,10 +64,10 @@ def test_the_same_experts_are_selected_and_words_on_links_are_counted(experts: s
     check_traffic(placed.engine, [*prefill, *decode])
 
 
-def test_placement_lowers_the_busiest_column_and_the_cycles_of_the_recorded_selections() -> None:
-    routing, max_pairs, cycles = selections("shared"), [], []
+def test_placement_reduces_maximum_pairs_and_cycles() -> None:
+    routing, max_pairs, cycles = recorded_selections("shared"), [], []
     for options in ({}, {"placed_selections": routing}):
-        run, _ = executed("2", "shared", 1, routing=routing, **options)
+        run, _ = session_and_pairs("2", "shared", 1, routing=routing, **options)
         program = run.program
         stage = next(s for k, s in zip(program.op_kinds, program.op_stages, strict=True) if k == "experts")
         pairs = [assumed_pairs(program, stage, layer, 9) for layer in (1, 2)]

@@ -1,4 +1,4 @@
-"""Sampling: probabilities and draws against transformers, meshes against each other, and overflow."""
+"""Tests of sampling: probabilities equal those of transformers, draws are equal on all meshes, overflow is refused."""
 
 import json
 from dataclasses import replace
@@ -27,15 +27,18 @@ DATA = Path(__file__).parents[1] / "data" / "text" / "sampling.json"
 GOLDENS: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))
 
 
-def likelihoods(logits: list[float], seen: list[int], sampling: Sampling) -> np.ndarray[Any, np.dtype[np.float64]]:
+def draw_probabilities(
+    logits: list[float], seen: list[int], sampling: Sampling
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the probability of each token id, `[vocabulary]`, the softmax of the adjusted scores."""
     scores = adjusted_scores(np.array(logits, np.float32), list(dict.fromkeys(seen)), sampling)
     weights = np.exp(scores)
     return np.asarray(weights / weights.sum())
 
 
 @pytest.mark.parametrize("case", GOLDENS, ids=lambda case: str(case["options"]))
-def test_what_may_be_drawn_is_what_transformers_draws_from(case: dict[str, Any]) -> None:
-    found = likelihoods(case["logits"], case["seen"], Sampling(**case["options"]))
+def test_probabilities_equal_those_of_transformers(case: dict[str, Any]) -> None:
+    found = draw_probabilities(case["logits"], case["seen"], Sampling(**case["options"]))
     assert np.flatnonzero(found).tolist() == case["kept"]
     np.testing.assert_allclose(found[case["kept"]], case["probabilities"], rtol=1e-5)
 
@@ -53,7 +56,7 @@ NUMBERS = st.floats(-12, 12, width=16)
     min_p=st.sampled_from([0.0, 0.07]),
     penalty=st.sampled_from([0.7, 1.0, 1.9]),
 )
-def test_live_against_transformers(
+def test_probabilities_equal_those_of_installed_transformers(
     logits: list[float], seen: list[int], temperature: float, top_k: int, top_p: float, min_p: float, penalty: float
 ) -> None:
     pytest.importorskip("torch")
@@ -67,21 +70,24 @@ def test_live_against_transformers(
         "min_p": min_p,
         "repetition_penalty": penalty,
     }
-    wanted = token_probabilities(logits, seen, options)
-    np.testing.assert_allclose(likelihoods(logits, seen, Sampling(**options)), wanted, rtol=1e-9, atol=1e-15)
+    expected = token_probabilities(logits, seen, options)
+    np.testing.assert_allclose(draw_probabilities(logits, seen, Sampling(**options)), expected, rtol=1e-9, atol=1e-15)
 
 
-def test_draws_have_their_probabilities() -> None:
-    """20,000 draws of nine ids: chi-squared with 8 degrees of freedom is below 26.1 in 999 of 1000 cases; one seed."""
+def test_draws_follow_the_probabilities() -> None:
+    """Apply a chi-squared test to 20,000 draws of nine ids from one seed.
+
+    With 8 degrees of freedom the statistic is below 26.1 with a probability of 99.9 %.
+    """
     logits = np.linspace(-2, 2, 9).astype(np.float32)
     sampler = Sampler(Sampling(temperature=1.3, seed=11))
     counts = np.bincount([sampler.draw(logits) for _ in range(20_000)], minlength=9)
-    wanted = likelihoods(logits.tolist(), [], Sampling(temperature=1.3)) * 20_000
-    assert ((counts - wanted) ** 2 / wanted).sum() < 26.1
+    expected = draw_probabilities(logits.tolist(), [], Sampling(temperature=1.3)) * 20_000
+    assert ((counts - expected) ** 2 / expected).sum() < 26.1
 
 
-def test_greedy_with_a_penalty_moves_on() -> None:
-    """Seen are the prompt and what was drawn: without a draw in between the likeliest loses its place."""
+def test_penalty_applies_to_greedy_draws_of_prompt_and_drawn_ids() -> None:
+    """The penalty applies to ids of the prompt and to drawn ids, so the id with the largest logit is replaced."""
     logits = np.array([1.0, 0.95, 0.9, -1.0], np.float32)
     sampler = Sampler(Sampling(repetition_penalty=2.0), prompt=[1, 1])
     assert [sampler.draw(logits) for _ in range(4)] == [0, 2, 0, 0]
@@ -100,12 +106,12 @@ def test_greedy_with_a_penalty_moves_on() -> None:
         Sampling(temperature=1e-3, repetition_penalty=1e6),
     ],
 )
-def test_extremes_still_draw(sampling: Sampling) -> None:
+def test_extreme_options_draw_a_valid_id(sampling: Sampling) -> None:
     logits = np.array([3e38, -3e38, 1.0, 2.0], np.float32)
     assert Sampler(sampling, [0]).draw(logits) in range(4)
 
 
-def test_logits_that_are_not_numbers_are_no_token() -> None:
+def test_nonfinite_logits_draw_minus_1() -> None:
     assert Sampler(Sampling(temperature=1.0)).draw(np.array([1.0, np.nan], np.float32)) == -1
     assert Sampler(Sampling(temperature=1.0)).draw(np.array([1.0, np.inf], np.float32)) == -1
 
@@ -117,29 +123,33 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def on_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
-    """The same request on a mesh and on two wafers, ready for logits that leave the wafer."""
+def runs_on_two_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
+    """Return prepared runs and Programs of one request on a 16x12 mesh and on two wafers of 8x8 PEs.
+
+    The host draws tokens because the temperature is not 0.
+    """
     folder = str(shared / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
-    asked = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "baseline"}
-    request = make_request(RunRequest, model=folder, prompt=prompt, **asked)
-    found = []
+    request_fields = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "baseline"}
+    request = make_request(RunRequest, model=folder, prompt=prompt, **request_fields)
+    runs = []
     for mesh, wafers in (("16x12", 1), ("8x8", 2)):
         prepared = prepare(replace_options(request, mesh=mesh, wafers=wafers))
-        found.append((prepared, compile_program(prepared)))
-    return found
+        runs.append((prepared, compile_program(prepared)))
+
+    return runs
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_a_seed_gives_one_text_on_any_mesh(
-    on_meshes: list[tuple[PreparedRun, Program]], options: dict[str, Any]
+def test_tokens_of_a_seed_are_equal_on_both_meshes(
+    runs_on_two_meshes: list[tuple[PreparedRun, Program]], options: dict[str, Any]
 ) -> None:
     by_seed = []
     for seed in (0, 1) if options["temperature"] else (0,):
         texts = []
-        for prepared, program in on_meshes:
-            asked = replace_options(prepared.request, seed=seed, **options)
-            texts.append(execute(replace(prepared, request=asked), program).tokens)
+        for prepared, program in runs_on_two_meshes:
+            request = replace_options(prepared.request, seed=seed, **options)
+            texts.append(execute(replace(prepared, request=request), program).tokens)
         assert len(texts[0]) > 8
         assert texts[1:] == texts[:-1], (seed, texts)
         by_seed.append(tuple(texts[0]))
@@ -150,15 +160,15 @@ SPEC = tiny_spec()
 
 
 def engine(scale: float, dtype: str = "float16", sampling: str = "wafer") -> Engine:
-    """The tiny model with its final gains times ``scale``."""
+    """Return an engine of the tiny model whose gains of the final norm are multiplied by ``scale``."""
     options = region_options(dtype=dtype, context=12, prompt_tokens=(2,), sampling=sampling)
-    made = tensors(SPEC)
-    made["final_norm"] = (made["final_norm"] * scale).astype(np.float32)
+    weights_by_name = tensors(SPEC)
+    weights_by_name["final_norm"] = (weights_by_name["final_norm"] * scale).astype(np.float32)
     program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
-    return Engine(program, SPEC, made.__getitem__, [Sampler(Sampling(temperature=1.0)).draw])
+    return Engine(program, SPEC, weights_by_name.__getitem__, [Sampler(Sampling(temperature=1.0)).draw])
 
 
-def test_a_weight_beyond_float16_is_named_with_the_remedy() -> None:
+def test_weight_beyond_float16_is_reported_with_a_remedy() -> None:
     with pytest.raises(
         BadModel, match=r"^final_norm: contains .*e\+06, more than float16's 65,504; use --dtype bfloat16"
     ):
@@ -167,7 +177,7 @@ def test_a_weight_beyond_float16_is_named_with_the_remedy() -> None:
 
 @pytest.mark.parametrize("sampling", ["wafer", "host"])
 @pytest.mark.filterwarnings("ignore:overflow encountered")
-def test_overflow_logits_that_are_not_numbers_are_no_token(sampling: str) -> None:
+def test_overflow_of_logits_raises_bad_model(sampling: str) -> None:
     run = engine(4e4, sampling=sampling)
     for arena in run.arenas.values():
         arena.view("float16")[...] = np.float16(np.inf).view(np.uint16)

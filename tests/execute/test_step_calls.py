@@ -1,4 +1,4 @@
-"""Calls of a step: kernels chosen for the messages of a line, spreading over cores, and phases bound once."""
+"""Tests of the calls of a step: kernels of the messages of a line, builds for several cores, and phases bound once."""
 
 import itertools
 from dataclasses import replace
@@ -37,7 +37,7 @@ SUMS = [[*((i, i + 1, ADD) for i in range(by)), (by, 0, MULTICAST)] for by in (5
 
 @cache
 def engine() -> tuple[Engine, Program]:
-    """A tiny model on a region of 17 x 17 PEs."""
+    """Return an engine of the tiny model on a region of 17 x 17 PEs, and its Program."""
     spec, choice = tiny_spec(), Choice(prefill="thin-gemm", prefill_chunk=3, head_chunk=2)
     options = Options(mapping="region", wafers=1, dtype="float16", accumulate="float32", context=9, prompt_tokens=(3,))
     program = compile_choice(spec, wafer(SIDE, SIDE), SOFTWARE, options, choice)
@@ -45,7 +45,12 @@ def engine() -> tuple[Engine, Program]:
 
 
 def pattern(groups: list[list[tuple[int, int, Arrival]]], parts: int = 1) -> LineSchedule:
-    """Variants of messages, of which neighbouring lines have others; of so many parts, one after another."""
+    """Return a line schedule whose variants alternate from line to line.
+
+    Args:
+        groups: Messages of each variant, as (source, destination, arrival).
+        parts: Number of parts of each message, which are sent one after another.
+    """
     messages = [[message for _ in range(parts) for message in group] for group in groups]
     schedule = varied_schedule("any", SIDE, messages, np.arange(SIDE, dtype=np.int32)[None] % len(groups), colours=1)
     if parts == 1:
@@ -54,8 +59,15 @@ def pattern(groups: list[list[tuple[int, int, Arrival]]], parts: int = 1) -> Lin
     return replace(schedule, parts=parts, part=np.concatenate(part).astype(np.int32))
 
 
-def line(schedule: LineSchedule, axis: int, source: int, target: int) -> tuple[Transfer, LineMessages]:
-    """A transfer of activations by a pattern, from one address to another, on all lines of the region."""
+def transfer_on_lines(schedule: LineSchedule, axis: int, source: int, target: int) -> tuple[Transfer, LineMessages]:
+    """Return a transfer of float16 activations by a schedule on all lines of the region, and its messages.
+
+    Args:
+        schedule: Messages of each line.
+        axis: Axis of the lines, ROWS or COLUMNS.
+        source: Address of the values that are sent.
+        target: Address at which they arrive.
+    """
     program = engine()[1]
     step = int(np.flatnonzero(is_of_type(program.decode.steps, AlongLine))[0])
     found = transfer_of(program, program.decode, step, program.cache_slots(0))
@@ -84,9 +96,11 @@ def line(schedule: LineSchedule, axis: int, source: int, target: int) -> tuple[T
         (pattern(SUMS[:1]), COLUMNS, (3, 3), "along_columns_in_place"),
     ],
 )
-def test_kernels_are_their_messages(schedule: LineSchedule, axis: int, addresses: tuple[int, int], kernel: str) -> None:
-    """Exchanges where what is sent is not where anything arrives, sums in place where messages are whole."""
-    transfer, messages = line(schedule, axis, *addresses)
+def test_kernel_is_chosen_by_the_messages_and_moves_their_words(
+    schedule: LineSchedule, axis: int, addresses: tuple[int, int], kernel: str
+) -> None:
+    """Exchanges need disjoint source and target ranges. Sums in place need messages in one part."""
+    transfer, messages = transfer_on_lines(schedule, axis, *addresses)
     (run, _), (arena, *_) = engine(), engine()[0].arenas.values()
     values = np.random.default_rng(1).normal(size=arena.view("float16").shape)
     arena.view("float16")[...] = values.astype(np.float16).view(np.uint16)
@@ -99,9 +113,9 @@ def test_kernels_are_their_messages(schedule: LineSchedule, axis: int, addresses
 
 
 @pytest.mark.parametrize("axis", [ROWS, COLUMNS])
-def test_words_that_arrive_among_those_that_are_sent_are_refused(axis: int) -> None:
-    """Kernels move some elements at once, so that words of one message would be lost."""
-    transfer, messages = line(pattern(SUMS[:1]), axis, 3, 2 + ELEMENTS)
+def test_transfer_with_overlapping_source_and_target_is_refused(axis: int) -> None:
+    """Kernels move several elements at once, so words that arrive in the source range would be lost."""
+    transfer, messages = transfer_on_lines(pattern(SUMS[:1]), axis, 3, 2 + ELEMENTS)
     with pytest.raises(AssertionError, match="among those that are sent"):
         engine()[0]._binder._moves._lines.call(transfer, messages)
 
@@ -110,22 +124,23 @@ PROMPT = (1, 410, 469, 347)
 
 
 def run(shared: Path, mesh: tuple[int, int]) -> Session:
+    """Return a session of stories260k with logits out."""
     return session(shared / "models" / "stories260k", mesh, prompt=PROMPT, new_tokens=4, logits=True)
 
 
-def spread(monkeypatch: pytest.MonkeyPatch, threshold_s: float) -> None:
-    """Have steps that take one core longer than that spread over all."""
+def set_parallel_threshold(monkeypatch: pytest.MonkeyPatch, threshold_s: float) -> None:
+    """Run steps on all cores if one core would take longer than ``threshold_s`` seconds."""
     monkeypatch.setattr(library, "MIN_CORE_S", threshold_s)
     monkeypatch.setattr(library, "parallel_core_s", lambda: 0.0)
 
 
 def builds(run: Session) -> set[bool]:
-    """Whether kernels of a decoded token are builds for all cores."""
+    """Return the builds that a decoded token calls: True for a build for all cores, False for one core."""
     calls = run.engine._binder._bind(run.program.decode, run.program.cache_slots(5)).calls
     return {build_of(function)[1] for function, _ in calls if hasattr(function, "py_func")}
 
 
-def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_runs_on_all_cores_above_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = compiled_kernel("add")
     for measured_s, threshold_s in ((0.0, MIN_CORE_S), (3 * MIN_CORE_S, 3 * MIN_CORE_S)):
         monkeypatch.setattr(library, "parallel_core_s", lambda measured_s=measured_s: measured_s)
@@ -133,39 +148,39 @@ def test_a_step_is_spread_where_one_core_would_take_longer_than_the_threshold(mo
         assert kernel.for_time(1.01 * threshold_s) is kernel.parallel
 
 
-@pytest.mark.skipif(not JIT, reason="interpreted kernels wake nobody")
-def test_the_threshold_goes_by_what_it_takes_to_wake_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the clock stands still it takes nothing; else so many times what most trials take, however long a few."""
+@pytest.mark.skipif(not JIT, reason="interpreted kernels have no threads")
+def test_threshold_follows_the_time_to_wake_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threshold is WAKES times the median wake time, so a third of slow trials does not change it."""
     monkeypatch.setattr(library, "THREADS", 2)
-    few = [1.0] * (TRIALS // 3)
-    for trials_s, expected_s in (([0.0] * TRIALS, 0.0), (few + [1e-6] * (TRIALS - len(few)), WAKES * 1e-6)):
+    slow_s = [1.0] * (TRIALS // 3)
+    for trials_s, expected_s in (([0.0] * TRIALS, 0.0), (slow_s + [1e-6] * (TRIALS - len(slow_s)), WAKES * 1e-6)):
         ticks = itertools.accumulate(trials_s, initial=0.0)
         monkeypatch.setattr(library.time, "perf_counter", lambda ticks=ticks: next(ticks))
         assert parallel_core_s.__wrapped__() == pytest.approx(expected_s)
 
 
 @pytest.mark.skipif(not JIT, reason="interpreted kernels have one build")
-def test_short_steps_of_a_token_run_on_one_core(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_a_small_mesh_run_on_one_core(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = run(shared, (16, 16))
     assert builds(small) == {False}
-    spread(monkeypatch, 0.0)
+    set_parallel_threshold(monkeypatch, 0.0)
     assert True in builds(small)
 
 
 @pytest.mark.skipif(not JIT, reason="interpreted kernels have one build")
-def test_kernels_that_store_weights_have_one_build_as_threads_of_the_caller_share_them() -> None:
+def test_kernels_that_store_weights_have_one_build() -> None:
     found = {name: compiled_kernel(name) for name in (*STORING, "along_rows", "gemv")}
     assert {name for name, kernel in found.items() if kernel.parallel is kernel.serial} == set(STORING)
 
 
-SPREAD = ("gemv", "matmul", "activate_share", "attention_values", "along_rows", "along_columns")
-"""Kernels of each kind of loop over what cores share: blocks of PEs, rows, columns."""
+PARALLEL_KERNELS = ("gemv", "matmul", "activate_share", "attention_values", "along_rows", "along_columns")
+"""Kernels that cover each kind of loop that is divided among cores: over blocks of PEs, rows and columns."""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
-def test_tokens_on_all_cores_are_those_on_one_bit_for_bit(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logits, kernels = [], {id(compiled_kernel(name)) for name in SPREAD}
+def test_logits_on_all_cores_equal_those_on_one_core_bit_for_bit(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, kernels = [], {id(compiled_kernel(name)) for name in PARALLEL_KERNELS}
     for build in ("serial", "parallel"):
         called = set[int]()
 
@@ -181,12 +196,12 @@ def test_tokens_on_all_cores_are_those_on_one_bit_for_bit(shared: Path, monkeypa
     np.testing.assert_array_equal(*logits)
 
 
-def test_chunks_that_make_the_same_calls_are_bound_once() -> None:
-    """All of a token go through the same steps; the first begins the run, and from the sixth on a row has two slots."""
+def test_phases_with_the_same_calls_are_bound_once() -> None:
+    """Every chunk is one token. The first chunk has no cached tokens, and from the sixth a row has two cache slots."""
     run = tiny_session(tiny_spec(), (5, 5), THIN_GEMM, range(1, 8), 2, chunk=1)
     bind, slots_of = run.engine._binder.bind, run.program.cache_slots
     chunks = run.program.prefill
-    assert len({phase.steps for phase in chunks}) == 2, "the last gives logits"
+    assert len({phase.steps for phase in chunks}) == 2, "only the last chunk returns logits"
     bound = [bind(phase, slots_of(phase.cached + phase.tokens)) for phase in chunks]
     assert bound[1] is bound[2] is bound[4]
     assert bound[1] is not bound[0]

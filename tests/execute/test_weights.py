@@ -1,4 +1,4 @@
-"""Weights in SRAM: every PE stores what its tile's indices say, in every type, and what is not a number is refused."""
+"""Tests of weights in SRAM: PEs store the values that tile indices name, and non-finite values are refused."""
 
 import threading
 import time
@@ -40,8 +40,8 @@ SPEC = tiny_spec()
 
 
 def indices(random: np.random.Generator, lanes: int, count: int, size: int, ordered: bool) -> I32:  # noqa: FBT001
-    """Indices below ``size`` of every lane, padding at the end of some."""
-    if ordered:  # stretches, one after another
+    """Return indices `[lanes, count]` below ``size``; -1 pads some lanes at the end."""
+    if ordered:  # contiguous ranges, one per lane
         flat = np.arange(lanes * count)
         return np.where(flat < size, flat, -1).reshape(lanes, count).astype(np.int32)
     found = random.integers(0, size, (lanes, count)).astype(np.int32)
@@ -59,10 +59,10 @@ def indices(random: np.random.Generator, lanes: int, count: int, size: int, orde
     ordered=st.booleans(),
     moved=st.booleans(),
     shared=st.booleans(),
-    stretch=st.sampled_from([1, 7, 1 << 20]),
+    values_per_read=st.sampled_from([1, 7, 1 << 20]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_a_share_is_what_the_indices_say(
+def test_stored_values_are_those_of_the_tile_indices(
     monkeypatch: pytest.MonkeyPatch,
     rows: int,
     cols: int,
@@ -72,22 +72,22 @@ def test_a_share_is_what_the_indices_say(
     ordered: bool,  # noqa: FBT001
     moved: bool,  # noqa: FBT001
     shared: bool,  # noqa: FBT001
-    stretch: int,
+    values_per_read: int,
     seed: int,
 ) -> None:
-    monkeypatch.setattr(tiles, "VALUES_PER_READ", stretch)
+    monkeypatch.setattr(tiles, "VALUES_PER_READ", values_per_read)
     random = np.random.default_rng(seed)
     outer_axis, inner_axis = axes
     rows = cols if outer_axis == SKEWED else rows
     lanes = {ROWS: cols, COLUMNS: rows, SKEWED: cols}
-    held = [max(1, lanes[a] * n - 1) if a is not None else 1 for a, n in zip(axes, sizes, strict=True)]
-    inner = indices(random, lanes[inner_axis], sizes[1], held[1], ordered)
-    outer = None if outer_axis is None else indices(random, lanes[outer_axis], sizes[0], held[0], ordered)
+    axis_sizes = [max(1, lanes[a] * n - 1) if a is not None else 1 for a, n in zip(axes, sizes, strict=True)]
+    inner = indices(random, lanes[inner_axis], sizes[1], axis_sizes[1], ordered)
+    outer = None if outer_axis is None else indices(random, lanes[outer_axis], sizes[0], axis_sizes[0], ordered)
     transposed = transposed and outer is not None
     offset = random.integers(-1, 3, (cols, 1 + seed % 2)).astype(np.int32) if moved and inner_axis == COLUMNS else None
-    held[1] += 0 if offset is None else 2
+    axis_sizes[1] += 0 if offset is None else 2
     sharers = (rows if inner_axis == ROWS else cols) if shared and outer is None and offset is None else 1
-    shape = (held[1],) if outer is None else tuple(held[::-1]) if transposed else tuple(held)
+    shape = (axis_sizes[1],) if outer is None else tuple(axis_sizes[::-1]) if transposed else tuple(axis_sizes)
     tensor = random.random(shape, np.float32) + 1
     tensor.flags.writeable = False
     part = TilePart(
@@ -114,27 +114,27 @@ def test_a_share_is_what_the_indices_say(
         assert np.count_nonzero(got) == part.real_elements(rows, cols)
     for i in range(rows):
         for j in range(cols):
-            of_inner = inner[j if inner_axis == ROWS else i]
+            inner_indices = inner[j if inner_axis == ROWS else i]
             if sharers > 1:
-                of_inner = [*of_inner, *[-1] * (b * sharers)][b * (i if inner_axis == ROWS else j) :][:b]
+                inner_indices = [*inner_indices, *[-1] * (b * sharers)][b * (i if inner_axis == ROWS else j) :][:b]
             if offset is not None:
-                of_inner = [y + by if y >= 0 and by >= 0 else -1 for by in offset[j] for y in of_inner]
+                inner_indices = [y + by if y >= 0 and by >= 0 else -1 for by in offset[j] for y in inner_indices]
             if outer is None:
-                wanted = [[tensor[y] if y >= 0 else 0 for y in of_inner]]
+                expected = [[tensor[y] if y >= 0 else 0 for y in inner_indices]]
             else:
                 lane = {ROWS: j, COLUMNS: i}.get(part.outer_axis, int(skew(i, cols)[j]) if rows == cols else 0)
                 source = tensor.T if transposed else tensor
-                wanted = [[source[x, y] if x >= 0 and y >= 0 else 0 for y in of_inner] for x in outer[lane]]
-            np.testing.assert_array_equal(got[i, j], wanted)
+                expected = [[source[x, y] if x >= 0 and y >= 0 else 0 for y in inner_indices] for x in outer[lane]]
+            np.testing.assert_array_equal(got[i, j], expected)
 
 
-def test_a_large_tensor_is_read_in_stretches_that_cover_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_tensors_are_read_in_ranges_of_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "VALUES_PER_READ", 100)
     monkeypatch.setattr(weights, "VALUES_PER_READ", 100)
     read: list[tuple[str, int, int]] = []
     made = tensors(SPEC)
 
-    class Watched:
+    class WatchedTensor:
         def __init__(self, name: str) -> None:
             self.name, self.shape = name, made[name].shape
 
@@ -144,13 +144,14 @@ def test_a_large_tensor_is_read_in_stretches_that_cover_it_once(monkeypatch: pyt
             assert (end - begin) * int(np.prod(self.shape[1:])) <= max(100, 2 * int(np.prod(self.shape[1:])))
             return made[self.name][rows]
 
-    streamed, whole = engine(tensor=Watched), engine(tensor=made.__getitem__)
+    streamed, whole = engine(tensor=WatchedTensor), engine(tensor=made.__getitem__)
     for one, other in zip(streamed.arenas.values(), whole.arenas.values(), strict=True):
         np.testing.assert_array_equal(one.memory, other.memory)
     assert len([begin for name, begin, _ in read if name == "embedding"]) > 10
 
 
 def engine(dtype: str = "float32", tensor: Any = None, **given: Any) -> Engine:
+    """Return an engine of the tiny model on 3x3 PEs; ``tensor`` returns the values of a name."""
     options = Options(mapping="region", wafers=1, dtype=dtype, accumulate="float32", context=12, prompt_tokens=(2,))
     options = replace(options, activations="float32" if dtype == "int8" else None)
     program = compile_model(SPEC, wafer(3, 3, 1 << 20), SOFTWARE, options)
@@ -159,7 +160,7 @@ def engine(dtype: str = "float32", tensor: Any = None, **given: Any) -> Engine:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_counted(dtype: Any, bad: float) -> None:
+def test_nonfinite_values_are_refused_with_their_number(dtype: Any, bad: float) -> None:
     made: dict[str, Any] = dict(tensors(SPEC))
     made["layers.1.up"] = made["layers.1.up"].astype(dtype)
     made["layers.1.up"][[3, 7, 40], [1, 30, 2]] = bad
@@ -172,39 +173,39 @@ def test_values_that_are_not_finite_are_counted(dtype: Any, bad: float) -> None:
     with pytest.raises(BadModel, match=message):
         engine("float16", tensor=made.__getitem__)
     run = engine(tensor=made.__getitem__, allow_nonfinite=True)
-    held = np.concatenate([arena.view("float32").reshape(-1) for arena in run.arenas.values()])
-    assert (~np.isfinite(held)).sum() >= 3
+    stored = np.concatenate([arena.view("float32").reshape(-1) for arena in run.arenas.values()])
+    assert (~np.isfinite(stored)).sum() >= 3
 
 
 @pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
 @pytest.mark.parametrize("threads", [1, 2])
-def test_no_more_threads_store_than_the_caller_has_set_for_kernels(threads: int) -> None:
-    made, reading, most = tensors(SPEC), set[int](), list[int]()
+def test_storing_uses_as_many_threads_as_the_caller_set_for_kernels(threads: int) -> None:
+    made, reading, reader_counts = tensors(SPEC), set[int](), list[int]()
 
-    class Watched:
+    class WatchedTensor:
         def __init__(self, name: str) -> None:
             self.name, self.shape = name, made[name].shape
 
         def __getitem__(self, rows: slice) -> Any:
             reading.add(threading.get_ident())
-            most.append(len(reading))
-            time.sleep(0.002)  # the others come meanwhile
+            reader_counts.append(len(reading))
+            time.sleep(0.002)  # lets other threads start to read
             reading.discard(threading.get_ident())
             return made[self.name][rows]
 
     before = get_threads()
     try:
         set_threads(threads)
-        engine(tensor=Watched)
+        engine(tensor=WatchedTensor)
     finally:
         set_threads(before)
-    assert max(most) == threads
+    assert max(reader_counts) == threads
 
 
-def test_values_are_counted_once_they_are_stored() -> None:
-    """A tile's, patch by patch, in the order of tiles."""
+def test_progress_counts_the_values_of_each_stored_tile() -> None:
+    """Progress is reported once per tile, in the order of the tiles of the Program."""
     made, counted = tensors(SPEC), list[tuple[int, int, str]]()
-    stored = engine(tensor=made.__getitem__, on_stored=lambda *piece: counted.append(piece))
+    stored = engine(tensor=made.__getitem__, on_stored=lambda *progress: counted.append(progress))
     tiles_stored = {tile.name: tile.outer * tile.inner for tile in stored.program.tiles}
     pes = sum(arena.rows * arena.cols for arena in stored.arenas.values())
     assert counted[0] == (0, counted[-1][0], "")
@@ -213,13 +214,13 @@ def test_values_are_counted_once_they_are_stored() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_what_is_decoded_whole_for_any_stretch_is_read_at_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+def test_tensors_that_are_decoded_whole_are_read_at_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     for module in (tiles, weights):
         monkeypatch.setattr(module, "VALUES_PER_READ", 100)
     monkeypatch.setattr(quantise, "VALUES_AT_ONCE", 100)
     made, reads = tensors(SPEC), Counter[str]()
 
-    class Decoded:
+    class DecodedTensor:
         is_read_whole = True
 
         def __init__(self, name: str) -> None:
@@ -232,7 +233,7 @@ def test_what_is_decoded_whole_for_any_stretch_is_read_at_once(monkeypatch: pyte
             reads[self.name] += 1
             return made[self.name][rows]
 
-    decoded, whole = engine(dtype, Decoded), engine(dtype, made.__getitem__)
+    decoded, whole = engine(dtype, DecodedTensor), engine(dtype, made.__getitem__)
     for one, other in zip(decoded.arenas.values(), whole.arenas.values(), strict=True):
         np.testing.assert_array_equal(one.memory, other.memory)
-    assert reads["layers.0.up"] == (1 if dtype == "float32" else 2)  # its codes, its scales
+    assert reads["layers.0.up"] == (1 if dtype == "float32" else 2)  # once for codes and once for scales
