@@ -1,4 +1,4 @@
-"""Sizes, contents and allowed errors for the tests of the kernels of linear attention."""
+"""Sizes, contents and allowed errors for tests of the kernels of linear attention."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Array = npt.NDArray[Any]
 KERNELS = ("place_keys", "convolve_slices", "state_products", "delta_update")
 
 
-def drawn(kernel: str, size: dict[str, int], rows: int, rng: np.random.Generator) -> dict[str, int]:
+def random_operands(kernel: str, size: dict[str, int], rows: int, rng: np.random.Generator) -> dict[str, int]:
     """Return the numeric operands for some sizes, with a random division of the state over rows."""
     D, V, channels = size["D"], size["V"], size["Hk"] * size["G"] * size["V"]
     K = -(-D // int(rng.integers(1, rows + 1)))
@@ -29,7 +29,7 @@ def drawn(kernel: str, size: dict[str, int], rows: int, rng: np.random.Generator
 
 
 def contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
-    """Return ordinals, and sums of products that queries and keys can have; the rest may be arbitrary."""
+    """Return contents that must not be arbitrary: positions of keys, and sums of products of real queries and keys."""
     if kernel == "place_keys":
         return {"first": rng.integers(0, p["D"] + 1, (*line, 1))}
     if kernel != "delta_update":

@@ -1,4 +1,4 @@
-"""Sizes, special contents and allowed errors for the tests of the kernels of experts."""
+"""Sizes, special contents and allowed errors for tests of the kernels of mixtures of experts."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ INT8, FP8, INT4 = range(3)
 SCALE_PICO = 2_500_000_000_000
 
 
-def drawn(
+def random_operands(
     kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.random.Generator
 ) -> tuple[dict[str, int], dict[str, Array]]:
     """Return random operands and special contents for some sizes."""
@@ -48,7 +48,7 @@ def drawn(
         "zeros": int(rng.integers(0, 2)),
     } | s
     if kernel == "router_place":
-        plain["columns"] = int(rng.integers(1, cols + 1))  # of a stretch
+        plain["columns"] = int(rng.integers(1, cols + 1))  # of a segment
     plain["G"] = 1 if kernel.endswith("quantised") and plain["coding"] != INT4 else GROUPS
     plain["scale_stride"] = s.get("local_experts", 1) * s.get("B", 1) + int(rng.integers(0, 3))
     numbers = {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}
@@ -121,12 +121,12 @@ def _pairs(line: tuple[int, int], p: dict[str, int], rng: np.random.Generator) -
 
     The lists are equal or different on all PEs. A count or an index may be out of bounds.
     """
-    alike = bool(rng.integers(0, 2))
-    shape = (1, 1) if alike else line
+    is_equal_on_all_pes = bool(rng.integers(0, 2))
+    shape = (1, 1) if is_equal_on_all_pes else line
     rows = [rng.integers(-1, p["M"] + 1, (*shape, p["P"])), rng.integers(-1, p["local_experts"] + 1, (*shape, p["P"]))]
-    listed = np.stack([*rows, rng.uniform(0, 1, (*shape, p["P"]))], axis=-1).reshape(*shape, -1)
+    pairs = np.stack([*rows, rng.uniform(0, 1, (*shape, p["P"]))], axis=-1).reshape(*shape, -1)
     count = rng.integers(0, p["P"] + 2, (*shape, 1))
-    return np.broadcast_to(np.concatenate([count, listed], axis=-1), (*line, 1 + 3 * p["P"]))
+    return np.broadcast_to(np.concatenate([count, pairs], axis=-1), (*line, 1 + 3 * p["P"]))
 
 
 def allowed_error(case: Case, plain: dict[str, int], want: Array) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""Helpers that run a kernel and its oracle on the same memory.
+"""Helpers of kernel tests, which run a kernel and its oracle on the same memory.
 
 The conversion between bytes of PEs and lanes of blocks is written independently of the emulator's
 arena.
@@ -25,10 +25,10 @@ from wse_kernels.oracle.norm import layer_norm, rms_norm
 Array = npt.NDArray[Any]
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-"""Whether kernels are compiled, and not interpreted."""
+"""True if kernels are compiled, False if they are interpreted."""
 
 EXAMPLES = 8
-"""Hypothesis examples a test."""
+"""Hypothesis examples per test."""
 
 STORAGE = {"float32": np.float32, "float16": np.uint16, "bfloat16": np.int16, "uint8": np.uint8}
 NUMPY_TYPE = {
@@ -86,15 +86,15 @@ def lay_out(sizes: list[tuple[int, str]]) -> tuple[list[ByteRange], int]:
     Each buffer is given as (number of elements, element type). Ranges are aligned to 4 bytes and
     followed by guard bytes.
     """
-    stretches, top = [], GUARD_BYTES
+    ranges, top = [], GUARD_BYTES
     for count, element in sizes:
         end = top + count * NUMPY_TYPE[element].itemsize
-        stretches.append(ByteRange(top, end, element))
+        ranges.append(ByteRange(top, end, element))
         top = -(-end // 4) * 4 + GUARD_BYTES
-    return stretches, top
+    return ranges, top
 
 
-def to_lanes(memory: Array, stretches: list[ByteRange], spare: int = 0, dead: int = UNTOUCHED) -> Array:
+def to_lanes(memory: Array, ranges: list[ByteRange], spare: int = 0, dead: int = UNTOUCHED) -> Array:
     """Convert PE bytes to blocks, ``uint8[blocks, bytes * lanes]``, as kernels expect them.
 
     The elements at one address of all PEs of a block become adjacent.
@@ -108,40 +108,40 @@ def to_lanes(memory: Array, stretches: list[ByteRange], spare: int = 0, dead: in
     rows, cols, size = memory.shape
     per_row, lanes = lanes_of(cols, spare)
     out = np.full((rows * per_row, size * lanes), dead, np.uint8)
-    for of_pe, of_lane in _elements(memory, out, stretches, spare):
-        of_lane[:] = of_pe
+    for pe_bytes, lane_bytes in _elements(memory, out, ranges, spare):
+        lane_bytes[:] = pe_bytes
     return out
 
 
-def from_lanes(blocked: Array, stretches: list[ByteRange], cols: int, spare: int = 0) -> Array:
+def from_lanes(blocked: Array, ranges: list[ByteRange], cols: int, spare: int = 0) -> Array:
     """Convert blocks back to PE bytes, ``uint8[rows, cols, bytes]``: inverse of ``to_lanes``."""
     per_row, lanes = lanes_of(cols, spare)
     rows, size = len(blocked) // per_row, blocked.shape[1] // lanes
     memory = np.zeros((rows, cols, size), np.uint8)
-    for of_pe, of_lane in _elements(memory, blocked, stretches, spare):
-        of_pe[:] = of_lane
+    for pe_bytes, lane_bytes in _elements(memory, blocked, ranges, spare):
+        pe_bytes[:] = lane_bytes
     return memory
 
 
-def _elements(memory: Array, blocked: Array, stretches: list[ByteRange], spare: int) -> Iterator[tuple[Array, Array]]:
-    """Yield the elements of each stretch of each PE twice: as a view of its memory, and as a view of its lane."""
+def _elements(memory: Array, blocked: Array, ranges: list[ByteRange], spare: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the elements of each range of each PE twice: as a view of its memory, and as a view of its lane."""
     rows, cols, size = memory.shape
     per_row, lanes = lanes_of(cols, spare)
-    for stretch in _cover(stretches, size):
-        width = NUMPY_TYPE[stretch.element].itemsize
+    for byte_range in _cover(ranges, size):
+        width = NUMPY_TYPE[byte_range.element].itemsize
         for row, col in np.ndindex(rows, cols):
-            block = blocked[row * per_row + col // lanes, stretch.start * lanes : stretch.end * lanes]
-            of_pe = memory[row, col, stretch.start : stretch.end].reshape(-1, width)
-            yield of_pe, block.reshape(-1, lanes, width)[:, col % lanes]
+            block = blocked[row * per_row + col // lanes, byte_range.start * lanes : byte_range.end * lanes]
+            pe_bytes = memory[row, col, byte_range.start : byte_range.end].reshape(-1, width)
+            yield pe_bytes, block.reshape(-1, lanes, width)[:, col % lanes]
 
 
-def _cover(stretches: list[ByteRange], size: int) -> list[ByteRange]:
+def _cover(ranges: list[ByteRange], size: int) -> list[ByteRange]:
     """Return the ranges and the gaps between them, as float32 where whole words fit."""
     covered, top = [], 0
-    for stretch in [*sorted(stretches, key=lambda s: s.start), ByteRange(size, size, "float32")]:
-        aligned = min(-(-top // 4) * 4, stretch.start)
-        covered += [ByteRange(top, aligned, "uint8"), ByteRange(aligned, stretch.start, "float32"), stretch]
-        top = stretch.end
+    for byte_range in [*sorted(ranges, key=lambda s: s.start), ByteRange(size, size, "float32")]:
+        aligned = min(-(-top // 4) * 4, byte_range.start)
+        covered += [ByteRange(top, aligned, "uint8"), ByteRange(aligned, byte_range.start, "float32"), byte_range]
+        top = byte_range.end
     return [s for s in covered if s.end > s.start]
 
 
@@ -187,6 +187,7 @@ class Case:
     a: Array
 
     def values(self, name: str, memory: Array | None = None) -> Array:
+        """Return a buffer as float64 ``[rows, cols, n]``, from ``memory`` or from the memory before the call."""
         return self.buffers[name].values(self.memory if memory is None else memory)
 
 
@@ -208,17 +209,17 @@ def make_case(
         types: Element types of activations (and weights) and of accumulators.
         rng: Source of random numbers.
     """
-    of_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32", "raw": "uint8"}
-    named = [(name, of_view[view]) for name, view in kernel_named(kernel).views.items() if view]
+    types_by_view = {"act": types[0], "wgt": types[0], "acc": types[1], "f32": "float32", "raw": "uint8"}
+    named = [(name, types_by_view[view]) for name, view in kernel_named(kernel).views.items() if view]
     order = [named[i] for i in rng.permutation(len(named))]
-    stretches, size = lay_out([(shape.counts[name], element) for name, element in order])
-    buffers = {name: stretch for (name, _), stretch in zip(order, stretches, strict=True)}
+    ranges, size = lay_out([(shape.counts[name], element) for name, element in order])
+    buffers = {name: byte_range for (name, _), byte_range in zip(order, ranges, strict=True)}
     memory = np.full((rows, cols, size), UNTOUCHED, np.uint8)
-    for name, stretch in buffers.items():
+    for name, byte_range in buffers.items():
         given = shape.contents.get(name)
         values = numbers(rng, (rows, cols, shape.counts[name])) if given is None else given
-        stored = values.astype(NUMPY_TYPE[stretch.element], order="C")
-        memory[..., stretch.start : stretch.end] = stored.view(np.uint8)
+        stored = values.astype(NUMPY_TYPE[byte_range.element], order="C")
+        memory[..., byte_range.start : byte_range.end] = stored.view(np.uint8)
     a = np.zeros(OPERAND_COUNT, np.int64)
     a[:2] = rows_used
     for i, (name, kind) in enumerate(kernel_named(kernel).views.items()):
@@ -232,15 +233,15 @@ def run_kernel(case: Case, function: Callable[..., None], spare: int = 0) -> Arr
     Each block has ``spare`` lanes without a PE.
     """
     cols = case.memory.shape[1]
-    stretches = list(case.buffers.values())
-    blocked = to_lanes(case.memory, stretches, spare)
+    ranges = list(case.buffers.values())
+    blocked = to_lanes(case.memory, ranges, spare)
     a = case.a.copy()
     a[2] = lanes_of(cols)[0]
     types = (case.types[0], case.types[0], case.types[1], "float32", "uint8")
     with np.errstate(over="ignore", under="ignore"):
         memory = (*(view(blocked, element, cols, spare) for element in types), case.ctl)
         function(*(memory[i] for i in compiled_kernel(case.kernel).takes), a)
-    return from_lanes(blocked, stretches, cols, spare)
+    return from_lanes(blocked, ranges, cols, spare)
 
 
 def run_oracle(case: Case) -> Array:
@@ -264,10 +265,10 @@ def differing(case: Case, got: Array, want: Array, allowed: dict[str, Array]) ->
     scratch = {operand.name for operand in kernel_named(case.kernel).operands if operand.scratch}
     wrong = []
     left, right = got.copy(), want.copy()
-    for name, stretch in case.buffers.items():
-        mine, theirs = left[..., stretch.start : stretch.end], right[..., stretch.start : stretch.end]
+    for name, byte_range in case.buffers.items():
+        mine, theirs = left[..., byte_range.start : byte_range.end], right[..., byte_range.start : byte_range.end]
         if name in allowed:
-            values, expected = stretch.values(got), stretch.values(want)
+            values, expected = byte_range.values(got), byte_range.values(want)
             excess = np.abs(values - expected) - allowed[name].reshape(values.shape)
             if not (excess <= 0).all():
                 at = np.unravel_index(np.argmax(excess), excess.shape)

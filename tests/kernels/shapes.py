@@ -1,4 +1,4 @@
-"""Sizes, special contents and allowed errors for the tests of every compute kernel.
+"""Sizes, special contents and allowed errors for tests of all compute kernels.
 
 Names, views and extents of the operands come from the kernel's record.
 """
@@ -21,7 +21,7 @@ SIZE_NAMES = {
     *("M", "K", "N", "n", "B", "rows", "parts", "share", "H", "Hq", "Hk", "Hl", "F", "E", "Ev", "V"),
     *("capacity", "queries_per_kv", "A", "experts", "local_experts"),
 }
-"""Operands that are sizes of what a kernel works on; others follow from them or are drawn."""
+"""Operands that are sizes. The other operands depend on them or are random."""
 
 SIZES: dict[str, tuple[str, ...]] = {
     name: tuple(size for size in kernel_named(name).views if size in SIZE_NAMES) for name in COMPUTE
@@ -38,7 +38,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(delta_shapes.KERNELS, ("M", "Hk", "G", "D", "V")),
 }
 SIZES |= {name: (*sizes, "A") for name, sizes in SIZES.items() if "P" in kernel_named(name).views and "A" not in sizes}
-"""Sizes of each kernel that tests draw; pairs are those of so many experts a token."""
+"""Sizes of each kernel that tests choose. Kernels with pairs also need ``A``, the number of experts per token."""
 
 PRIMES = (1, 2, 3, 5, 7)
 SCALE_PICO = 353_553_390_593
@@ -51,10 +51,10 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
     Operands that the sizes do not determine are random.
     """
     if kernel.startswith(("router_", "expert_", "chosen_")):
-        plain, contents = expert_shapes.drawn(kernel, size, rows, cols, rng)
+        plain, contents = expert_shapes.random_operands(kernel, size, rows, cols, rng)
         return Shape(extents(kernel, plain), plain, contents, control(max(rows, cols), 1, rng))
     if kernel in delta_shapes.KERNELS:
-        plain = delta_shapes.drawn(kernel, size, rows, rng)
+        plain = delta_shapes.random_operands(kernel, size, rows, rng)
         plain = {name: plain[name] for name, view in kernel_named(kernel).views.items() if not view}
         contents = delta_shapes.contents(kernel, plain, (rows, cols), rng)
         return Shape(extents(kernel, plain), plain, contents, control(rows, 1, rng))
@@ -68,7 +68,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
     first = int(rng.integers(0, s.get("V", 1)))
     first_col = int(rng.integers(0, cols))
     columns = int(rng.integers(1, cols - first_col + 1))
-    drawn = {
+    values = {
         "add": int(rng.integers(0, 2)),
         "k_stride": 1 if strided == 1 else s.get("N", 1) + strided,
         "n_stride": s.get("K", 1) if strided == 1 else 1,
@@ -106,12 +106,12 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
         "to_rows": strided % 2,
         "G": GROUPS,
     } | s
-    plain = {name: drawn[name] for name, view in kernel_named(kernel).views.items() if not view}
+    plain = {name: values[name] for name, view in kernel_named(kernel).views.items() if not view}
     counts = extents(kernel, plain)
     if kernel == "kv_append":
-        tokens = 3 + drawn["stride"]  # two of a row, the first of them at most behind two others
+        tokens = 3 + values["stride"]  # a row has up to two tokens, after up to two of other rows
         counts |= {"k": tokens * s["E"], "v": tokens * s["Ev"]}
-    contents = _contents(kernel, drawn, counts, (rows, cols), rng)
+    contents = _contents(kernel, values, counts, (rows, cols), rng)
     return Shape(counts, plain, contents, control(max(rows, cols), capacity, rng))
 
 
@@ -173,10 +173,10 @@ def _contents(
             return {"ids": rng.integers(0, cols * p["V"] + 1, (*line, counts["ids"]))}
         case "argmax_fold":
             pair = np.stack([rng.normal(size=line), rng.integers(0, cols * p["V"], line)], axis=-1)
-            return {"logits": rng.integers(0, 2, (*line, counts["logits"])), "pair": pair}  # with many ties
+            return {"logits": rng.integers(0, 2, (*line, counts["logits"])), "pair": pair}  # many logits are equal
         case "matmul_int8":
             return {"w": rng.integers(0, 256, (*line, counts["w"]))}
-        case "matmul_fp8":  # any codes but the two that are not numbers
+        case "matmul_fp8":  # all codes except NaN
             codes = rng.integers(0, 256, (*line, counts["w"]))
             return {"w": np.where(codes % 128 == 127, 0, codes)}
         case "matmul_int4":  # groups of rows that differ from PE to PE
@@ -196,8 +196,8 @@ def _ordinals(kernel: str, p: dict[str, int], rows: int, cols: int, rng: np.rand
     A row has each head at most once.
     """
     H, Hl, n = p.get("H", p["Hl"]), p["Hl"], p["n"]
-    kept = np.stack([rng.permutation(np.maximum(np.arange(1, H + Hl + 1) - Hl, 0))[:Hl] for _ in range(rows)])
-    contents = {} if kernel == "pick_rotated" else {"heads": np.broadcast_to(kept[:, None], (rows, cols, Hl))}
+    heads = np.stack([rng.permutation(np.maximum(np.arange(1, H + Hl + 1) - Hl, 0))[:Hl] for _ in range(rows)])
+    contents = {} if kernel == "pick_rotated" else {"heads": np.broadcast_to(heads[:, None], (rows, cols, Hl))}
     if kernel.endswith("_rotated"):
         contents["first"] = np.broadcast_to(rng.integers(0, n + 1, (rows, 1, 1)), (rows, cols, 1))
         contents["feature_ordinals"] = np.stack(
@@ -280,6 +280,6 @@ def _rope_error(case: Case, plain: dict[str, int]) -> Array:
     """
     F, R = plain["F"], plain["R"]
     heads = np.abs(case.values("x")).reshape(*case.memory.shape[:2], plain["M"], -1, F)
-    either = heads[..., : R // 2] + heads[..., R // 2 : R]
-    rotated = 8 * EPS["float32"] * np.concatenate([either, either], axis=-1)
+    pair_sums = heads[..., : R // 2] + heads[..., R // 2 : R]
+    rotated = 8 * EPS["float32"] * np.concatenate([pair_sums, pair_sums], axis=-1)
     return np.concatenate([rotated, np.zeros_like(heads[..., R:])], axis=-1)

@@ -1,4 +1,4 @@
-"""Compiled code is never older than its sources, is shared, and may be missing without harm."""
+"""Tests of the kernel cache: compiled code is never older than its sources, is shared, and may be missing."""
 
 import errno
 import os
@@ -42,7 +42,7 @@ from wse_kernels import caller
 print(caller.probe(1), caller.KERNEL_FILES.folder, caller.probe(1.5), end=" ")
 print(sum(caller.probe.stats.cache_misses.values()))
 """
-MISSED = """
+PRINT_MISSES = """
 from wse_kernels import caller
 caller.probe({argument})
 print(sum(caller.probe.stats.cache_misses.values()))
@@ -63,14 +63,14 @@ def package(tmp_path: Path) -> Path:
 
 
 def python(package: Path, code: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run ``code`` with that copy, a cache beside it, and only the given numba settings."""
+    """Run ``code`` in a process with the copied kernels, a cache next to them, and only the given numba settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     home = {"PYTHONPATH": str(package.parent), "XDG_CACHE_HOME": str(package.parent / "cache")}
     command = [sys.executable, "-B", "-c", code]
     return subprocess.run(command, env=clean | home | settings, capture_output=True, text=True, check=False)
 
 
-def test_kernels_are_found_by_the_next_process_for_all_types_and_an_edited_helper_in_another_file_is_seen(
+def test_kernels_are_loaded_by_the_next_process_and_compiled_again_after_an_edit(
     package: Path,
 ) -> None:
     first = python(package, PRINT).stdout.split()
@@ -86,13 +86,13 @@ def test_kernels_are_found_by_the_next_process_for_all_types_and_an_edited_helpe
 
 
 @pytest.mark.slow
-def test_what_numba_needs_to_compile_is_not_loaded_for_a_kernel_that_was_kept(package: Path) -> None:
+def test_cached_kernel_does_not_load_the_compiler_of_numba(package: Path) -> None:
     code = "import sys; from wse_kernels import caller; print(caller.probe(1), 'numba.np.arraymath' in sys.modules)"
     assert [python(package, code).stdout.split() for _ in range(2)] == [["22", "True"], ["22", "False"]]
 
 
 @pytest.mark.slow
-def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path) -> None:
+def test_bounds_checks_do_not_use_kernels_cached_without_them(package: Path) -> None:
     assert python(package, OVERRUN).returncode == 0
     checked = python(package, OVERRUN, NUMBA_BOUNDSCHECK="1")
     assert checked.returncode == 1
@@ -100,7 +100,7 @@ def test_bounds_checks_are_not_lost_to_a_cache_filled_without_them(package: Path
 
 
 @pytest.mark.slow
-def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path) -> None:
+def test_equal_sources_in_another_folder_are_not_compiled_again(package: Path) -> None:
     folder = Path(python(package, PRINT).stdout.split()[1])
     compiled = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert compiled
@@ -112,12 +112,12 @@ def test_the_same_sources_in_another_place_are_not_compiled_again(package: Path)
 
 
 @pytest.mark.slow
-def test_a_cache_folder_that_the_user_names_is_kept(package: Path) -> None:
+def test_cache_folder_of_the_user_is_used(package: Path) -> None:
     mine = package.parent / "mine"
     assert Path(python(package, PRINT, NUMBA_CACHE_DIR=str(mine)).stdout.split()[1]).parent == mine
 
 
-def test_a_file_that_was_cut_short_is_none(tmp_path: Path) -> None:
+def test_truncated_file_is_not_read(tmp_path: Path) -> None:
     files = KernelFiles(tmp_path / "made" / "for_it")
     files.write("kernel.bin", b"code")
     assert files.read("kernel.bin") == b"code"
@@ -128,7 +128,7 @@ def test_a_file_that_was_cut_short_is_none(tmp_path: Path) -> None:
     assert (files.read("kernel.bin"), files.trouble) == (b"code", "")
 
 
-def test_without_a_folder_to_write_to_kernels_are_compiled_and_the_reason_is_said(package: Path) -> None:
+def test_unwritable_folder_is_reported_and_kernels_are_compiled(package: Path) -> None:
     (package.parent / "cache").write_text("a file, no folder")
     value, _, trouble = python(package, TROUBLE).stdout.partition(" ")
     assert value == "22"
@@ -136,7 +136,7 @@ def test_without_a_folder_to_write_to_kernels_are_compiled_and_the_reason_is_sai
     assert "compiled kernels cannot be kept: not a directory; they are compiled anew at every start" in trouble
 
 
-def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(tmp_path: Path) -> None:
+def test_folder_that_others_may_write_to_is_neither_read_nor_written(tmp_path: Path) -> None:
     KernelFiles(tmp_path).write("kernel.bin", b"code")
     tmp_path.chmod(0o777)
     if tmp_path.stat().st_mode & 0o777 != 0o777:
@@ -148,7 +148,7 @@ def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["kernel.bin"]
 
 
-def test_a_full_disk_leaves_the_kernel_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room(self: Path, target: Path) -> Path:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -175,10 +175,10 @@ def test_a_user_without_a_home_has_no_cache(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_processes_that_compile_at_the_same_time_keep_what_each_of_them_compiled(package: Path) -> None:
+def test_concurrent_processes_keep_all_compiled_kernels(package: Path) -> None:
     """Numba's own cache may use the same file name in two processes for different types."""
     arguments = ["1", "1.5"]
     with ThreadPoolExecutor(len(arguments)) as pool:
-        codes = [MISSED.format(argument=argument) for argument in arguments]
+        codes = [PRINT_MISSES.format(argument=argument) for argument in arguments]
         assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["1\n"] * 2
         assert [done.stdout for done in pool.map(lambda code: python(package, code), codes)] == ["0\n"] * 2

@@ -1,4 +1,4 @@
-"""Kernels on several cores, and cores that are shared with other programs."""
+"""Tests of kernels on several cores, and of cores that are shared with other programs."""
 
 import os
 import subprocess
@@ -72,36 +72,36 @@ class Machine:
 
         ``waiting`` is the waiting time per second while there are several threads.
         """
-        found, end_s = [], self.now_s + seconds
+        threads, end_s = [], self.now_s + seconds
         while self.now_s < end_s:
             self.now_s += WINDOW_S / 7
             self.waited_s += waiting * WINDOW_S / 7 * (self.threads > 1)
             self.cores.adapt()
-            found.append(self.threads)
-        return found
+            threads.append(self.threads)
+        return threads
 
 
 def test_an_idle_machine_keeps_all_threads() -> None:
     assert set(Machine().run(5.0, waiting=0.05)) == {4}
 
 
-def test_threads_that_wait_leave_one_which_works_nearly_all_the_time() -> None:
+def test_waiting_threads_are_reduced_to_one_nearly_all_the_time() -> None:
     machine = Machine()
-    found = machine.run(60.0, waiting=1.0)
-    assert found.count(1) / len(found) > LONGEST_REST_S / (LONGEST_REST_S + 3 * WINDOW_S)
+    threads = machine.run(60.0, waiting=1.0)
+    assert threads.count(1) / len(threads) > LONGEST_REST_S / (LONGEST_REST_S + 3 * WINDOW_S)
 
 
-def test_all_come_back_soon_after_the_others_have_gone() -> None:
+def test_all_threads_return_soon_after_other_programs_end() -> None:
     machine = Machine()
     machine.run(60.0, waiting=1.0)
-    found = machine.run(2 * LONGEST_REST_S, waiting=0.0)
-    assert found.index(4) * WINDOW_S / 7 < LONGEST_REST_S + WINDOW_S
-    assert 1 not in found[found.index(4) :]
+    threads = machine.run(2 * LONGEST_REST_S, waiting=0.0)
+    assert threads.index(4) * WINDOW_S / 7 < LONGEST_REST_S + WINDOW_S
+    assert 1 not in threads[threads.index(4) :]
     first = machine.run(SHORTEST_REST_S, waiting=1.0)
     assert first.count(1) * WINDOW_S / 7 <= SHORTEST_REST_S  # the rests are short again
 
 
-def test_a_rest_goes_on_in_the_next_steps_and_nowhere_between() -> None:
+def test_rest_continues_in_the_next_steps_and_pauses_in_between() -> None:
     machine = Machine()
     with machine.cores.steps():
         assert machine.run(3 * WINDOW_S, waiting=1.0)[-1] == 1
@@ -112,8 +112,8 @@ def test_a_rest_goes_on_in_the_next_steps_and_nowhere_between() -> None:
     assert machine.threads == 4
 
 
-@pytest.mark.skipif(not list(TASKS.glob("*/schedstat")), reason="the system does not tell how long threads waited")
-def test_waiting_for_a_core_is_seen() -> None:
+@pytest.mark.skipif(not list(TASKS.glob("*/schedstat")), reason="the system does not report how long threads waited")
+def test_waiting_for_a_core_is_measured() -> None:
     """Two processes share one core."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})

@@ -1,4 +1,4 @@
-"""The kernels of linear attention on a column of PEs, against the recurrence token by token."""
+"""Tests of the kernels of linear attention on a column of PEs, against the recurrence token by token."""
 
 from typing import Any
 
@@ -58,16 +58,16 @@ def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, .
     pes = [Pe(np.full(size, 0x11, np.uint8), row, 0, TYPES) for row in range(rows)]
     heads = np.arange(2 * HK)[:, None] * D
     for pe in pes:
-        own = heads + np.minimum(pe.row % part.key_rows * K + np.arange(K), D - 1)
-        pe.write("wgt", address["key_taps"], taps[:, own.reshape(-1)])
+        channels = heads + np.minimum(pe.row % part.key_rows * K + np.arange(K), D - 1)
+        pe.write("wgt", address["key_taps"], taps[:, channels.reshape(-1)])
         pe.write("wgt", address["value_taps"], taps[:, 2 * HK * D :])
         pe.write("wgt", address["decay"], decay)
     ctl, first, found = np.zeros((rows, 8), np.int32), 0, []
     for M in blocks:
         shape = DeltaShape(M=M, Hk=HK, G=G, D=D, V=V, tokens_before=first)
         for pe in pes:
-            own = heads + np.minimum(pe.row % part.key_rows * K + np.arange(K), D - 1)
-            pe.write("acc", address["new_keys"], x[first : first + M, own.reshape(-1)])
+            channels = heads + np.minimum(pe.row % part.key_rows * K + np.arange(K), D - 1)
+            pe.write("acc", address["new_keys"], x[first : first + M, channels.reshape(-1)])
             pe.write("acc", address["x"], x[first : first + M])
             tensors = {name: address[name] for name in names if name not in ("x", "decay", "state", "out", "scratch")}
             at = ConvolutionTensors(new_values=address["x"] + 2 * HK * D, **tensors)

@@ -1,4 +1,4 @@
-"""Sums along lines that kernels compute in vectors or in place equal their messages one by one."""
+"""Tests of sums along lines: kernels in vectors or in place give the results of single messages."""
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ from tests.kernels.messages import (
     ARGMAX,
     COPY,
     HALVES,
-    IN_VECTORS,
     MAX,
     MULTICAST,
     REPLACE,
+    VECTOR_CASES,
     check_lines,
     check_messages,
     filled,
@@ -27,10 +27,10 @@ from wse_kernels.library import compiled_kernel
 from wse_mappings.schedule import Arrival, uniform_schedule, varied_schedule
 
 
-@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
+@pytest.mark.parametrize(("element", "build"), VECTOR_CASES)
 @pytest.mark.parametrize("arrival", [ADD, MAX])
-def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int) -> None:
-    """Chains run to the middle from both ends of three blocks, in two parts.
+def test_sums_along_rows_that_are_transposed(build: str, element: str, arrival: int) -> None:
+    """Chains run from both ends of three blocks to the middle, in two parts.
 
     Some rows have other messages in between.
     """
@@ -50,9 +50,9 @@ def test_sums_along_rows_that_are_turned(build: str, element: str, arrival: int)
     check_messages("along_rows", getattr(compiled_kernel("along_rows"), build), memory, element, sent, a, spare=1)
 
 
-@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
+@pytest.mark.parametrize(("element", "build"), VECTOR_CASES)
 @pytest.mark.parametrize("arrival", [ADD, MAX])
-def test_sums_along_rows_that_multicasts_fill(build: str, element: str, arrival: int) -> None:
+def test_sums_along_rows_that_multicasts_cover(build: str, element: str, arrival: int) -> None:
     """Chains run to a middle PE and to each end, in two parts of a row.
 
     Other rows have few sums, which are not transposed.
@@ -88,7 +88,7 @@ def test_sums_along_rows_that_multicasts_fill(build: str, element: str, arrival:
         [(0, 1, Arrival.ADD), (1, 0, Arrival.MULTICAST), (2, 1, Arrival.ADD), (1, 2, Arrival.MULTICAST)],
         [(0, 1, Arrival.REPLACE), (1, 0, Arrival.MULTICAST)],
     ],
-    ids=["the first PE is left out", "sums after a multicast", "no sum"],
+    ids=["the first PE does not receive", "sums after a multicast", "no sum"],
 )
 def test_other_multicasts_do_not_cover(group: list[tuple[int, int, Arrival]]) -> None:
     assert not multicasts_cover(uniform_schedule("other", 3, 1, group, colours=1))
@@ -100,17 +100,18 @@ def test_messages_along_columns_in_vectors(element: str) -> None:
         check_lines("along_columns", "serial", element, 7, cols, 18, {"apart": seed % 2, "by_column": 0}, seed)
 
 
-@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
+@pytest.mark.parametrize(("element", "build"), VECTOR_CASES)
 @pytest.mark.parametrize("cols", [16, 19, 48, 140])
 @pytest.mark.parametrize("n", [1, 16, 21, 50, 100])
-def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n: int) -> None:
+def test_sums_in_place_equal_their_messages(build: str, element: str, cols: int, n: int) -> None:
     rows, rng = 3, np.random.default_rng(cols + n)
     memory = filled(rng, rows, cols, [n], element)
     arrivals = rng.choice([Arrival.REPLACE, ADD, ADD, MULTICAST, COPY, Arrival.DROP], (2, 3 * cols))
     ends = rng.integers(0, cols, (2, 3 * cols, 2))
     ends[arrivals == COPY, 1] = ends[arrivals == COPY, 0]
     groups = [
-        [(*end, Arrival(arrival)) for end, arrival in zip(*of, strict=True)] for of in zip(ends, arrivals, strict=True)
+        [(*end, Arrival(arrival)) for end, arrival in zip(*group_ends, strict=True)]
+        for group_ends in zip(ends, arrivals, strict=True)
     ]
     schedule = varied_schedule("sums", cols, groups, rng.integers(0, 2, (1, rows)).astype(np.int32), colours=1)
     address = memory[1][0].address
@@ -121,7 +122,7 @@ def test_sums_in_place_are_their_messages(build: str, element: str, cols: int, n
     check_messages("along_rows", function, memory, element, sent, a, cols % 3, tables)
 
 
-@pytest.mark.parametrize(("element", "build"), IN_VECTORS)
+@pytest.mark.parametrize(("element", "build"), VECTOR_CASES)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     rows=st.integers(1, 13),
@@ -137,8 +138,8 @@ def test_messages_along_columns_in_place(build: str, element: str, rows: int, co
     rng = np.random.default_rng(seed)
     memory = filled(rng, rows, cols, [n], element)
     ends, kinds = rng.integers(0, rows, (2 * rows, 2)).tolist(), list(set(Arrival) - {Arrival.ARGMAX})
-    drawn = [(*end, kinds[i]) for end, i in zip(ends, rng.integers(0, len(kinds), 2 * rows), strict=True)]
-    messages = [(a, a if kind == COPY else b, kind) for a, b, kind in drawn if a != b or kind != ADD]
+    random_triples = [(*end, kinds[i]) for end, i in zip(ends, rng.integers(0, len(kinds), 2 * rows), strict=True)]
+    messages = [(a, a if kind == COPY else b, kind) for a, b, kind in random_triples if a != b or kind != ADD]
     schedule = uniform_schedule("any", rows, cols, messages, colours=1)
     a = np.array([0, rows, lanes_of(cols)[0], *[memory[1][0].address] * 2, n, 0, cols], np.int64)
     program = accumulation_of(schedule)
@@ -156,15 +157,15 @@ def test_sums_that_a_multicast_overwrites_are_stored_once() -> None:
     program = accumulation_of(uniform_schedule("sums", 5, 1, [*chains, *ends], colours=1))
     assert program is not None
     assert program.tolist() == [*([kind, pe, pe] for kind, pe in sums), [STORE, 0, 2], [STORE, 2, 4]]
-    kept = accumulation_of(uniform_schedule("sums", 5, 1, chains, colours=1))
-    assert kept is not None
-    assert [pe for kind, pe, _ in kept.tolist() if kind == STORE] == [1, 2, 3, 2]
+    without_multicast = accumulation_of(uniform_schedule("sums", 5, 1, chains, colours=1))
+    assert without_multicast is not None
+    assert [pe for kind, pe, _ in without_multicast.tolist() if kind == STORE] == [1, 2, 3, 2]
 
 
 @pytest.mark.parametrize(
     "messages",
     [[[(0, 1, ARGMAX)]], [[(1, 1, ADD)]], [[(0, 1, ADD)], [(1, 0, ADD)]]],
-    ids=["pairs", "a sum doubled", "lines that differ"],
+    ids=["pairs", "a PE that adds its own value", "different lines"],
 )
 def test_other_messages_have_no_accumulator(messages: list[list[tuple[int, int, Arrival]]]) -> None:
     variants = np.arange(2, dtype=np.int32)[None] % len(messages)

@@ -1,4 +1,4 @@
-"""Kernels are compiled before they are called, by several processes, whatever happens to these."""
+"""Tests of precompilation: helper processes compile kernels before the first call, and their failures are harmless."""
 
 import time
 from pathlib import Path
@@ -21,7 +21,7 @@ VIEWS = {"store": 2, "copy": 1, "clear": 1}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use an empty cache folder, also in helper processes, of which there is one per kernel."""
+    """Return an empty cache folder of kernels, and start one helper process per kernel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     assert jit.KERNEL_FILES.folder is not None
@@ -48,7 +48,7 @@ def misses(functions: list[tuple[Any, list[Any]]]) -> list[int]:
     return [sum(function.stats.cache_misses.values()) for function, _ in functions]
 
 
-def test_another_process_compiles_from_the_end(folder: Path) -> None:
+def test_helper_process_compiles_from_the_end(folder: Path) -> None:
     reported = []
 
     def report(done: int, total: int, name: str) -> None:
@@ -68,12 +68,12 @@ def test_another_process_compiles_from_the_end(folder: Path) -> None:
     functions = calls()
     reported.clear()
     precompile.precompile(functions, report)
-    assert reported == [(0, 0, "")]  # what is there is not counted
+    assert reported == [(0, 0, "")]  # cached kernels are not counted
     assert misses(functions) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("start", ["", "import sys; sys.stdin.buffer.read(1); print(); sys.stdin.buffer.read(100)"])
-def test_a_process_that_dies_leaves_its_kernels_to_this_one(
+def test_kernels_of_a_dead_helper_are_compiled_by_this_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch, start: str
 ) -> None:
     monkeypatch.setattr(precompile, "_START", start)
@@ -82,8 +82,8 @@ def test_a_process_that_dies_leaves_its_kernels_to_this_one(
     assert misses(functions) == [1, 1, 1]
 
 
-def test_no_process_is_started_that_could_leave_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder.parent.write_text("a file, no folder")
+def test_helpers_are_not_started_without_a_writable_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.parent.write_text("a file, not a folder")
     monkeypatch.setattr(precompile, "_start_process", pytest.fail)
     functions = calls()
     precompile.precompile(functions, lambda done, total, name: None)
@@ -91,11 +91,11 @@ def test_no_process_is_started_that_could_leave_nothing_behind(folder: Path, mon
     assert "not a directory" in jit.KERNEL_FILES.trouble
 
 
-def test_ctrl_c_ends_the_other_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_the_helper_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
     start = precompile._start_process
 
-    def starts() -> Any:
+    def start_and_record() -> Any:
         started.append(start())
         return started[-1]
 
@@ -103,7 +103,7 @@ def test_ctrl_c_ends_the_other_processes(folder: Path, monkeypatch: pytest.Monke
         if started:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(precompile, "_start_process", starts)
+    monkeypatch.setattr(precompile, "_start_process", start_and_record)
     with pytest.raises(KeyboardInterrupt):
         precompile.precompile(calls(), interrupt)
     assert len(started) == 1

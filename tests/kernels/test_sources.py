@@ -1,4 +1,4 @@
-"""Rules for the sources of kernels: imports of numba, independent files, and matching oracles."""
+"""Tests of the sources of kernels: imports of numba, independent files, and matching oracles."""
 
 import ast
 import inspect

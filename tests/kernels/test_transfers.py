@@ -1,4 +1,4 @@
-"""Every transfer kernel equals its oracle, in the words that arrive and in those on links."""
+"""Tests of transfer kernels: memory and words on links equal those of their oracles."""
 
 import numpy as np
 import pytest
@@ -91,22 +91,23 @@ def random_exchange(rng: np.random.Generator, length: int, lines: int) -> LineSc
     n=st.integers(1, 6),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_an_exchange_is_its_messages(
+def test_exchange_equals_its_messages(
     build: str, element: str, axis: str, rows: int, cols: int, n: int, seed: int
 ) -> None:
     check_exchange(build, element, axis, rows, cols, n, seed)
 
 
 @pytest.mark.parametrize("axis", ["rows", "columns"])
-def test_an_exchange_among_several_blocks(axis: str) -> None:
+def test_exchange_over_several_blocks_equals_its_messages(axis: str) -> None:
     check_exchange("serial", "float16", axis, 2, 130, 2, seed=130)
 
 
 def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n: int, seed: int) -> None:
+    """Compare the exchange kernel of an axis with its oracle on a random exchange of ``n`` elements."""
     rng = np.random.default_rng(seed)
     memory = filled(rng, rows, cols, [n, n], element)
     schedule = random_exchange(rng, *((cols, rows) if axis == "rows" else (rows, cols)))
-    variant, (source, target) = schedule.variants[1], (stretch.address for stretch in memory[1])
+    variant, (source, target) = schedule.variants[1], (byte_range.address for byte_range in memory[1])
     first_row, used = (seed % rows, rows - seed % rows) if axis == "rows" else (0, rows)
     a = np.array([first_row, used, lanes_of(cols)[0], source, target, n, 1, cols], np.int64)
     tables: tuple[Array, ...] = columns_of(schedule, 1)
@@ -122,7 +123,7 @@ def check_exchange(build: str, element: str, axis: str, rows: int, cols: int, n:
     [[(0, 1, Arrival.ADD)], [(0, 2, Arrival.MULTICAST)], [(0, 1, Arrival.REPLACE), (2, 1, Arrival.COPY)]],
     ids=["sums", "several PEs", "a PE twice"],
 )
-def test_other_messages_are_no_exchange(messages: list[tuple[int, int, Arrival]]) -> None:
+def test_other_messages_are_not_an_exchange(messages: list[tuple[int, int, Arrival]]) -> None:
     assert senders_of(uniform_schedule("other", 3, 1, messages, colours=1)) is None
 
 
@@ -132,39 +133,47 @@ def test_other_messages_are_no_exchange(messages: list[tuple[int, int, Arrival]]
 @given(
     rows=st.sampled_from([1, 2, 3, 7]),
     cols=st.sampled_from([1, 3, 130]),
-    each=st.integers(1, 5),
-    most=st.integers(1, 3),
+    per_pair=st.integers(1, 5),
+    max_pairs=st.integers(1, 3),
     without_pairs=st.integers(0, 3),
     apart=st.integers(0, 1),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_counted_messages_are_as_long_as_the_columns_count(
-    build: str, element: str, rows: int, cols: int, each: int, most: int, without_pairs: int, apart: int, seed: int
+def test_counted_messages_have_the_length_of_the_column_counters(
+    build: str,
+    element: str,
+    rows: int,
+    cols: int,
+    per_pair: int,
+    max_pairs: int,
+    without_pairs: int,
+    apart: int,
+    seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
-    n = without_pairs + each * most
-    stretches, size = lay_out([(n, element), (n, element), (1, "float32")])
+    n = without_pairs + per_pair * max_pairs
+    ranges, size = lay_out([(n, element), (n, element), (1, "float32")])
     memory = np.zeros((rows, cols, size), np.uint8)
-    for stretch in stretches[:2]:
+    for byte_range in ranges[:2]:
         values = numbers(rng, (rows, cols, n)).astype(NUMPY_TYPE[element])
-        memory[..., stretch.start : stretch.end] = values.view(np.uint8)
-    counts = np.broadcast_to(rng.integers(-1, most + 2, (1, cols, 1)), (rows, cols, 1))
-    memory[..., stretches[2].start : stretches[2].end] = counts.astype(np.float32, order="C").view(np.uint8)
+        memory[..., byte_range.start : byte_range.end] = values.view(np.uint8)
+    counts = np.broadcast_to(rng.integers(-1, max_pairs + 2, (1, cols, 1)), (rows, cols, 1))
+    memory[..., ranges[2].start : ranges[2].end] = counts.astype(np.float32, order="C").view(np.uint8)
     messages, first = random_messages(rng, rows, 1)
     messages[:, 2] = rng.choice([REPLACE, ADD, MULTICAST], len(messages))
     variant = rng.integers(0, 3, 1).astype(np.int32)
     element_bytes = NUMPY_TYPE[element].itemsize
-    addresses = [stretches[0].address, stretches[apart].address]
-    counted_by = (stretches[2].address, most, without_pairs)
-    a = np.array([0, rows, lanes_of(cols)[0], *addresses, each, 0, cols, element_bytes, *counted_by])
+    addresses = [ranges[0].address, ranges[apart].address]
+    counted_by = (ranges[2].address, max_pairs, without_pairs)
+    a = np.array([0, rows, lanes_of(cols)[0], *addresses, per_pair, 0, cols, element_bytes, *counted_by])
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.along_columns_counted(want, memory, element, links, messages, first, variant, a)
     function = getattr(compiled_kernel("along_columns_counted"), build)
     spare = seed % 3
-    blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
+    blocked, counted = to_lanes(memory, ranges, spare), np.zeros_like(links)
     views = [view(blocked, kind, cols, spare) for kind in (element, "float32")]
     function(*views, counted, messages, first, variant, a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+    np.testing.assert_array_equal(from_lanes(blocked, ranges, cols, spare), want)
     np.testing.assert_array_equal(counted, links)
 
 
@@ -190,17 +199,17 @@ def test_cache_shift_moves_all_entries_as_if_at_once(
     build: str, element: str, rows: int, cols: int, n: int, capacity: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    memory, stretches = filled(rng, rows, cols, [capacity * n], element)
+    memory, ranges = filled(rng, rows, cols, [capacity * n], element)
     ctl = rng.integers(0, capacity, (rows, 8)).astype(np.int32)
     ctl[rng.random(rows) < 0.4, 5] = -1
-    a = np.array([rows, lanes_of(cols)[0], stretches[0].address, n, 3, cols], np.int64)
+    a = np.array([rows, lanes_of(cols)[0], ranges[0].address, n, 3, cols], np.int64)
     want, links = memory.copy(), np.zeros((4, rows, cols), np.int64)
     oracle.cache_shift(want, element, links, ctl, a)
     function = getattr(compiled_kernel("cache_shift"), build)
     spare = seed % 3
-    blocked, counted = to_lanes(memory, stretches, spare), np.zeros_like(links)
+    blocked, counted = to_lanes(memory, ranges, spare), np.zeros_like(links)
     function(view(blocked, element, cols, spare), counted, ctl, a)
-    np.testing.assert_array_equal(from_lanes(blocked, stretches, cols, spare), want)
+    np.testing.assert_array_equal(from_lanes(blocked, ranges, cols, spare), want)
     np.testing.assert_array_equal(counted, links)
 
 
@@ -219,27 +228,27 @@ def test_hand_over_copies_between_regions_of_any_two_shapes(
 ) -> None:
     rng = np.random.default_rng(seed)
     widths = [-(-extent // r) for r in rows]
-    source, source_stretches = filled(rng, rows[0], cols[0], [vectors * widths[0]], element)
-    target, target_stretches = filled(rng, rows[1], cols[1], [2, vectors * widths[1]], element)
+    source, source_ranges = filled(rng, rows[0], cols[0], [vectors * widths[0]], element)
+    target, target_ranges = filled(rng, rows[1], cols[1], [2, vectors * widths[1]], element)
     source_col, target_col = (int(rng.integers(0, c)) for c in cols)
     count = int(rng.integers(0, min(cols[0] - source_col, cols[1] - target_col) + 1))
     blocks = [lanes_of(c)[0] for c in cols]
-    addresses = [source_stretches[0].address, target_stretches[1].address]
+    addresses = [source_ranges[0].address, target_ranges[1].address]
     corners = rng.integers(0, 6, 4)
-    pieces = cut_anew(extent, *rows)
-    words = rng.integers(0, 3, len(pieces))
+    segments = cut_anew(extent, *rows)
+    words = rng.integers(0, 3, len(segments))
     a = np.array(
         [vectors, *blocks, *addresses, widths[0], source_col, target_col, count, widths[1], *corners, stride], np.int64
     )
     want, links = target.copy(), np.zeros((4, 6 + max(rows), 6 + max(cols)), np.int64)
-    oracle.hand_over(source, want, element, links, pieces, words, a)
+    oracle.hand_over(source, want, element, links, segments, words, a)
     function = compiled_kernel("hand_over").serial
-    sent, received = to_lanes(source, source_stretches), to_lanes(target, target_stretches, spare=1)
+    sent, received = to_lanes(source, source_ranges), to_lanes(target, target_ranges, spare=1)
     counted = np.zeros_like(links)
-    function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, pieces, words, a)
+    function(view(sent, element, cols[0]), view(received, element, cols[1], spare=1), counted, segments, words, a)
     np.testing.assert_array_equal(counted, links)
-    np.testing.assert_array_equal(from_lanes(received, target_stretches, cols[1], spare=1), want)
-    np.testing.assert_array_equal(from_lanes(sent, source_stretches, cols[0]), source)
+    np.testing.assert_array_equal(from_lanes(received, target_ranges, cols[1], spare=1), want)
+    np.testing.assert_array_equal(from_lanes(sent, source_ranges, cols[0]), source)
 
 
 def test_every_transfer_kernel_is_tested_here() -> None:

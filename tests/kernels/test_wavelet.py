@@ -1,4 +1,4 @@
-"""The wavelet kernel equals its oracle on machines with mixed patterns, colours and directions."""
+"""Tests of the wavelet kernel: it equals its oracle on machines with mixed patterns, colours and directions."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -25,6 +25,7 @@ LIMIT = 100_000
 
 
 def patterns(length: int, arrival: Arrival) -> list[LineSchedule]:
+    """Return one schedule of each pattern on lines of ``length`` PEs."""
     return [
         chain(length, 9, arrival),
         star(length, 9, arrival),
@@ -40,7 +41,7 @@ def patterns(length: int, arrival: Arrival) -> list[LineSchedule]:
     wafer=st.sampled_from(["wse2", "wse3"]),
     rows=st.integers(1, 3),
     cols=st.integers(2, 7),
-    chosen=st.lists(st.integers(0, 6), min_size=1, max_size=3),
+    pattern_indices=st.lists(st.integers(0, 6), min_size=1, max_size=3),
     arrival=st.sampled_from([Arrival.ADD, Arrival.MAX, Arrival.ARGMAX]),
     pairs=st.integers(1, 6),
     gap=st.integers(0, 20),
@@ -49,12 +50,20 @@ def patterns(length: int, arrival: Arrival) -> list[LineSchedule]:
 )
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_kernel_and_oracle_agree(
-    wafer: str, rows: int, cols: int, chosen: list[int], arrival: Arrival, pairs: int, gap: int, relay: int, seed: int
+    wafer: str,
+    rows: int,
+    cols: int,
+    pattern_indices: list[int],
+    arrival: Arrival,
+    pairs: int,
+    gap: int,
+    relay: int,
+    seed: int,
 ) -> None:
     words = 2 * pairs
     machine = WaveletMachine(load_wafer(wafer), rows, cols, 2 * words)
     lines, colour = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay), 0
-    for i in chosen:
+    for i in pattern_indices:
         if colour <= 12:
             across = i % 2 and rows > 1
             schedule = patterns(rows if across else cols, arrival)[i]
@@ -64,11 +73,11 @@ def test_kernel_and_oracle_agree(
     outcomes = []
     rate = machine.wafer.stream_words_per_cycle
     for function in (compiled_kernel("run_wavelets").serial, oracle.run_wavelets):
-        table, held, counts = tables(machine, shuffle=seed), memory.copy(), np.zeros(3, np.int64)
+        table, final_memory, counts = tables(machine, shuffle=seed), memory.copy(), np.zeros(3, np.int64)
         burst = 0 if rate == 1 else 8
-        function(table.kernel_tables(held), table.spans, np.zeros((0, 3), np.int32), counts, burst, LIMIT)
+        function(table.kernel_tables(final_memory), table.spans, np.zeros((0, 3), np.int32), counts, burst, LIMIT)
         assert (table.times >= 0).all()
         state = table.queues[:, [columns.HEAD, columns.TAIL]]
-        outcomes.append((state, table.links, table.threads, table.times, held, table.spans, counts[0]))
+        outcomes.append((state, table.links, table.threads, table.times, final_memory, table.spans, counts[0]))
     for got, want in zip(*outcomes, strict=True):
         np.testing.assert_array_equal(got, want)
