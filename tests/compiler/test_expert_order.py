@@ -1,4 +1,4 @@
-"""The order of experts: by popularity and by joint selection, within the groups of a router."""
+"""Tests of the order of experts: by popularity and by joint selection, within the groups of a router."""
 
 from itertools import permutations
 
@@ -11,12 +11,13 @@ from wse_mappings.cuts.expert_groups import expert_groups
 
 
 def mixture(count: int, active: int, groups: int) -> Mixture:
+    """Return a mixture whose experts are divided into ``groups`` groups of two columns each."""
     experts = expert_groups(2 * groups, count, 8, str(groups)).experts
     return Mixture(count=count, active=active, by_column=experts)
 
 
 def squared_loads(choices: np.ndarray, order: np.ndarray, groups: int, tokens: int) -> float:
-    """Expected sum of squared loads of groups of equally many positions, over all batches with repetition."""
+    """Return the expected sum of squared loads of groups of equal size, for random batches with repetition."""
     group = np.empty(len(order), int)
     group[order] = np.arange(len(order)) * groups // len(order)
     loads = np.stack([np.bincount(group[selected], minlength=groups) for selected in choices])

@@ -1,4 +1,4 @@
-"""Strategies and reduce patterns from files of users."""
+"""Tests of mapping strategies and reduce patterns that are loaded from files of users."""
 
 from pathlib import Path
 from typing import Any
@@ -37,37 +37,38 @@ number = 3
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write `mine.py` with the example strategy and faulty ones to an empty working directory; return its path."""
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(HALVES.read_text(encoding="utf-8") + WRONG, encoding="utf-8")
     return tmp_path / "mine.py"
 
 
-def test_a_strategy_or_its_class_places_a_model_under_the_name_that_was_given(mine: Path) -> None:
+def test_strategy_or_class_from_a_file_is_reported_by_the_given_name(mine: Path) -> None:
     for name in ("mine.py:STRATEGY", "mine.py:Halves", f"{mine}:STRATEGY"):
         result = wse.estimate("story", mapping=name, **SIZES)
         assert result.system.regions == 2
         assert result.system.mapping == name
 
 
-def test_a_strategy_is_made_once_and_anew_when_its_file_was_changed(mine: Path) -> None:
+def test_strategy_is_created_once_and_again_after_its_file_changed(mine: Path) -> None:
     first = strategy("mine.py:STRATEGY")
     assert strategy("mine.py:STRATEGY") is first
     source = mine.read_text(encoding="utf-8")
     mine.write_text(source.replace("bands=2, per_band=1", "bands=1, per_band=1", 1), encoding="utf-8")
     assert strategy("mine.py:STRATEGY") is not first
-    other_sizes = SIZES | {"new_tokens": 7}  # tests keep what was compiled of a request
+    other_sizes = SIZES | {"new_tokens": 7}  # tests cache the Program of each request
     assert wse.estimate("story", mapping="mine.py:STRATEGY", **other_sizes).system.regions == 1
 
 
 @pytest.mark.slow
-def test_compare_takes_one_beside_others(mine: Path) -> None:
+def test_compare_accepts_strategies_of_files_and_bundled_ones(mine: Path) -> None:
     sizes = {"mesh": "24x24", "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
     result = wse.compare("story", mapping=["region", "mine.py:STRATEGY"], wafers=[1], jobs=1, **sizes)
     assert {row.mapping for row in result.possible} == {"region", "mine.py:STRATEGY"}
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("Lost", "mine.py:Lost: partition: region 0 begins with layer 2, where layer 0 is next"),
         ("Short", "mine.py:Short: partition: its regions end before layer 2, of 5"),
@@ -78,10 +79,10 @@ def test_compare_takes_one_beside_others(mine: Path) -> None:
         ("Halvs", "mine.py: unknown object 'Halvs': did you mean 'Halves'?"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(name: str, told: str, mine: Path) -> None:
+def test_faulty_strategies_are_reported_in_one_line(name: str, message: str, mine: Path) -> None:
     with pytest.raises(BadInput) as error:
         wse.estimate("story", mapping=f"mine.py:{name}", **SIZES)
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
 
 
@@ -92,37 +93,38 @@ from wse_mappings.patterns.{0} import {0} as mine
 
 
 def estimate(**more: Any) -> Any:
+    """Estimate the bundled model on 16x16 PEs of a WSE-2."""
     return wse.estimate("story", **OPTIONS, **{"schedule": "baseline"} | more)
 
 
-def test_the_tree_by_its_name_is_the_tree_of_the_compiler() -> None:
-    own, named = estimate(), estimate(all_reduce="k_tree_all_reduce")
-    assert named.decode.cycles_by == own.decode.cycles_by
-    assert named.fabric == own.fabric
+def test_named_tree_equals_the_default_tree() -> None:
+    default, named = estimate(), estimate(all_reduce="k_tree_all_reduce")
+    assert named.decode.cycles_by == default.decode.cycles_by
+    assert named.fabric == default.fabric
 
 
-def test_another_pattern_takes_other_cycles_on_its_way() -> None:
-    own, named = estimate(mapping="region"), estimate(mapping="region", all_reduce="chain")
-    assert named.decode.cycles_by["relays"] > 2 * own.decode.cycles_by["relays"]
-    assert named.decode.cycles_by["compute"] == own.decode.cycles_by["compute"]
-    assert named.fabric.wavelet_hops_per_token < own.fabric.wavelet_hops_per_token
+def test_named_chain_changes_relay_cycles_but_not_compute_cycles() -> None:
+    default, named = estimate(mapping="region"), estimate(mapping="region", all_reduce="chain")
+    assert named.decode.cycles_by["relays"] > 2 * default.decode.cycles_by["relays"]
+    assert named.decode.cycles_by["compute"] == default.decode.cycles_by["compute"]
+    assert named.fabric.wavelet_hops_per_token < default.fabric.wavelet_hops_per_token
 
 
-def test_tokens_are_the_same_by_a_files_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pattern_from_a_file_gives_the_same_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE.format("two_phase"), encoding="utf-8")
     options: dict[str, Any] = {"mesh": "16x16", "dtype": "float32", "new_tokens": 12, "trace": None}
     options["schedule"] = "baseline"
-    own, named = (wse.run(all_reduce=name, **options) for name in (None, "mine.py:mine"))
-    assert named.tokens == own.tokens
-    assert named.decode.cycles_per_token != own.decode.cycles_per_token
+    default, named = (wse.run(all_reduce=name, **options) for name in (None, "mine.py:mine"))
+    assert named.tokens == default.tokens
+    assert named.decode.cycles_per_token != default.decode.cycles_per_token
     Path("mine.py").write_text(MINE.format("star"), encoding="utf-8")
     changed = wse.run(all_reduce="mine.py:mine", **options | {"new_tokens": 11})
     assert changed.decode.cycles_per_token != named.decode.cycles_per_token
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("multicast", "--all-reduce multicast: on 16 PEs it computes a broadcast, not a sum; `wse pattern` shows"),
         ("ring_all_reduce", "--all-reduce ring_all_reduce: on 16 PEs it cuts words into parts"),
@@ -130,8 +132,8 @@ def test_tokens_are_the_same_by_a_files_pattern(tmp_path: Path, monkeypatch: pyt
         ("no.py:mine", "no.py: does not exist"),
     ],
 )
-def test_what_is_no_sum_is_told(name: str, told: str) -> None:
+def test_patterns_that_compute_no_sum_are_refused(name: str, message: str) -> None:
     with pytest.raises(BadInput) as error:
         estimate(all_reduce=name)
-    assert str(error.value).startswith(told)
-    assert isinstance(error.value, UnknownName) == ("unknown" in told)
+    assert str(error.value).startswith(message)
+    assert isinstance(error.value, UnknownName) == ("unknown" in message)

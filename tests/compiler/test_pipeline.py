@@ -1,4 +1,4 @@
-"""Test the passes together: each violation of a rule is detected at the pass that caused it."""
+"""Tests of the compiler passes together: weights are stored once, and faults are found after the pass at fault."""
 
 from dataclasses import replace
 
@@ -32,8 +32,12 @@ def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = Tr
     return compile_choice(tiny_spec(tied=tied), wafer(*mesh, 1 << 20), SOFTWARE, options, choice)
 
 
-def count_held(program: Program, spec: ModelSpec) -> tuple[dict[str, I64], float]:
-    """Store weights that are all different, and count how often each is found in SRAM; and the share of zeros."""
+def stored_counts(program: Program, spec: ModelSpec) -> tuple[dict[str, I64], float]:
+    """Store weights with distinct values, and count how often each occurs in SRAM.
+
+    Returns:
+        The counts by tensor, in the shape of the tensor, and the fraction of zeros (padding) among all stored elements.
+    """
     numbers, offset = {}, 1
     for name, tensor in tensors(spec).items():
         numbers[name] = (offset + np.arange(tensor.size)).reshape(tensor.shape).astype(np.float32)
@@ -43,47 +47,49 @@ def count_held(program: Program, spec: ModelSpec) -> tuple[dict[str, I64], float
     }
     store_weights(program, spec, numbers.__getitem__, arenas)
     matrices = [tile for tile in program.tiles if tile.view == "wgt"]
-    held = [arenas[tile.stage].read("float32", tile.address, tile.outer * tile.inner).ravel() for tile in matrices]
-    seen = np.bincount(np.concatenate(held).astype(np.int64), minlength=offset)
-    return {name: seen[tensor.astype(np.int64)] for name, tensor in numbers.items()}, seen[0] / seen.sum()
+    stored = [arenas[tile.stage].read("float32", tile.address, tile.outer * tile.inner).ravel() for tile in matrices]
+    counts = np.bincount(np.concatenate(stored).astype(np.int64), minlength=offset)
+    return {name: counts[tensor.astype(np.int64)] for name, tensor in numbers.items()}, counts[0] / counts.sum()
 
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize(("mesh", "wafers", "stages"), SHAPES)
-def test_elements_are_held_by_exactly_one_pe(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool) -> None:
+def test_elements_are_stored_by_exactly_one_pe(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool) -> None:
     program = compiled(mesh, wafers, stages, tied=tied)
     cols = {part.tensor: program.stages[tile.stage].rect.cols for tile in program.tiles for part in tile.parts}
-    for name, seen in count_held(program, tiny_spec(tied=tied))[0].items():
-        copies = cols[name] if seen.ndim == 1 else 1  # a norm's gain is held by every PE of its row
-        assert (seen == copies).all(), name
+    for name, counts in stored_counts(program, tiny_spec(tied=tied))[0].items():
+        copies = cols[name] if counts.ndim == 1 else 1  # every PE of a row stores its gains
+        assert (counts == copies).all(), name
 
 
 @pytest.mark.parametrize("heads", [1, 6])
 @pytest.mark.parametrize("side", [1, 2, 3, 5, 6])
 @pytest.mark.parametrize("phases", [(PREFILL,), (DECODE,), (PREFILL, DECODE)])
-def test_with_weights_of_prefill_every_phase_holds_each_element_of_a_layer_once(
+def test_phases_with_own_weights_store_each_element_of_a_layer_once(
     phases: tuple[str, ...], side: int, heads: int
 ) -> None:
     spec = tiny_spec(layers=2, heads=heads, kv_heads=1 if heads == 1 else 2)
     choice = Choice(prefill=MESH_GEMM_OWN, prefill_chunk=9, head_chunk=5)
     program = compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, replace(OPTIONS, phases=phases), choice)
-    held, zeros = count_held(program, spec)
-    for name, seen in held.items():
-        copies = (side if seen.ndim == 1 else 1) * (len(phases) if name.startswith("layers.") else 1)
-        assert (seen == copies).all(), name
+    stored, zeros = stored_counts(program, spec)
+    for name, counts in stored.items():
+        copies = (side if counts.ndim == 1 else 1) * (len(phases) if name.startswith("layers.") else 1)
+        assert (counts == copies).all(), name
     assert program.padding_fraction == pytest.approx(zeros)
 
 
-def test_a_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
+def test_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
     phase = compiled((5, 5), 1, 1).prefill[0]
     loops = [range(first, end) for first, end, iterations in phase.steps.loops if iterations == 5]
     groups = [{int(phase.steps.overlap[s]) for s in steps} for steps in loops]
-    together = [steps for steps, group in zip(loops, groups, strict=True) if len(group) == 1 and -1 not in group]
-    kinds = [sorted(int(phase.steps.kind[s]) for s in steps) for steps in together]
+    overlapped_loops = [
+        steps for steps, group in zip(loops, groups, strict=True) if len(group) == 1 and -1 not in group
+    ]
+    kinds = [sorted(int(phase.steps.kind[s]) for s in steps) for steps in overlapped_loops]
     assert kinds == [[StepKind.COMPUTE, StepKind.TRANSFER, StepKind.TRANSFER]] * 4, "q k v and gate up of two layers"
 
 
-def test_a_program_is_told_by_its_digest() -> None:
+def test_digest_depends_on_the_program() -> None:
     one, same, other = (
         compiled((3, 4), 1, 1).digest(),
         compiled((3, 4), 1, 1).digest(),
@@ -92,24 +98,26 @@ def test_a_program_is_told_by_its_digest() -> None:
     assert one == same != other
 
 
-def overlapping(state: State) -> State:
+def with_overlapping_stages(state: State) -> State:
     """Place every stage on the rectangle of the first one, which the checks must detect."""
     first = state.stages[0].rect
     return replace(state, stages=tuple(replace(s, rect=first, wafer=0) for s in state.stages))
 
 
-def outside(state: State) -> State:
+def with_stage_outside_the_mesh(state: State) -> State:
     """Place a stage outside the mesh, which the checks must detect."""
     moved = replace(state.stages[0], rect=Rect(3, 3, *state.stages[0].rect[2:]))
     return replace(state, stages=(moved, *state.stages[1:]))
 
 
-@pytest.mark.parametrize(("saboteur", "complaint"), [(overlapping, "overlap"), (outside, "leaves the mesh")])
-def test_a_broken_placement_is_caught_at_its_pass(saboteur: object, complaint: str) -> None:
-    saboteur.__name__ = "place"  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("faulty_pass", "message"), [(with_overlapping_stages, "overlap"), (with_stage_outside_the_mesh, "leaves the mesh")]
+)
+def test_faulty_placement_is_found_after_its_pass(faulty_pass: object, message: str) -> None:
+    faulty_pass.__name__ = "place"  # type: ignore[attr-defined]
     at = [step.__name__ for step in PIPELINE].index("place") + 1
-    pipeline = (*PIPELINE[:at], saboteur, *PIPELINE[at:])
+    pipeline = (*PIPELINE[:at], faulty_pass, *PIPELINE[at:])
     choice = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=9, head_chunk=5)
     options = replace(OPTIONS, mapping="pipeline")
-    with pytest.raises(WseBug, match=f"after place: .*{complaint}"):
+    with pytest.raises(WseBug, match=f"after place: .*{message}"):
         compile_choice(tiny_spec(), wafer(4, 8, 1 << 20), SOFTWARE, options, choice, pipeline)  # type: ignore[arg-type]

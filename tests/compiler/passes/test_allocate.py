@@ -1,4 +1,4 @@
-"""Test allocation: code first, then permanent buffers, then others without overlaps in any step."""
+"""Tests of allocation: code first, then permanent buffers, then others, without overlaps in any step."""
 
 from itertools import combinations
 from typing import Any
@@ -29,31 +29,31 @@ def bytes_of(buffer: Buffer) -> tuple[int, int]:
     return buffer.address, buffer.address + buffer.bytes
 
 
-def clash(a: Buffer, b: Buffer) -> bool:
-    """Return whether two buffers are needed in the same step.
+def are_in_conflict(a: Buffer, b: Buffer) -> bool:
+    """Return whether two buffers are live in the same step and overlap.
 
-    A buffer without lifetimes is always needed.
+    A buffer without lifetimes is always live.
     """
     spans = [(x, y) for x in a.live for y in b.live]
-    together = not a.live or not b.live or any(x[0] == y[0] and x[1] <= y[2] and y[1] <= x[2] for x, y in spans)
+    live_together = not a.live or not b.live or any(x[0] == y[0] and x[1] <= y[2] and y[1] <= x[2] for x, y in spans)
     (a_start, a_end), (b_start, b_end) = bytes_of(a), bytes_of(b)
-    return together and a_start < b_end and b_start < a_end
+    return live_together and a_start < b_end and b_start < a_end
 
 
-def test_code_comes_first_then_what_is_kept_then_what_passes() -> None:
+def test_code_comes_first_then_permanent_then_temporary_buffers() -> None:
     state = allocated(begin((3, 4)))
     code, *others = state.buffers
     reserved = reserved_bytes(wafer(3, 4), SOFTWARE)
     assert (code.use, code.address, code.bytes) == ("code", 0, reserved)
-    kept, passing = ([b for b in others if bool(b.live) == lives] for lives in (False, True))
-    assert min(b.address for b in kept) == reserved == state.stages[0].sram_base_byte
-    assert max(b.address + b.bytes for b in kept) <= min(b.address for b in passing)
+    permanent, temporary = ([b for b in others if bool(b.live) == lives] for lives in (False, True))
+    assert min(b.address for b in permanent) == reserved == state.stages[0].sram_base_byte
+    assert max(b.address + b.bytes for b in permanent) <= min(b.address for b in temporary)
 
 
-def replaced(state: State) -> set[tuple[frozenset[str], tuple[int, int]]]:
-    """Return the pairs of buffers of which a step may overwrite one with the other.
+def in_place_pairs(state: State) -> set[tuple[frozenset[str], tuple[int, int]]]:
+    """Return the pairs of buffers that a step may place at the same address, because it overwrites one with the other.
 
-    The names of the buffers are followed by the phase and the step.
+    Each item has the names of both buffers, and the phase and the step.
     """
     found = set()
     for number, phase in enumerate(state.phases):
@@ -66,16 +66,16 @@ def replaced(state: State) -> set[tuple[frozenset[str], tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("mesh", [(1, 1), (3, 4), (6, 5)])
-def test_what_is_needed_in_one_step_stands_apart_or_is_made_of_the_other_there(mesh: tuple[int, int]) -> None:
+def test_buffers_of_one_step_overlap_only_if_one_is_computed_in_place(mesh: tuple[int, int]) -> None:
     state = allocated(begin(mesh))
-    made_in_place, clashing = replaced(state), [p for p in combinations(state.buffers, 2) if clash(*p)]
-    assert clashing
-    for a, b in clashing:
+    in_place, conflicts = in_place_pairs(state), [p for p in combinations(state.buffers, 2) if are_in_conflict(*p)]
+    assert conflicts
+    for a, b in conflicts:
         assert a.address == b.address
         for phase, first, last in a.live:
             common = [range(max(first, begin), min(last, end) + 1) for p, begin, end in b.live if p == phase]
             for step in (step for steps in common for step in steps):
-                assert (frozenset((a.name, b.name)), (phase, step)) in made_in_place
+                assert (frozenset((a.name, b.name)), (phase, step)) in in_place
                 assert sum(span[2] == step for buffer in (a, b) for span in buffer.live if span[0] == phase) == 1
     assert max(b.address + b.bytes for b in state.buffers) <= state.stages[0].sram_top_byte
 
@@ -90,14 +90,14 @@ def test_every_buffer_has_an_aligned_address() -> None:
 @pytest.mark.parametrize(
     ("spec", "mesh"), [(tiny_spec(), (6, 3)), (latent_spec(), (2, 9))], ids=["dense", "latent attention"]
 )
-def test_what_does_not_fit_by_size_is_placed_in_another_order(spec: ModelSpec, mesh: tuple[int, int]) -> None:
+def test_other_order_of_buffers_is_used_with_too_little_sram(spec: ModelSpec, mesh: tuple[int, int]) -> None:
     """With less SRAM than the first order needs, another order is used; otherwise the first one."""
-    roomy = allocated(begin(mesh, spec))
-    top = roomy.stages[0].sram_top_byte
+    with_enough_sram = allocated(begin(mesh, spec))
+    top = with_enough_sram.stages[0].sram_top_byte
     exact = allocated(begin(mesh, spec, sram_bytes=top))
-    assert exact.buffers == roomy.buffers
-    tight = allocated(begin(mesh, spec, sram_bytes=top - 4))
-    assert tight.stages[0].sram_top_byte < top
+    assert exact.buffers == with_enough_sram.buffers
+    with_less_sram = allocated(begin(mesh, spec, sram_bytes=top - 4))
+    assert with_less_sram.stages[0].sram_top_byte < top
     with pytest.raises(SramOverflow):
         allocated(begin(mesh, spec, sram_bytes=top // 2))
 
@@ -106,15 +106,17 @@ def test_what_does_not_fit_by_size_is_placed_in_another_order(spec: ModelSpec, m
     st.lists(st.tuples(st.integers(5, 40), st.integers(0, 9), st.integers(0, 15)), max_size=10),
     st.lists(st.tuples(st.integers(0, 7), st.integers(1, 15)), min_size=1, max_size=3),
 )
-def test_a_place_is_the_lowest_without_clash(placed: list[tuple[int, int, int]], needed: list[tuple[int, int]]) -> None:
-    def clashes(address: int) -> bool:
+def test_lowest_address_without_conflict_is_found(
+    placed: list[tuple[int, int, int]], needed: list[tuple[int, int]]
+) -> None:
+    def has_conflict(address: int) -> bool:
         return any(
             address < begin + length and begin < address + size and live & during
             for begin, length, live in placed
             for size, during in needed
         )
 
-    first = next(address for address in range(5, 60) if not clashes(address))
+    first = next(address for address in range(5, 60) if not has_conflict(address))
     intervals = [_Interval(begin, begin + length, live) for begin, length, live in placed]
     assert _lowest(intervals, [_Need(size, during) for size, during in needed], start=5) == first
 
@@ -128,7 +130,7 @@ def test_a_place_is_the_lowest_without_clash(placed: list[tuple[int, int, int]],
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_largest_use_is_named(changes: dict[str, Any], largest_use: str) -> None:
+def test_largest_use_of_sram_is_reported(changes: dict[str, Any], largest_use: str) -> None:
     spec = tiny_spec(ffn=4000) if largest_use == "weights" else tiny_spec()
     state = before("allocate", begin((1, 1), spec, sram_bytes=24_000, **changes))
     with pytest.raises(SramOverflow, match=largest_use) as refusal:

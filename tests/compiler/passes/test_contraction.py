@@ -1,4 +1,4 @@
-"""Test that dimensions are divided at quantisation groups where PEs then need fewer bytes."""
+"""Tests of cuts of dimensions at quantisation groups, which are used if PEs then need fewer bytes."""
 
 from dataclasses import replace
 
@@ -38,8 +38,8 @@ def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = D
 
 def weight_bytes(program: Program) -> int:
     """Return the bytes per PE of linear layers and routers."""
-    held = [b for b in program.buffers if b.use == "weights" and b.name.startswith("layers.")]
-    return sum(b.bytes for b in held if "norm" not in b.name)
+    weights = [b for b in program.buffers if b.use == "weights" and b.name.startswith("layers.")]
+    return sum(b.bytes for b in weights if "norm" not in b.name)
 
 
 MIXTURE = replace(
@@ -53,12 +53,12 @@ DENSE = tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=320, vocab=6
 @pytest.mark.parametrize("mesh", [(6, 7), (20, 25)], ids=str)
 @pytest.mark.parametrize("spec", [DENSE, MIXTURE], ids=["dense", "mixture"])
 @pytest.mark.parametrize("dtype", ["int4", "mxfp4"])
-def test_no_cuts_hold_fewer_bytes(
+def test_other_cuts_need_at_least_as_many_bytes(
     dtype: str, spec: ModelSpec, mesh: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Compare with all of about 8 choices.
+    """The result is compared with all combinations of cuts at groups and even cuts.
 
-    Each dimension is chosen by itself, so a choice may be up to one percent worse than the best
+    Each dimension is cut independently, so the result may be up to 2 % worse than the best
     combination.
     """
     chosen = weight_bytes(compiled(spec, *mesh, dtype))
@@ -72,7 +72,7 @@ def test_no_cuts_hold_fewer_bytes(
     assert chosen <= others[0]
 
 
-def test_an_index_is_cut_at_groups_where_blocks_stay_as_long() -> None:
+def test_dimension_is_cut_at_groups_if_blocks_do_not_get_longer() -> None:
     """Divide 192 features over 18 rows.
 
     Evenly there are 11 per row, which touch up to two groups. By groups, each group has three rows.
@@ -87,7 +87,7 @@ def test_an_index_is_cut_at_groups_where_blocks_stay_as_long() -> None:
 
 @given(extent=st.integers(1, 200), parts=st.integers(1, 60), group=st.integers(1, 40))
 @settings(max_examples=25, deadline=None)
-def test_what_a_cut_takes_is_known_without_its_blocks(extent: int, parts: int, group: int) -> None:
+def test_size_of_a_cut_is_known_without_its_blocks(extent: int, parts: int, group: int) -> None:
     for cut, index in (
         (even_cut(extent, parts, group), padded_blocks(extent, parts)),
         (grouped_cut(extent, parts, group), grouped_blocks(extent, parts, group)),
@@ -98,7 +98,7 @@ def test_what_a_cut_takes_is_known_without_its_blocks(extent: int, parts: int, g
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int4"])
 @pytest.mark.parametrize("cols", [19, 44])
-def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(cols: int, dtype: str) -> None:
+def test_grouped_experts_use_the_fewest_groups_with_about_minimum_bytes(cols: int, dtype: str) -> None:
     mixture = replace(MIXTURE, experts=Experts(count=12, active=2, ffn_size=96))
 
     def bytes_of(placement: str) -> int:
@@ -106,9 +106,9 @@ def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(c
         return sum(buffer.bytes for buffer in program.buffers if ".experts." in buffer.name)
 
     sizes = {groups: bytes_of(str(groups)) for groups in range(2, 13)}
-    few = WeightTypes(dtype=dtype, float_bytes=2).expert_placement(mixture, GROUPED, cols)
-    assert bytes_of(GROUPED) == sizes[int(few)] <= 1.04 * min(sizes.values())
-    assert all(sizes[groups] > sizes[int(few)] for groups in range(2, int(few)))
+    group_count = WeightTypes(dtype=dtype, float_bytes=2).expert_placement(mixture, GROUPED, cols)
+    assert bytes_of(GROUPED) == sizes[int(group_count)] <= 1.04 * min(sizes.values())
+    assert all(sizes[groups] > sizes[int(group_count)] for groups in range(2, int(group_count)))
 
 
 @pytest.mark.parametrize("mesh", [(6, 16), (13, 8), (24, 24)], ids=str)
@@ -128,7 +128,7 @@ def test_bytes_are_known_before_tiles_are_cut(dtype: str, spec: ModelSpec, mesh:
 
 @pytest.mark.parametrize("cols", [1, 5, 7, 12, 40])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_a_column_holds_what_its_tiles_do(cols: int, tied: bool) -> None:  # noqa: FBT001
+def test_bytes_of_a_column_are_those_of_its_tiles(cols: int, tied: bool) -> None:  # noqa: FBT001
     spec = tiny_spec(tied=tied)
     state = begin((spec.hidden_size, cols), spec)
     tiles = [tile.buffer for tile in shard(partition(state)).tiles if tile.tile.parts[0].outer is not None]
@@ -141,7 +141,7 @@ def test_a_column_holds_what_its_tiles_do(cols: int, tied: bool) -> None:  # noq
 
 @pytest.mark.parametrize("cols", [1, 5, 12, 40])
 @pytest.mark.parametrize("part", range(1, LAYER_PARTS))
-def test_parts_of_layers_are_cut_into_whole_features_by_themselves(cols: int, part: int) -> None:
+def test_parts_of_layers_are_cut_separately_into_whole_features(cols: int, part: int) -> None:
     """Of two layers, the first starts with a part and the second ends before the same part."""
     spec = replace(tiny_spec(layers=3, heads=40, kv_heads=40, ffn=64), tied_embedding=False)
     size = column_bytes(spec, replace(begin((1, 1)).options, context=0))

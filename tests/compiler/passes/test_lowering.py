@@ -1,4 +1,4 @@
-"""Lowering of graphs to steps, and layers of one kind as one block."""
+"""Tests of the lowering of graphs to steps, and of layers of one kind that share a block."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ def kernels_of(phase: SymPhase) -> set[str]:
     return {KERNELS[step.code].name for step in steps if step.kind == StepKind.COMPUTE}
 
 
-def test_layers_of_one_kind_run_through_one_block() -> None:
+def test_layers_of_one_kind_share_one_block() -> None:
     decode = lowered(begin((3, 4), tiny_spec(layers=5))).phases[-1]
     layers = [
         run.block for run in decode.steps.runs if len([r for r in decode.steps.runs if r.block is run.block]) == 5
@@ -47,8 +47,8 @@ def test_layers_of_one_kind_run_through_one_block() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "schedule"), [(2, OPTIMIZED), (15, OPTIMIZED), (2, BASELINE)])
-def test_a_gemv_multiplies_each_of_few_tokens_but_those_of_a_chunk_as_released(tokens: int, schedule: str) -> None:
-    """A few tokens are no more than the outputs of a tile; no tile has 15 outputs."""
+def test_chunks_of_few_tokens_use_gemv_unless_the_schedule_is_baseline(tokens: int, schedule: str) -> None:
+    """Chunks of few tokens have at most as many tokens as a tile has outputs; no tile has 15 outputs."""
     choice = replace(CHOICE, prefill_chunk=tokens)
     first, *_, token = lowered(begin((3, 8), choice=choice, schedule=schedule, prompt_tokens=(30,))).phases
     kernels = kernels_of(first)
@@ -60,7 +60,7 @@ def test_a_gemv_multiplies_each_of_few_tokens_but_those_of_a_chunk_as_released(t
 MACHINE = wafer(6, 6, 1 << 20)
 STEPS = 20
 spans = st.lists(st.tuples(st.integers(0, 1), st.integers(0, STEPS - 1), st.integers(0, STEPS - 1)), max_size=6).map(
-    lambda found: tuple((phase, min(ends), max(ends)) for phase, *ends in found)
+    lambda triples: tuple((phase, min(ends), max(ends)) for phase, *ends in triples)
 )
 
 
@@ -93,23 +93,23 @@ def compiled(spec: ModelSpec, prefill: str, **options: Any) -> Program:
         ),
     ],
 )
-def test_shared_steps_are_as_lowered(
+def test_shared_steps_equal_steps_that_are_lowered_separately(
     spec: ModelSpec, prefill: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = compiled(spec, prefill, **options)
     lower, lowered = schedule._layer, []
 
-    def alone(c: Any, ops: Any, known: Any) -> None:
+    def lower_separately(c: Any, ops: Any, known: Any) -> None:
         lowered.append(ops)
         lower(c, ops, {})
 
-    monkeypatch.setattr(schedule, "_layer", alone)
+    monkeypatch.setattr(schedule, "_layer", lower_separately)
     assert compiled(spec, prefill, **options).digest() == shared.digest()
     assert len(lowered) >= 2 * spec.layer_count
 
 
 @given(a=spans, b=spans)
-def test_moments_meet_where_spans_overlap(a: tuple[Any, ...], b: tuple[Any, ...]) -> None:
-    begins = {0: 0, 1: STEPS}
+def test_live_steps_intersect_if_spans_overlap(a: tuple[Any, ...], b: tuple[Any, ...]) -> None:
+    steps_before_phases = {0: 0, 1: STEPS}
     overlap = any(p == q and first <= end and start <= last for p, first, last in a for q, start, end in b)
-    assert bool(live_steps(a, begins) & live_steps(b, begins)) is overlap
+    assert bool(live_steps(a, steps_before_phases) & live_steps(b, steps_before_phases)) is overlap

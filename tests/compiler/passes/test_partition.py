@@ -1,4 +1,4 @@
-"""Test partition and placement: every layer on one stage, in order, evenly, on regions that fit the mesh and touch."""
+"""Tests of partition and placement: layers are divided evenly and in order, on adjacent regions that fit the mesh."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -25,7 +25,7 @@ def layers(plans: tuple[StagePlan, ...]) -> list[tuple[int, int]]:
     return [(plan.first_layer, plan.last_layer) for plan in plans]
 
 
-def test_layers_follow_each_other_over_wafers_bands_and_regions() -> None:
+def test_layers_are_in_order_over_wafers_bands_and_regions() -> None:
     choice = replace(CHOICE, bands=2, per_band=2)
     plans = partition(begin((8, 12), tiny_spec(layers=8), choice=choice, mapping="pipeline", wafers=2)).plans
     assert [(plan.wafer, plan.band) for plan in plans] == [(0, 0)] * 2 + [(0, 1)] * 2 + [(1, 0)] * 2 + [(1, 1)] * 2
@@ -35,19 +35,19 @@ def test_layers_follow_each_other_over_wafers_bands_and_regions() -> None:
 
 
 @pytest.mark.parametrize(("tied", "head"), [(True, 0), (False, 1)])
-def test_the_head_is_where_its_table_is(tied: bool, head: int) -> None:  # noqa: FBT001
+def test_head_is_on_the_stage_of_its_matrix(tied: bool, head: int) -> None:  # noqa: FBT001
     plans = partition(begin((4, 4), tiny_spec(tied=tied), wafers=2)).plans
     assert [plan.has_embedding for plan in plans] == [True, False]
     assert [index for index, plan in enumerate(plans) if plan.has_head] == [head]
 
 
-def test_a_large_table_counts_as_layers_do() -> None:
-    """An embedding of 4,000 entries is as large as ten layers: most layers are on wafer two."""
+def test_large_embedding_counts_like_layers() -> None:
+    """An embedding of 4,000 entries is as large as ten layers, so most layers are on the second wafer."""
     plans = partition(begin((8, 8), tiny_spec(layers=6, vocab=4000), wafers=2)).plans
     assert layers(plans) == [(0, 1), (1, 6)]
 
 
-def test_a_product_on_a_square_gets_squares() -> None:
+def test_mesh_gemm_gets_square_regions() -> None:
     choice = replace(CHOICE, prefill="mesh-gemm", prefill_chunk=9, per_band=2)
     plans = partition(begin((3, 8), choice=choice, mapping="pipeline")).plans
     assert [(plan.rows, plan.cols) for plan in plans] == [(3, 3), (3, 3)]
@@ -61,12 +61,12 @@ def test_a_product_on_a_square_gets_squares() -> None:
         (CHOICE, (2, 7), "region of 7 columns: 1 of them side by side do not fit the 6 columns"),
     ],
 )
-def test_regions_that_the_mesh_has_no_room_for_are_refused(choice: object, region: object, message: str) -> None:
+def test_regions_that_do_not_fit_the_mesh_are_refused(choice: object, region: object, message: str) -> None:
     with pytest.raises(BadMesh, match=message):
         partition(begin((4, 6), choice=choice, region=region))  # type: ignore[arg-type]
 
 
-def test_the_released_schedule_has_bands_of_equal_rows_and_whole_wafers() -> None:
+def test_baseline_schedule_has_bands_of_equal_rows_and_no_smaller_layouts() -> None:
     choice = replace(CHOICE, bands=2)
     spec = tiny_spec(layers=3, vocab=400)
     baseline, optimized = (
@@ -87,12 +87,14 @@ def pes(rect: Rect) -> set[tuple[int, int]]:
     }
 
 
-def test_regions_keep_apart_and_those_of_neighbouring_layers_touch() -> None:
+def test_regions_are_disjoint_and_those_of_consecutive_layers_adjacent() -> None:
     choice = replace(CHOICE, bands=2, per_band=3)
     state = place(before("place", begin((6, 14), tiny_spec(layers=6), choice=choice, mapping="pipeline")))
     rects = [stage.rect for stage in state.stages]
     assert len(rects) == 6
     assert all(not pes(a) & pes(b) for a, b in combinations(rects, 2))
     for a, b in pairwise(rects):
-        near = {(row + down, col + right) for row, col in pes(a) for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0))}
-        assert near & pes(b), (a, b)
+        neighbours = {
+            (row + down, col + right) for row, col in pes(a) for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0))
+        }
+        assert neighbours & pes(b), (a, b)

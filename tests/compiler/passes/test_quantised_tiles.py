@@ -1,4 +1,4 @@
-"""Test quantised weights in a Program: bytes, groups of inputs, and errors."""
+"""Tests of quantised weights in a Program: bytes, groups of inputs, and refused types."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ from wse_mappings.rounding import ceil_div
 
 SPEC = tiny_spec(hidden=72, heads=6, kv_heads=2, head_size=12, ffn=100, vocab=67)
 SCALE_BYTES = {"int4": 2, "mxfp4": 1}
-"""Bytes of a scale of codes in groups."""
+"""Bytes per scale of codings with groups."""
 OPTIONS = region_options(dtype="int8", activations="float16", context=30, prompt_tokens=(9,))
 
 
@@ -41,15 +41,15 @@ def compiled(dtype: str, rows: int, cols: int, spec: ModelSpec = SPEC) -> Progra
     return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
 
 
-def most_groups(tile: Tile) -> int:
-    """Return the number of groups of 32 inputs on the PE that touches the most."""
+def max_groups(tile: Tile) -> int:
+    """Return the maximum number of groups of 32 inputs that a PE has inputs of."""
     outer = tile.parts[0].outer
     return max(len({int(i) // 32 for i in line if i >= 0}) for line in outer)
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (3, 4), (7, 5)])
 @pytest.mark.parametrize("coding", CODINGS)
-def test_buffers_hold_codes_and_scales_and_nothing_else(coding: str, rows: int, cols: int) -> None:
+def test_buffers_have_exactly_codes_and_scales(coding: str, rows: int, cols: int) -> None:
     program = compiled(coding, rows, cols)
     by_name = {b.name: b for b in program.buffers}
     plain = {tile.name: tile for tile in compiled("float16", rows, cols).tiles}
@@ -61,7 +61,7 @@ def test_buffers_hold_codes_and_scales_and_nothing_else(coding: str, rows: int, 
         assert (tile.outer, tile.inner, scales.inner) == (K, N, N)
         assert by_name[tile.name].bytes == (ceil_div(K, 2) if coding in SCALE_BYTES else K) * N
         assert by_name[scales.name].bytes == SCALE_BYTES.get(coding, 2) * N * scales.outer
-        groups = most_groups(tile) if coding in SCALE_BYTES else 1
+        groups = max_groups(tile) if coding in SCALE_BYTES else 1
         assert scales.outer == groups
 
 
@@ -91,8 +91,8 @@ def test_model_bytes_are_those_of_all_tensors_as_stored(dtype: str) -> None:
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=20, deadline=None)
-def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs: int, axis: int, seed: int) -> None:
-    """Test all kinds of blocks of the contraction: contiguous or not, with padding anywhere."""
+def test_rows_of_a_tile_use_the_scale_of_their_group(lines: int, inputs: int, axis: int, seed: int) -> None:
+    """Blocks of the contraction may be contiguous or not, with padding anywhere."""
     random = np.random.default_rng(seed)
     index = random.integers(-1, 200, (lines, inputs)).astype(np.int32)
     inner = np.zeros((1, 1), np.int32)
@@ -120,7 +120,7 @@ def kernels_of(program: Program) -> set[str]:
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-def test_prefill_on_a_square_uses_quantised_weights_where_they_stand(coding: str) -> None:
+def test_prefill_on_a_square_does_not_move_quantised_weights(coding: str) -> None:
     options = replace(OPTIONS, dtype=coding)
     assert unsupported_on_mesh(SPEC, options)
     assert not unsupported_on_mesh(SPEC, replace(options, dtype="float16", activations=None))
@@ -131,13 +131,13 @@ def test_prefill_on_a_square_uses_quantised_weights_where_they_stand(coding: str
 
 
 @pytest.mark.parametrize("product", [MESH_GEMM, MESH_GEMM_OWN])
-def test_products_that_move_weights_are_refused_for_quantised_ones(product: str) -> None:
+def test_products_that_move_weights_refuse_quantised_weights(product: str) -> None:
     with pytest.raises(BadInput, match=rf"^{product} does not support int8 weights, which tiny has: use"):
         compile_model(SPEC, wafer(6, 6), SOFTWARE, replace(OPTIONS, prefill=product))
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "told"),
+    ("change", "error", "message"),
     [
         ({"dtype": "int7"}, UnknownName, "unknown dtype 'int7': did you mean 'int8'?"),
         ({"activations": "int8"}, UnknownName, "unknown type of activations 'int8'"),
@@ -145,22 +145,24 @@ def test_products_that_move_weights_are_refused_for_quantised_ones(product: str)
         ({"dtype": "float32"}, BadInput, "--activations float16: float32 weights are multiplied in their own type"),
     ],
 )
-def test_types_that_do_not_go_together_are_refused(change: dict[str, str], error: type[Exception], told: str) -> None:
+def test_unknown_or_incompatible_types_are_refused(
+    change: dict[str, str], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error) as caught:
         compile_model(SPEC, wafer(3, 3), SOFTWARE, replace(OPTIONS, **change))  # type: ignore[arg-type]
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(("sram_bytes", "wanted"), [(160_000, "float16"), (110_000, "int8"), (85_000, "int4")])
-def test_the_widest_narrower_type_that_fits_is_suggested(sram_bytes: int, wanted: str) -> None:
+@pytest.mark.parametrize(("sram_bytes", "expected"), [(160_000, "float16"), (110_000, "int8"), (85_000, "int4")])
+def test_widest_type_that_fits_is_suggested(sram_bytes: int, expected: str) -> None:
     spec = tiny_spec(hidden=128, heads=8, kv_heads=4, head_size=16, ffn=160, layers=4)
     options = replace(OPTIONS, dtype="float32", activations=None)
     small = wafer(3, 3, sram_bytes)
     types = {"float32": None, "float16": None, "int8": "float32", "int4": "float32"}
     fitting = [t for t, act in types.items() if fits(spec, small, SOFTWARE, replace(options, dtype=t, activations=act))]
-    assert fitting[0] == wanted
+    assert fitting[0] == expected
     found = remedies(spec, small, small, SOFTWARE, options)
-    assert [remedy for remedy in found if remedy.startswith("--dtype")] == [f"--dtype {wanted}"]
+    assert [remedy for remedy in found if remedy.startswith("--dtype")] == [f"--dtype {expected}"]
     half = replace(options, dtype="float16", accumulate="float16")
-    if wanted != "float16":
-        assert f"--dtype {wanted} --accumulate float32" in remedies(spec, small, small, SOFTWARE, half)
+    if expected != "float16":
+        assert f"--dtype {expected} --accumulate float32" in remedies(spec, small, small, SOFTWARE, half)

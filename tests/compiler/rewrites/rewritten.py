@@ -1,4 +1,4 @@
-"""Programs of small models with some rewrites, and what their decoded token consists of."""
+"""Programs of small models with some rewrites, and counts of the steps of their decoded tokens."""
 
 from collections import Counter
 from dataclasses import replace
@@ -26,17 +26,18 @@ OPTIONS = region_options(context=30, prompt_tokens=(9,), schedule=OPTIMIZED)
 
 
 def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, int] = MESH) -> Program:
+    """Return the Program of a model with a schedule; the default is the tiny model."""
     return tiny_session(spec or tiny_spec(), mesh, THIN_GEMM, PROMPT, 3, schedule=schedule).program
 
 
-def timed(schedule: str, spec: ModelSpec, mesh: tuple[int, int] = MESH) -> tuple[Program, PhaseCost]:
+def program_and_cost(schedule: str, spec: ModelSpec, mesh: tuple[int, int] = MESH) -> tuple[Program, PhaseCost]:
     """Return a program, and the cost of its decoded token."""
     run = tiny_session(spec, mesh, THIN_GEMM, PROMPT, 3, schedule=schedule)
     return run.program, run.fabric().decode_cost(len(PROMPT))
 
 
-def shares_of(steps: Steps) -> list[dict[str, int]]:
-    """Return the operands of the steps that activate shares."""
+def activate_share_operands(steps: Steps) -> list[dict[str, int]]:
+    """Return the operands by name of each step that runs the kernel ``activate_share``."""
     return [
         KERNELS[steps.code[s]].by_name(steps.operands(s, {0: 0}))
         for s in np.flatnonzero(runs_kernel(steps, "activate_share")).tolist()
@@ -54,7 +55,7 @@ def runs_kernel(steps: Steps, kernel: str) -> npt.NDArray[np.bool_]:
     return (steps.kind == StepKind.COMPUTE) & (steps.code == CODES[kernel])
 
 
-def lines_of(program: Program, axis: int) -> int:
-    """Return the patterns of a decoded token along an axis."""
+def line_transfer_count(program: Program, axis: int) -> int:
+    """Return the number of transfers along an axis in a decoded token."""
     steps = program.decode.steps
     return int(((steps.pattern >= 0) & (steps.axis == axis)).sum())

@@ -1,4 +1,4 @@
-"""Test rewrites of a layer's steps: the same logits, the conditions, and the search."""
+"""Tests of rewrites of the steps of a layer: equal logits, effects, conditions, and choice by the search."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from tests.compiler.rewrites.rewritten import (
     OPTIONS,
     SHARED,
     kernels_of,
-    lines_of,
+    line_transfer_count,
     program_of,
 )
 from wse.backends.fabric.model import Fabric
@@ -34,13 +34,13 @@ from wse.program.steps import COLUMNS, ROWS
 @pytest.mark.parametrize(
     ("schedule", "spec"),
     [
-        ("norm-scales", SHARED),  # whose vectors a router, a shared block and experts read
+        ("norm-scales", SHARED),  # a router, a shared block and experts read the vectors
         ("norm-scales", tiny_spec()),
         ("norm-scales", LAYER_NORMS),
-        ("norm-scales", replace(SHARED, norm="layer")),  # one LayerNorm that rides along, one whose vectors others read
+        ("norm-scales", replace(SHARED, norm="layer")),  # one LayerNorm is merged; others read the second
         ("norm-scales,shared-activation,joined-tasks", replace(tiny_spec(), norm="layer")),
-        ("norm-scales", latent_spec(q_rank=0)),  # a product and a copy side by side
-        ("norm-scales", latent_spec()),  # norms of two vectors, summed together
+        ("norm-scales", latent_spec(q_rank=0)),  # a product in parallel with a copy
+        ("norm-scales", latent_spec()),  # norms of two vectors in one sum
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
         ("early-turns", tiny_spec()),
         ("early-shift,early-turns,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms")),
@@ -64,24 +64,24 @@ from wse.program.steps import COLUMNS, ROWS
         ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
         ("merged-sums,shared-exp,local-maxima", latent_spec()),
         ("picked-heads", latent_spec()),
-        ("query-gathers", latent_spec()),  # three rows a head
-        ("norm-scales,query-gathers,early-shift", latent_spec(heads=9)),  # a row each
-        ("query-gathers", latent_spec(heads=11)),  # rows with two: summed as they are
+        ("query-gathers", latent_spec()),  # three rows per head
+        ("norm-scales,query-gathers,early-shift", latent_spec(heads=9)),  # one row per head
+        ("query-gathers", latent_spec(heads=11)),  # rows with two heads: the rewrite has no effect
         ("query-scales", replace(tiny_spec(), head_norm="rms")),
         ("query-scales", replace(tiny_spec(), head_norm="l2", score_cap=3.0)),
         ("early-shift,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms", norm_unit_offset=True)),
     ],
     ids=lambda value: value.replace(",", " and ") if isinstance(value, str) else value.family,
 )
-def test_logits_are_those_of_a_plain_decoder(schedule: str, spec: ModelSpec) -> None:
-    mesh = (3, 17) if "shared-exp" in schedule else MESH  # whose columns are those of one head group
-    mesh = (5, 24) if "router-copies" in schedule else mesh  # with outputs of a router three or four times
+def test_logits_are_those_of_the_plain_decoder(schedule: str, spec: ModelSpec) -> None:
+    mesh = (3, 17) if "shared-exp" in schedule else MESH  # all columns belong to one head group
+    mesh = (5, 24) if "router-copies" in schedule else mesh  # columns have three or four copies of router outputs
     assert worst_logit_error(spec, mesh, chunk=4, schedule=schedule) < 1e-5
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])
 @pytest.mark.parametrize("spec", [tiny_spec(), SHARED, latent_spec()], ids=["dense", "mixture", "latent"])
-def test_logits_are_those_of_a_plain_decoder_in_whatever_groups_words_are_summed(spec: ModelSpec, groups: int) -> None:
+def test_logits_do_not_depend_on_the_groups_of_all_reduces(spec: ModelSpec, groups: int) -> None:
     assert worst_logit_error(spec, (9, 11), chunk=4, schedule=OPTIMIZED, groups=groups) < 1e-5
 
 
@@ -104,20 +104,23 @@ EFFECTS: dict[str, tuple[str, ModelSpec, tuple[int, int], tuple[int, int], dict[
     "early turns": ("early-turns", tiny_spec(), MESH, (0, 0), {"rotary_turns": 2}),
     "shares of both blocks": ("joint-blocks,shared-activation,joint-shares", SHARED, MESH, (1, -1), {}),
 }
-"""A schedule, its model and mesh; patterns along rows and columns that it saves, and calls of kernels, of a token."""
+"""Schedule, model, mesh, transfers along rows and columns that a token saves, and kernel calls of the token."""
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_rewrites_save_patterns_and_call_other_kernels(name: str) -> None:
+def test_rewrites_save_transfers_and_change_kernels(name: str) -> None:
     schedule, spec, mesh, saved, calls = EFFECTS[name]
-    released, rewritten = (program_of(one, spec, mesh) for one in (BASELINE, schedule))
-    assert tuple(lines_of(released, axis) - lines_of(rewritten, axis) for axis in (ROWS, COLUMNS)) == saved
+    baseline, rewritten = (program_of(one, spec, mesh) for one in (BASELINE, schedule))
+    assert (
+        tuple(line_transfer_count(baseline, axis) - line_transfer_count(rewritten, axis) for axis in (ROWS, COLUMNS))
+        == saved
+    )
     kernels = kernels_of(rewritten)
     assert {kernel: kernels[kernel] for kernel in calls} == calls
 
 
-def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
-    low, high = 0, 1 << 20  # a PE with so many bytes has no room for the model, and has
+def test_layer_norm_is_not_rewritten_without_sram_for_its_products() -> None:
+    low, high = 0, 1 << 20  # SRAM bytes with which the model does not fit, and fits
     while high - low > 32:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(LAYER_NORMS, wafer(*MESH, middle), SOFTWARE, OPTIONS) else (middle, high)
@@ -165,14 +168,16 @@ def test_a_layer_norm_stays_apart_where_its_products_have_no_room() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
-def test_a_rewrite_is_off_where_not_valid(name: str, spec: ModelSpec, changes: dict[str, str], reason: str) -> None:
+def test_rewrite_is_refused_if_it_is_not_valid(
+    name: str, spec: ModelSpec, changes: dict[str, str], reason: str
+) -> None:
     options = replace(OPTIONS, **changes)
     assert name not in dict(rewrites_of(spec, options))
     with pytest.raises(BadInput, match=f"--schedule joined-tasks,{name}: {name} is not valid: .*{reason}"):
         rewrites_of(spec, replace(options, schedule=f"joined-tasks,{name}"))
 
 
-def test_a_search_keeps_what_saves_cycles() -> None:
+def test_search_keeps_rewrites_that_save_cycles() -> None:
     spec, machine = tiny_spec(), wafer(*MESH, 1 << 20)
 
     def cycles(program: Program) -> float:
@@ -180,19 +185,21 @@ def test_a_search_keeps_what_saves_cycles() -> None:
 
     timing = timing_of(machine, SOFTWARE, 1, 9)
     chosen = search(spec, machine, SOFTWARE, OPTIONS, cycles, timing)
-    kept = {one.name: one for one in chosen.rewrites}
+    kept_rewrites = {one.name: one for one in chosen.rewrites}
     assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}
-    assert "norm-scales" in kept
-    assert "router-scores" not in kept
-    plain = replace(chosen.choice, trees=())  # as all except fitted trees, which come last, were tried
-    of_plain = cycles(compile_choice(spec, machine, SOFTWARE, chosen.options, plain))
-    of_trees = kept.pop("fitted-trees").saved_cycles
-    rewrite_cycles = 3 * SOFTWARE.route_rewrite_cycles  # routes of both layers; sums of attention have their own
-    assert of_plain - cycles(chosen.program) == pytest.approx(of_trees, abs=rewrite_cycles)  # counted in small
-    for name, one in kept.items():
+    assert "norm-scales" in kept_rewrites
+    assert "router-scores" not in kept_rewrites
+    plain = replace(chosen.choice, trees=())  # fitted trees are tried last, after all other rewrites
+    plain_cycles = cycles(compile_choice(spec, machine, SOFTWARE, chosen.options, plain))
+    tree_cycles = kept_rewrites.pop("fitted-trees").saved_cycles
+    rewrite_cycles = 3 * SOFTWARE.route_rewrite_cycles  # routes may be rewritten in both layers
+    assert plain_cycles - cycles(chosen.program) == pytest.approx(
+        tree_cycles, abs=rewrite_cycles
+    )  # counted on a reduced model
+    for name, one in kept_rewrites.items():
         others = tuple(other for other in plain.rewrites if other[0] != name)
         without = compile_choice(spec, machine, SOFTWARE, chosen.options, replace(plain, rewrites=others))
-        assert cycles(without) - of_plain == pytest.approx(one.saved_cycles, abs=rewrite_cycles)
+        assert cycles(without) - plain_cycles == pytest.approx(one.saved_cycles, abs=rewrite_cycles)
         assert one.saved_cycles > 0
     forced = search(spec, machine, SOFTWARE, replace(OPTIONS, schedule="local-maxima,merged-sums"), cycles, timing)
     assert {one.name for one in forced.rewrites} == {"local-maxima", "merged-sums"}
