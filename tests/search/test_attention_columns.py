@@ -1,4 +1,4 @@
-"""Choices of the search for attention columns and unpacking."""
+"""Tests of the choices of the search for attention columns and for the unpacking of codes."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,34 +24,36 @@ from wse.program.program import Program
 from wse_mappings.regions.layout import Layout
 
 MACHINE, SOFTWARE = machine_of(mesh=(12, 120))
-PASS = 16
-"""Tokens of a pass."""
+VERIFY_TOKENS = 16
+"""Tokens of a verification pass."""
 WIDE = tiny_spec(hidden=480, heads=8, kv_heads=4, head_size=16, ffn=960, vocab=500)
 
 
 def cycles(program: Program) -> float:
+    """Return the cycles of a decoded token."""
     return Fabric(program, MACHINE, SOFTWARE).decode_cost(AFTER).cycles
 
 
 def compilation(spec: ModelSpec, machine: WaferSpec = MACHINE, **options: Any) -> Compilation:
-    asked = replace(OPTIONS, **options)
-    return search(spec, machine, SOFTWARE, asked, cycles, timing_of(machine, SOFTWARE))
+    """Search for the fastest layout of a model with changed options."""
+    changed_options = replace(OPTIONS, **options)
+    return search(spec, machine, SOFTWARE, changed_options, cycles, timing_of(machine, SOFTWARE))
 
 
 @pytest.mark.parametrize("spec", [WIDE, latent_spec(heads=4)], ids=["heads", "latent"])
-def test_fewer_columns_are_chosen_where_a_token_takes_fewer_cycles(spec: ModelSpec) -> None:
+def test_fewer_columns_are_chosen_if_a_token_needs_fewer_cycles(spec: ModelSpec) -> None:
     compiled = compilation(spec)
     chosen = compiled.choice.attention_cols
     assert 0 < chosen < MACHINE.mesh_cols
     (stage,) = compiled.program.stages
     assert stage.attention == ((MACHINE.mesh_cols - chosen) // 2, chosen)
-    whole = replace(compiled.choice, attention_cols=0, trees=())
-    assert cycles(compiled.program) < cycles(compile_choice(spec, MACHINE, SOFTWARE, compiled.options, whole))
+    all_columns = replace(compiled.choice, attention_cols=0, trees=())
+    assert cycles(compiled.program) < cycles(compile_choice(spec, MACHINE, SOFTWARE, compiled.options, all_columns))
 
 
-def test_a_request_for_passes_has_the_columns_on_which_a_token_and_a_pass_take_the_fewest_cycles() -> None:
+def test_columns_minimise_cycles_of_a_token_and_a_verification_pass() -> None:
     """Verification of 16 tokens sends 16 times as many words, so narrow attention saves less."""
-    compiled = compilation(WIDE, verify_tokens=PASS)
+    compiled = compilation(WIDE, verify_tokens=VERIFY_TOKENS)
     assert compiled.choice.attention_cols == 0
     sums = []
     for columns in (0, compilation(WIDE).choice.attention_cols):
@@ -61,29 +63,31 @@ def test_a_request_for_passes_has_the_columns_on_which_a_token_and_a_pass_take_t
     assert sums[0] < sums[1]
 
 
-def test_a_pass_on_a_layout_that_was_chosen_for_a_token_has_columns_of_its_own() -> None:
+def test_verification_pass_gets_separate_columns_on_a_layout_for_tokens() -> None:
     compiled = compilation(WIDE)
-    options = replace(compiled.options, verify_tokens=PASS, phases=(DECODE,), prompt_tokens=(1,), context=CONTEXT)
+    options = replace(
+        compiled.options, verify_tokens=VERIFY_TOKENS, phases=(DECODE,), prompt_tokens=(1,), context=CONTEXT
+    )
     choice, timing = replace(compiled.choice, prefill_chunk=1), timing_of(MACHINE, SOFTWARE)
-    of_pass = verify_choice(WIDE, MACHINE, SOFTWARE, options, choice, timing)
-    assert choice.attention_cols > of_pass.attention_cols == 0
-    few = replace(of_pass, attention_cols=choice.attention_cols, trees=())
+    pass_choice = verify_choice(WIDE, MACHINE, SOFTWARE, options, choice, timing)
+    assert choice.attention_cols > pass_choice.attention_cols == 0
+    token_columns = replace(pass_choice, attention_cols=choice.attention_cols, trees=())
     cycles = [
         Fabric(compile_choice(WIDE, MACHINE, SOFTWARE, options, each), MACHINE, SOFTWARE).verify_cost(AFTER).cycles
-        for each in (replace(of_pass, trees=()), few)
+        for each in (replace(pass_choice, trees=()), token_columns)
     ]
     assert cycles[0] < cycles[1]
 
 
-def test_a_pass_is_tried_on_layers_that_are_cut_as_those_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_pass_is_tried_on_the_cut_layers_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = compilation(WIDE)
     tried: list[Layout] = []
 
-    def note(setup: TrialSetup, layout: Layout, *phase: Any) -> ReducedModel:
+    def record_layout(setup: TrialSetup, layout: Layout, *phase: Any) -> ReducedModel:
         tried.append(layout)
         return layers_on(setup, layout, *phase)
 
-    monkeypatch.setattr("wse.compiler.search.rewrite_search.layers_on", note)
+    monkeypatch.setattr("wse.compiler.search.rewrite_search.layers_on", record_layout)
     options = replace(compiled.options, verify_tokens=2, phases=(DECODE,), prompt_tokens=(1,), context=CONTEXT)
     options = replace(options, mapping="pipeline", wafers=2)
     cut = replace(compiled.choice, prefill_chunk=1, block_parts=2)
@@ -92,15 +96,15 @@ def test_a_pass_is_tried_on_layers_that_are_cut_as_those_of_a_token(monkeypatch:
 
 
 @pytest.mark.parametrize("options", [{"schedule": BASELINE}, {"schedule": "norm-scales,joined-tasks"}])
-def test_attention_stays_on_all_columns_where_nothing_is_to_be_chosen(options: dict[str, Any]) -> None:
+def test_attention_uses_all_columns_with_other_schedules(options: dict[str, Any]) -> None:
     assert compilation(WIDE, **options).choice.attention_cols == 0
 
 
-def test_numbers_of_columns_are_the_fewest_that_hold_as_much() -> None:
+def test_column_counts_are_the_fewest_for_their_features_per_column() -> None:
     """Four KV heads have 8 rotary pairs each: 32 columns store one pair each, 16 columns two."""
     assert column_counts(WIDE, 120)[0] == column_counts(WIDE, 33)[0] == 32
     assert column_counts(WIDE, 60) == (32, 16)
-    latent = latent_spec()  # 11 features of queries' source, 10 latent ones, 3 rotary pairs
+    latent = latent_spec()  # 11 source features of queries, 10 latent features, 3 rotary pairs
     assert column_counts(latent, 40, with_hidden=False) == (11,)
     assert column_counts(latent, 20, with_hidden=False) == (11, 10, 6)
 
@@ -110,6 +114,7 @@ CODED = replace(OPTIONS, dtype="int4", activations="bfloat16", capacity="refuse"
 
 
 def compilation_unpacking(machine: WaferSpec | None = None, **options: Any) -> Compilation:
+    """Search for the fastest layout of the model with int4 codes."""
     plain, software = machine_of(mesh=(12, 20))
     machine = machine or plain
     return search(SPEC, machine, software, replace(CODED, **options), timing=timing_of(machine, software))
@@ -126,7 +131,7 @@ def max_codes(program: Program) -> int:
     return max(each["rows"] * each["N"] for each in products)
 
 
-def test_what_more_codes_save_is_what_a_token_takes_less() -> None:
+def test_wide_unpacking_saves_the_reported_cycles() -> None:
     compiled, (machine, software) = compilation_unpacking(), machine_of(mesh=(12, 20))
     (trial,) = (one for one in compiled.rewrites if one.name == WIDE_UNPACKING)
     assert dict(compiled.choice.rewrites)[WIDE_UNPACKING] == trial.setting > 128
@@ -139,18 +144,18 @@ def test_what_more_codes_save_is_what_a_token_takes_less() -> None:
     assert cycles[0] - cycles[1] == pytest.approx(trial.saved_cycles, rel=0.05)
 
 
-def test_no_more_codes_are_unpacked_than_there_is_room_for() -> None:
+def test_unpacked_codes_fit_in_sram() -> None:
     machine, _ = machine_of(mesh=(12, 20))
-    roomy = compilation_unpacking()
-    wide, top = max_codes(roomy.program), max(stage.sram_top_byte for stage in roomy.program.stages)
-    tight = compilation_unpacking(replace(machine, sram_bytes_per_pe=top - wide))
-    assert max_codes(tight.program) < wide
-    assert max(stage.sram_top_byte for stage in tight.program.stages) <= top - wide
-    chunks = [one.choice.prefill_chunk for one in (roomy, tight)]
-    assert chunks[1] <= chunks[0], "room goes to chunks of prompts first"
+    default = compilation_unpacking()
+    default_codes, top = max_codes(default.program), max(stage.sram_top_byte for stage in default.program.stages)
+    with_less_sram = compilation_unpacking(replace(machine, sram_bytes_per_pe=top - default_codes))
+    assert max_codes(with_less_sram.program) < default_codes
+    assert max(stage.sram_top_byte for stage in with_less_sram.program.stages) <= top - default_codes
+    chunks = [one.choice.prefill_chunk for one in (default, with_less_sram)]
+    assert chunks[1] <= chunks[0], "prompt chunks get free SRAM first"
 
 
-def test_nothing_is_widened_where_nothing_is_rewritten_or_nothing_is_unpacked() -> None:
+def test_wide_unpacking_needs_rewrites_and_codes() -> None:
     assert WIDE_UNPACKING not in dict(compilation_unpacking(schedule=BASELINE).choice.rewrites)
     assert WIDE_UNPACKING not in dict(compilation_unpacking(schedule="joined-tasks").choice.rewrites)
     with pytest.raises(BadInput, match="wide-unpacking is not valid: weights are bfloat16 and need no unpacking"):

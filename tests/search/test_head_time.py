@@ -1,4 +1,4 @@
-"""Test the time of the output head in trials, and that a search tries equal regions only once."""
+"""Tests of the time of the output head in trials, and of searches that try equal regions only once."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ SETUP = TrialSetup(
 
 
 @pytest.mark.parametrize("layout", [Layout("bands", 1, 1), Layout("bands", 2, 1)], ids=["one region", "two regions"])
-def test_a_trial_times_the_head_with_the_largest_chunk_that_fits(layout: Layout) -> None:
+def test_trial_times_the_head_with_the_largest_chunk_that_fits(layout: Layout) -> None:
     chunks = head_chunks(SETUP, layout)
     chosen = largest_chunks(replace(SETUP, timing=None), try_layout(replace(SETUP, timing=None), layout, THIN_GEMM))
     assert chosen.head_chunk == chunks[0] > 4 * chunks[-1]
@@ -56,7 +56,7 @@ def test_a_trial_times_the_head_with_the_largest_chunk_that_fits(layout: Layout)
     assert trial.token_cycles < 0.99 * token_cycles(chunks[-1])
 
 
-def test_a_search_tries_equal_regions_once() -> None:
+def test_search_tries_equal_regions_once() -> None:
     trials = explore(SETUP)
     keys = [
         SETUP.reduced_model(trial.layout, trial.prefill, 1).place_key for trial in trials if not trial.layout.groups

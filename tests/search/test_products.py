@@ -1,4 +1,4 @@
-"""Prefill matrix products of a layout: which are timed, and which is preferred."""
+"""Tests of the prefill matrix products of a layout: which ones are timed, and which one is preferred."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +14,14 @@ LAYOUT = Layout("bands", 1, 1)
 
 
 def trial(product: str, prompt_cycles: float | None) -> Trial:
+    """Return a trial of a product, which does not fit if ``prompt_cycles`` is None."""
     prompts = None if prompt_cycles is None else PromptTime(prompt_cycles, 1)
     fits = prompt_cycles is not None
     return Trial(layout=LAYOUT, prefill=product, needed_bytes=1, fits=fits, generated_cycles=1.0, prompts=prompts)
 
 
-def test_a_preferred_product_that_does_not_fit_is_not_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fastest layout prefers the product; this layout has no room for it."""
+def test_preferred_product_that_does_not_fit_is_not_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest layout uses the preferred product, but this layout has too little SRAM for it."""
     setup: Any = SimpleNamespace(products=lambda layout: (MESH_GEMM, THIN_GEMM))
     monkeypatch.setattr(trials, "try_layout", lambda setup, layout, product: trial(product, None))
     timed = [trial(THIN_GEMM, 5.0)]

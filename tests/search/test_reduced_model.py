@@ -1,4 +1,4 @@
-"""Reduced models and sizes of tiles: bytes and cycles of the full Program."""
+"""Tests of reduced models and sizes of tiles: bytes and cycles equal those of the full Program."""
 
 from dataclasses import fields, replace
 
@@ -35,72 +35,74 @@ SPECS = {
 
 
 def check_bytes(name: str, options: Options, choice: Choice = CHOICE, sram_bytes: int = 49_152) -> None:
-    """Check that a reduced model needs the bytes of the fullest PE of each kind of stage, and takes as long."""
+    """Check that a reduced model has the bytes of the fullest PEs of all stages, and the cycles of the full model."""
     spec, machine = SPECS[name], wafer(12, 13, sram_bytes)
-    whole = compile_choice(spec, machine, SOFTWARE, options, choice)
+    full_program = compile_choice(spec, machine, SOFTWARE, options, choice)
     reduced = reduced_model(spec, machine, SOFTWARE, options, choice)
     assert choice.block_parts > 1 or len(reduced.state.spec.layers) < len(spec.layers)
-    small = reduced.allocate()
-    needed = small.needed_bytes()
-    assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
+    reduced_state = reduced.allocate()
+    needed = reduced_state.needed_bytes()
+    assert set(needed) == {stage.sram_top_byte for stage in full_program.stages}
     assert reduced.min_bytes() <= max(needed)
-    assert any(stage.first_part > 1 for stage in whole.stages) == (choice.block_parts > 1)
-    program = small.program()
+    assert any(stage.first_part > 1 for stage in full_program.stages) == (choice.block_parts > 1)
+    program = reduced_state.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
-    cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
-    sum_over_model = small.sum_over_model(program, program.decode, cost.by_step)
-    assert sum_over_model == pytest.approx(cycles, rel=0.01)  # transfers to the next stage of other lengths
+    cycles = Fabric(full_program, machine, SOFTWARE).decode_cost(20).cycles
+    sum_over_model = reduced_state.sum_over_model(program, program.decode, cost.by_step)
+    assert sum_over_model == pytest.approx(cycles, rel=0.01)  # transfers to the next stage have other lengths
 
 
 @pytest.mark.parametrize(
     ("dtype", "wafers"), [("float16", 1), ("float16", 2), ("float16", 4), ("int4", 1), ("int4", 2)]
 )
 @pytest.mark.parametrize("name", SPECS)
-def test_bytes_and_cycles_are_those_of_the_whole(name: str, dtype: str, wafers: int) -> None:
+def test_bytes_and_cycles_are_those_of_the_full_program(name: str, dtype: str, wafers: int) -> None:
     check_bytes(name, replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None))
 
 
 @pytest.mark.parametrize("experts", ["distributed", "dedicated"])
 @pytest.mark.parametrize("dtype", ["float16", "int4"])
-def test_experts_on_wafers_count_no_more_than_all_tiles(
+def test_bytes_of_experts_alone_are_at_most_those_of_all_tiles(
     dtype: str, experts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If experts are far too large, nothing else is counted."""
     activations = "float16" if dtype == "int4" else None
     options = replace(OPTIONS, mapping="tensor", wafers=3, dtype=dtype, activations=activations, experts=experts)
     choice = replace(CHOICE, bands=1, per_band=1)
-    small = reduced_model(SPECS["mixture"], wafer(12, 13), SOFTWARE, options, choice)
-    of_all = small.min_bytes()
+    reduced_state = reduced_model(SPECS["mixture"], wafer(12, 13), SOFTWARE, options, choice)
+    all_bytes = reduced_state.min_bytes()
     monkeypatch.setattr(min_bytes, "FAR_TOO_MANY", 0)
-    of_experts = small.min_bytes()
-    monkeypatch.setattr(min_bytes, "sizes_of", None)  # nothing is sized
-    assert 0 < of_experts == small.min_bytes() < of_all
+    expert_bytes = reduced_state.min_bytes()
+    monkeypatch.setattr(min_bytes, "sizes_of", None)  # fails if tiles are sized
+    assert 0 < expert_bytes == reduced_state.min_bytes() < all_bytes
 
 
 @pytest.mark.parametrize("name", ["mixture", "latent"])
-def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the_rewrites(name: str) -> None:
+def test_consecutive_layers_share_temporary_buffers_with_all_rewrites(name: str) -> None:
     """Values that rewrites write into the middle of a buffer belong to no earlier layer."""
     options = replace(OPTIONS, schedule=OPTIMIZED)
     check_bytes(name, options, replace(CHOICE, rewrites=rewrites_of(SPECS[name], options)))
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_chunks_follow_each_other_as_soon_as_in_the_whole(name: str) -> None:
+def test_slowest_stage_of_a_chunk_is_that_of_the_full_program(name: str) -> None:
     """The only chunk of a short prompt, after cached tokens, represents a chunk in the middle."""
     spec, machine = SPECS[name], wafer(12, 13)
-    whole = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(12,)), CHOICE)
-    between = Fabric(whole, machine, SOFTWARE).prefill_cost(1).by_step
-    small = reduced_model(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(4,)), CHOICE).allocate()
-    program = small.program()
-    chunk = replace(program.prefill[0], cached=whole.prefill[1].cached)
+    full_program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(12,)), CHOICE)
+    full_by_step = Fabric(full_program, machine, SOFTWARE).prefill_cost(1).by_step
+    reduced_state = reduced_model(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(4,)), CHOICE).allocate()
+    program = reduced_state.program()
+    chunk = replace(program.prefill[0], cached=full_program.prefill[1].cached)
     by_step = Fabric(replace(program, phases=(chunk,)), machine, SOFTWARE).prefill_cost(0).by_step
-    slowest = small.slowest_stage_sum(program, chunk, by_step)
-    assert slowest == pytest.approx(np.bincount(whole.prefill[1].steps.stage, between).max(), rel=0.02)
+    slowest = reduced_state.slowest_stage_sum(program, chunk, by_step)
+    assert slowest == pytest.approx(np.bincount(full_program.prefill[1].steps.stage, full_by_step).max(), rel=0.02)
 
 
 @pytest.mark.parametrize(("dtype", "tight"), [("float16", True), ("int4", False)], ids=["tight", "int4"])
 @pytest.mark.parametrize("name", SPECS)
-def test_stages_with_parts_of_layers_need_as_many_bytes(name: str, dtype: str, *, tight: bool) -> None:
+def test_bytes_of_stages_with_parts_of_layers_are_those_of_the_full_program(
+    name: str, dtype: str, *, tight: bool
+) -> None:
     """The bytes also agree if nothing fits, where buffers are placed in other orders."""
     options = replace(OPTIONS, wafers=3, dtype=dtype, activations="float16" if dtype == "int4" else None)
     check_bytes(name, options, replace(CHOICE, block_parts=4), 21_000 if tight else 49_152)
@@ -108,18 +110,18 @@ def test_stages_with_parts_of_layers_need_as_many_bytes(name: str, dtype: str, *
 
 @pytest.mark.parametrize("name", SPECS)
 def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) -> None:
-    """Caches of 7 users, planned for passes of one user, need as many bytes as in passes of 7 users, but no buffers."""
+    """Caches planned for 7 users need the bytes of 7 users, but passes have buffers for only one user."""
     spec, machine = SPECS[name], wafer(12, 13)
     planned = replace(OPTIONS, cache_tokens=7 * OPTIONS.context)
-    small = reduced_model(spec, machine, SOFTWARE, planned, CHOICE).allocate()
-    whole = compile_choice(spec, machine, SOFTWARE, planned, CHOICE)
-    caches = [kv + state for kv, state, _ in whole.user_bytes()]
-    needed = {stage.sram_top_byte + 6 * cache for stage, cache in zip(whole.stages, caches, strict=True)}
-    assert set(small.needed_bytes()) == needed
-    room = min((room // (kv + state) for kv, state, room in whole.user_bytes() if kv + state))
-    assert small.users_that_fit(OPTIONS.context) == room
+    reduced_state = reduced_model(spec, machine, SOFTWARE, planned, CHOICE).allocate()
+    full_program = compile_choice(spec, machine, SOFTWARE, planned, CHOICE)
+    caches = [kv + state for kv, state, _ in full_program.user_bytes()]
+    needed = {stage.sram_top_byte + 6 * cache for stage, cache in zip(full_program.stages, caches, strict=True)}
+    assert set(reduced_state.needed_bytes()) == needed
+    max_users = min((room // (kv + state) for kv, state, room in full_program.user_bytes() if kv + state))
+    assert reduced_state.users_that_fit(OPTIONS.context) == max_users
     for tokens in (1, 7, OPTIONS.context // 2, OPTIONS.context):
-        assert small.users_that_fit(tokens) == users_at(whole, tokens)
+        assert reduced_state.users_that_fit(tokens) == users_at(full_program, tokens)
 
 
 TILE_SIZES_OPTIONS = region_options(
@@ -134,6 +136,7 @@ TILE_SIZES_SPECS = {
 
 
 def request_of(spec: ModelSpec, dtype: str) -> tuple[Options, Choice]:
+    """Return options and a choice with layers cut in two parts and all rewrites."""
     activations = "float16" if dtype == "int4" else None
     options = replace(TILE_SIZES_OPTIONS, dtype=dtype, activations=activations, schedule=OPTIMIZED)
     return options, replace(TILE_SIZES_CHOICE, rewrites=rewrites_of(spec, options))
@@ -141,7 +144,7 @@ def request_of(spec: ModelSpec, dtype: str) -> tuple[Options, Choice]:
 
 @pytest.mark.parametrize("dtype", ["float16", "int4"])
 @pytest.mark.parametrize("name", TILE_SIZES_SPECS)
-def test_sizes_are_those_of_the_tiles_in_their_order(name: str, dtype: str) -> None:
+def test_sizes_equal_those_of_tiles_in_order(name: str, dtype: str) -> None:
     state = partition(
         first_state(TILE_SIZES_SPECS[name], wafer(12, 13), SOFTWARE, *request_of(TILE_SIZES_SPECS[name], dtype))
     )
@@ -153,7 +156,9 @@ def test_sizes_are_those_of_the_tiles_in_their_order(name: str, dtype: str) -> N
 @pytest.mark.parametrize("experts", ["distributed", "3", "dedicated"])
 @pytest.mark.parametrize("ffn_size", [24, 37])
 @pytest.mark.parametrize("mixture", ["biased", "shared"])
-def test_sizes_are_those_of_tiles_whether_experts_share_scales(mixture: str, ffn_size: int, experts: str) -> None:
+def test_sizes_of_experts_equal_those_of_tiles_with_and_without_shared_scales(
+    mixture: str, ffn_size: int, experts: str
+) -> None:
     """Experts of 24 features are whole blocks that share scales; those of 37 features are not."""
     packing = Packing(method="fp8", block=(8, 8))
     spec = mixture_spec(replace(MIXTURES[mixture], ffn_size=ffn_size), layers=4, packing=packing)
@@ -165,14 +170,14 @@ def test_sizes_are_those_of_tiles_whether_experts_share_scales(mixture: str, ffn
 
 
 @pytest.mark.parametrize("name", TILE_SIZES_SPECS)
-def test_a_program_gets_the_tiles_that_it_was_compiled_without(name: str) -> None:
+def test_tiles_can_be_added_to_a_program_compiled_without_them(name: str) -> None:
     request = (TILE_SIZES_SPECS[name], wafer(12, 13), SOFTWARE, *request_of(TILE_SIZES_SPECS[name], "int4"))
-    whole, without = compile_choice(*request), compile_choice(*request, WITHOUT_TILES)
-    assert (without.tiles, without.padding_fraction) == ((), 0.0)
-    assert without.buffers == whole.buffers
-    program = with_tiles(without, *request)
-    assert program.padding_fraction == whole.padding_fraction > 0
-    for tile, expected in zip(program.tiles, whole.tiles, strict=True):
+    full_program, without_tiles = compile_choice(*request), compile_choice(*request, WITHOUT_TILES)
+    assert (without_tiles.tiles, without_tiles.padding_fraction) == ((), 0.0)
+    assert without_tiles.buffers == full_program.buffers
+    program = with_tiles(without_tiles, *request)
+    assert program.padding_fraction == full_program.padding_fraction > 0
+    for tile, expected in zip(program.tiles, full_program.tiles, strict=True):
         assert (tile.stage, tile.name, tile.address) == (expected.stage, expected.name, expected.address)
-        for part, of_whole in zip(tile.parts, expected.parts, strict=True):
-            np.testing.assert_array_equal(part.inner, of_whole.inner)
+        for part, expected_part in zip(tile.parts, expected.parts, strict=True):
+            np.testing.assert_array_equal(part.inner, expected_part.inner)

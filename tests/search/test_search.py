@@ -1,4 +1,4 @@
-"""Test the search: the result fits, the next smaller mesh does not, and suggestions are right."""
+"""Tests of the search: the result fits, the next smaller mesh does not, and suggestions are right."""
 
 import math
 from dataclasses import replace
@@ -35,48 +35,48 @@ SPEC = tiny_spec(layers=3, hidden=96, ffn=256, vocab=500)
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=200, prompt_tokens=(40,))
 
 
-def test_the_smallest_square_fits_and_the_next_smaller_does_not() -> None:
-    whole = load_wafer("wse2")
-    side = smallest_square(SPEC, whole, SOFTWARE, OPTIONS)
+def test_smallest_square_fits_and_the_next_smaller_does_not() -> None:
+    full_wafer = load_wafer("wse2")
+    side = smallest_square(SPEC, full_wafer, SOFTWARE, OPTIONS)
     assert side is not None
     assert side > 1
-    assert fits(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
-    assert not fits(SPEC, mesh_on(whole, side - 1, side - 1), SOFTWARE, OPTIONS)
-    compile_model(SPEC, mesh_on(whole, side, side), SOFTWARE, OPTIONS)
+    assert fits(SPEC, mesh_on(full_wafer, side, side), SOFTWARE, OPTIONS)
+    assert not fits(SPEC, mesh_on(full_wafer, side - 1, side - 1), SOFTWARE, OPTIONS)
+    compile_model(SPEC, mesh_on(full_wafer, side, side), SOFTWARE, OPTIONS)
 
 
 @pytest.mark.parametrize(
     "spec", [tiny_spec(layers=12, ffn=256), mixture_spec(MIXTURES["shared"], layers=40)], ids=["dense", "mixture"]
 )
-def test_what_did_not_fit_on_fewer_wafers_does_not_change_what_fits(spec: ModelSpec) -> None:
+def test_misfits_on_fewer_wafers_do_not_change_what_fits(spec: ModelSpec) -> None:
     options = replace(OPTIONS, mapping="auto", dtype="float16", context=40, prompt_tokens=(9,))
     misfits = Misfits()
-    alone, shared = (
-        [fits(spec, wafer(3, 3), SOFTWARE, replace(options, wafers=n), *known) for n in range(1, 7)]
-        for known in ((), (misfits,))
+    separate_results, shared_results = (
+        [fits(spec, wafer(3, 3), SOFTWARE, replace(options, wafers=n), *misfit_arguments) for n in range(1, 7)]
+        for misfit_arguments in ((), (misfits,))
     )
-    assert shared == alone
-    assert {True, False} == {*alone}
+    assert shared_results == separate_results
+    assert {True, False} == {*separate_results}
     assert len(misfits)
 
 
 @pytest.mark.parametrize("rows", [6, 5])
-def test_a_pass_that_does_not_fit_is_told_over_how_many_tokens_it_may_be(rows: int) -> None:
+def test_verification_pass_that_does_not_fit_gets_a_number_of_tokens_that_does(rows: int) -> None:
     """The error suggests fewer tokens, or no verification if a token alone needs all memory."""
     least = next(size for size in range(30_000, 70_000, 200) if fits(SPEC, wafer(rows, 6, size), SOFTWARE, OPTIONS))
-    small, asked = wafer(rows, 6, least + 3000 * (rows == 6)), replace(OPTIONS, verify_tokens=60)
-    assert not fits(SPEC, small, SOFTWARE, asked)
-    found = [each for each in remedies(SPEC, small, small, SOFTWARE, asked) if "--verify-tokens" in each]
+    small, verify_options = wafer(rows, 6, least + 3000 * (rows == 6)), replace(OPTIONS, verify_tokens=60)
+    assert not fits(SPEC, small, SOFTWARE, verify_options)
+    found = [each for each in remedies(SPEC, small, small, SOFTWARE, verify_options) if "--verify-tokens" in each]
     if rows == 5:
         assert found == ["no --verify-tokens"]
-        assert not fits(SPEC, small, SOFTWARE, replace(asked, verify_tokens=2))
+        assert not fits(SPEC, small, SOFTWARE, replace(verify_options, verify_tokens=2))
     else:
         ((_, tokens),) = (each.split() for each in found)
-        assert fits(SPEC, small, SOFTWARE, replace(asked, verify_tokens=int(tokens)))
-        assert not fits(SPEC, small, SOFTWARE, replace(asked, verify_tokens=int(tokens) + 1))
+        assert fits(SPEC, small, SOFTWARE, replace(verify_options, verify_tokens=int(tokens)))
+        assert not fits(SPEC, small, SOFTWARE, replace(verify_options, verify_tokens=int(tokens) + 1))
 
 
-def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maximum_number_of_users_is_found_in_few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
     def at_most_seven(*given: object) -> bool:
@@ -86,13 +86,13 @@ def test_the_most_users_that_fit_are_found_in_few_trials(monkeypatch: pytest.Mon
         return options.batch <= 7 and options.wafers == 1 and options.dtype == OPTIONS.dtype
 
     monkeypatch.setattr("wse.compiler.search.smallest_mesh.fits", at_most_seven)
-    crowd = replace(OPTIONS, prompt_tokens=OPTIONS.prompt_tokens * 4096)
-    found = remedies(SPEC, wafer(9, 9), wafer(9, 9), SOFTWARE, crowd, lambda users: f"--batch {users}")
+    many_users = replace(OPTIONS, prompt_tokens=OPTIONS.prompt_tokens * 4096)
+    found = remedies(SPEC, wafer(9, 9), wafer(9, 9), SOFTWARE, many_users, lambda users: f"--batch {users}")
     assert found == ["--batch 7"]
     assert len({*tried} - {4096}) <= 1 + np.log2(4096)
 
 
-def test_weights_that_no_byte_can_number_do_not_fit_and_are_not_suggested() -> None:
+def test_more_than_256_groups_of_inputs_do_not_fit_and_are_not_suggested() -> None:
     tall = tiny_spec(layers=1, hidden=96, ffn=32 * 300, vocab=500)
     coded = replace(OPTIONS, dtype="int4", activations="float32")
     assert not fits(tall, wafer(40, 1), SOFTWARE, coded)
@@ -101,7 +101,7 @@ def test_weights_that_no_byte_can_number_do_not_fit_and_are_not_suggested() -> N
     assert not any("int4" in each for each in remedies(tall, wafer(40, 1), wafer(40, 1), SOFTWARE, OPTIONS))
 
 
-def test_a_cost_function_decides_between_products_that_fit() -> None:
+def test_cost_function_decides_between_products_that_fit() -> None:
     machine = wafer(12, 12)
 
     def prompt_cycles(program: Program) -> float:
@@ -116,7 +116,7 @@ def test_a_cost_function_decides_between_products_that_fit() -> None:
     assert timed.program.prefill_name == chosen.prefill_name
 
 
-def test_a_long_prompt_is_cut_into_chunks_that_fit() -> None:
+def test_long_prompt_is_cut_into_chunks_that_fit() -> None:
     program = compile_model(SPEC, wafer(9, 9), SOFTWARE, replace(OPTIONS, prompt_tokens=(150,)))
     sizes = [phase.tokens for phase in program.prefill]
     assert sum(sizes) == 150
@@ -124,14 +124,14 @@ def test_a_long_prompt_is_cut_into_chunks_that_fit() -> None:
     assert all(s.sram_top_byte <= 49152 for s in program.stages)
 
 
-def test_a_pipeline_uses_its_regions_and_a_region_can_be_given() -> None:
+def test_pipeline_uses_regions_of_the_given_size() -> None:
     options = replace(OPTIONS, mapping="pipeline", region=(9, 8))
     program = compile_model(SPEC, wafer(18, 16), SOFTWARE, options)
     assert [(s.rect.row, s.rect.col) for s in program.stages][:2] == [(0, 0), (0, 8)]
     assert all((s.rect.rows, s.rect.cols) == (9, 8) for s in program.stages)
 
 
-def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried() -> None:
+def test_auto_is_never_slower_than_a_mapping_and_lists_its_trials() -> None:
     machine, options = wafer(24, 17), replace(OPTIONS, wafers=2, schedule=OPTIMIZED)
 
     def cycles(program: Program) -> float:
@@ -143,17 +143,17 @@ def test_auto_is_never_worse_than_a_mapping_and_says_what_it_tried() -> None:
     best = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto"), cycles, timing)
     names = set(bundled_strategies()) - {"auto", "expert"}
     fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, timing).program for name in names]
-    assert cycles(best.program) <= min(map(cycles, fixed)) * 1.001  # layouts are ranked before trees are fitted to them
+    assert cycles(best.program) <= min(map(cycles, fixed)) * 1.001  # layouts are ranked before trees are fitted
     assert cycles(best.program) == best.compiled_trials[0][1] == min(cost for _, cost in best.compiled_trials)
     assert {trial.layout.mapping for trial in best.trials} == {"bands", "tensor"}
     assert any(trial.layout.mesh is not None for trial in best.trials)
-    assert not any(trial.layout.groups for trial in best.trials)  # each all-reduce has groups of its own
+    assert not any(trial.layout.groups for trial in best.trials)  # each all-reduce has separate groups
     baseline = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto", schedule=BASELINE), cycles, timing)
     assert any(trial.layout.groups for trial in baseline.trials)
 
 
 @pytest.mark.slow
-def test_the_fastest_layouts_are_tried_with_grouped_experts_even_with_room_without(
+def test_fastest_layouts_are_tried_with_grouped_experts_even_if_others_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec, machine = mixture_spec(MIXTURES["shared"], layers=4), wafer(24, 17)
@@ -165,27 +165,27 @@ def test_the_fastest_layouts_are_tried_with_grouped_experts_even_with_room_witho
     def refuse_groups(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
         tried.append(layout.experts)
         if layout.experts is not None:
-            message = "no room for groups"
+            message = "groups do not fit"
             raise BadMesh(message)
         return try_layout(setup, layout, prefill, worth_cycles)
 
-    with monkeypatch.context() as patch:  # one that cannot be does not end the search
+    with monkeypatch.context() as patch:  # a failing trial does not end the search
         patch.setattr("wse.compiler.search.exploring.exploration.try_layout", refuse_groups)
         without = search(spec, machine, SOFTWARE, options, timing=timing)
     assert GROUPED in tried
     assert {trial.layout.experts for trial in without.trials} == {None}
     trials = search(spec, machine, SOFTWARE, options, timing=timing).trials
-    spread = [trial for trial in trials if trial.layout.experts is None and trial.prompts is not None]
-    spread = [trial for trial in spread if trial.layout.groups is None]  # other groups of all-reduces come after
-    fastest = sorted(spread, key=lambda trial: trial.request_cycles)[:MAX_PLACED]
+    ungrouped = [trial for trial in trials if trial.layout.experts is None and trial.prompts is not None]
+    ungrouped = [trial for trial in ungrouped if trial.layout.groups is None]  # other groups of all-reduces come after
+    fastest = sorted(ungrouped, key=lambda trial: trial.request_cycles)[:MAX_PLACED]
     assert len(fastest) > 1
     grouped = {trial.layout for trial in trials if trial.layout.experts and trial.layout.groups is None}
     assert grouped == {trial.layout._replace(experts=GROUPED) for trial in fastest}
 
 
 @pytest.mark.slow
-def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> None:
-    """Divide nine features of an expert over columns.
+def test_experts_are_grouped_if_the_model_does_not_fit_otherwise() -> None:
+    """An expert has nine features.
 
     On eight columns there are two features each. In groups of two columns there are five each, of a
     quarter of the experts.
@@ -193,17 +193,17 @@ def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> Non
     spec = mixture_spec(replace(MIXTURES["shared"], count=8, ffn_size=9))
     options = replace(OPTIONS, mapping="auto", schedule=OPTIMIZED, experts=AUTO)
 
-    def least_sram(**changes: str) -> int:
+    def min_sram(**changes: str) -> int:
         """Return the smallest SRAM in which the model fits, in steps of 64 bytes."""
         changed = replace(options, **changes)
         return next(n for n in range(23552, 32768, 64) if fits(spec, wafer(4, 8, n), SOFTWARE, changed))
 
-    room = least_sram(experts=DISTRIBUTED)
-    assert least_sram(mapping="region") == least_sram(mapping="region", experts=DISTRIBUTED)
-    assert least_sram(schedule=BASELINE) == least_sram(schedule=BASELINE, experts=DISTRIBUTED)
-    for sram_bytes, all_on_a_column in ((room, True), (room - 64, False)):
+    distributed_sram = min_sram(experts=DISTRIBUTED)
+    assert min_sram(mapping="region") == min_sram(mapping="region", experts=DISTRIBUTED)
+    assert min_sram(schedule=BASELINE) == min_sram(schedule=BASELINE, experts=DISTRIBUTED)
+    for sram_bytes, is_distributed in ((distributed_sram, True), (distributed_sram - 64, False)):
         program = compile_model(spec, wafer(4, 8, sram_bytes), SOFTWARE, options)
-        assert {mixture.by_column.shape[1] == 8 for mixture in program.mixtures if mixture} == {all_on_a_column}
+        assert {mixture.by_column.shape[1] == 8 for mixture in program.mixtures if mixture} == {is_distributed}
 
 
 WIDE = replace(MIXTURES["shared"], ffn_size=120)
@@ -213,28 +213,30 @@ WIDE = replace(MIXTURES["shared"], ffn_size=120)
     "spec",
     [pytest.param(SPEC, id="dense"), pytest.param(mixture_spec(WIDE, layers=4), id="mixture", marks=pytest.mark.slow)],
 )
-def test_layers_are_cut_where_whole_ones_have_no_room(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_are_cut_if_whole_layers_do_not_fit(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer is split between two wafers if and only if the whole layers do not fit."""
     options, bands = replace(OPTIONS, mapping="bands", wafers=2, schedule=OPTIMIZED), bundled_strategies()["bands"]
 
-    def least() -> int:
+    def min_sram_bytes() -> int:
         low, high = 5_000, 200_000
         while high - low > 100:
             middle = (low + high) // 2
             low, high = (low, middle) if fits(spec, wafer(4, 4, middle), SOFTWARE, options) else (middle, high)
         return high
 
-    whole = least()
+    whole_bytes = min_sram_bytes()
     monkeypatch.setattr(bands, "block_parts", (2, 4))
-    cut = least()
-    assert cut < whole
-    program = compile_model(spec, wafer(4, 4, cut), SOFTWARE, options)
+    cut_bytes = min_sram_bytes()
+    assert cut_bytes < whole_bytes
+    program = compile_model(spec, wafer(4, 4, cut_bytes), SOFTWARE, options)
     assert any(stage.first_part for stage in program.stages)
-    assert all(not stage.first_part for stage in compile_model(spec, wafer(4, 4, whole), SOFTWARE, options).stages)
-    assert not fits(spec, wafer(4, 4, cut), SOFTWARE, replace(options, schedule=BASELINE))
+    assert all(
+        not stage.first_part for stage in compile_model(spec, wafer(4, 4, whole_bytes), SOFTWARE, options).stages
+    )
+    assert not fits(spec, wafer(4, 4, cut_bytes), SOFTWARE, replace(options, schedule=BASELINE))
 
 
-def test_a_block_that_is_normalised_as_a_whole_is_never_cut() -> None:
+def test_block_with_a_norm_after_it_is_never_cut() -> None:
     options = replace(OPTIONS, mapping="auto", wafers=2, schedule=OPTIMIZED)
     setup = TrialSetup(
         spec=replace(SPEC, post_norms=True), wafer=wafer(4, 4), software=SOFTWARE, options=options, rewrites=()

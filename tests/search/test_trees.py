@@ -1,4 +1,4 @@
-"""Test fitted trees: the cheapest number of groups, the savings, and where trees stay unchanged."""
+"""Tests of fitted trees: the cheapest number of groups, the savings, and where trees stay unchanged."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,18 +23,20 @@ from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
 from wse_mappings.regions.layout import Layout
 from wse_mappings.schedule import Arrival
 
-ROUNDED = 0.04
-"""Programs take whole cycles, and some of the all-reduces run beside what takes longer."""
+SAVING_TOLERANCE = 0.04
+"""Relative tolerance of savings: cycles are rounded, and some all-reduces run in parallel with longer steps."""
 
 WIDE = tiny_spec(hidden=480, heads=8, kv_heads=4, head_size=32, ffn=960, vocab=500)
 
 
 def setup_of(machine: WaferSpec, software: SoftwareProfile) -> TrialSetup:
+    """Return the setup of trials of the wide model."""
     timing = timing_of(machine, software)
     return TrialSetup(spec=WIDE, wafer=machine, software=software, options=OPTIONS, rewrites=(), timing=timing)
 
 
 def compilation(spec: ModelSpec = WIDE, **options: Any) -> Compilation:
+    """Search for a layout of a model with changed options."""
     machine, software = machine_of()
     return search(spec, machine, software, replace(OPTIONS, **options), timing=timing_of(machine, software))
 
@@ -72,21 +74,21 @@ def test_groups_are_the_cheapest_of_those_that_are_tried(wafer: str, profile: st
 
 def test_words_of_several_stages_are_fitted_together() -> None:
     setup = setup_of(*machine_of())
-    few, many = (cheapest_groups(setup, 121, {0: words}) for words in (1, 1500))
-    both = cheapest_groups(setup, 121, {0: 1, 3: 1500})
-    assert few.groups == group_count(121)
-    assert both.groups == many.groups < few.groups
-    assert both.cycles[3] == many.cycles[0] > -both.cycles[0] > 0
+    few_words, many_words = (cheapest_groups(setup, 121, {0: words}) for words in (1, 1500))
+    together = cheapest_groups(setup, 121, {0: 1, 3: 1500})
+    assert few_words.groups == group_count(121)
+    assert together.groups == many_words.groups < few_words.groups
+    assert together.cycles[3] == many_words.cycles[0] > -together.cycles[0] > 0
 
 
-def check_saving(saved: float, told: float) -> None:
+def check_saving(saved: float, reported: float) -> None:
     """Check a saving up to rounding and to rewrites of routes, which may differ between layers."""
     rewrites = 3 * machine_of()[1].route_rewrite_cycles
-    assert abs(saved - told) <= ROUNDED * told + rewrites
+    assert abs(saved - reported) <= SAVING_TOLERANCE * reported + rewrites
 
 
 @pytest.mark.parametrize("spec", [WIDE, latent_spec(heads=9)], ids=["grouped", "latent"])
-def test_what_trees_save_is_what_a_program_takes_less(spec: ModelSpec) -> None:
+def test_trees_save_the_reported_cycles(spec: ModelSpec) -> None:
     compiled = compilation(spec)
     choice = compiled.choice
     assert choice.trees
@@ -100,26 +102,26 @@ def test_what_trees_save_is_what_a_program_takes_less(spec: ModelSpec) -> None:
     assert {size.phase for size, _ in choice.trees} <= {PREFILL, DECODE}
 
 
-def test_a_pass_over_several_tokens_has_trees_of_its_own() -> None:
+def test_verification_passes_have_separate_trees() -> None:
     compiled = compilation(verify_tokens=24)
     sizes = [size for size, _ in compiled.choice.trees if size.phase == VERIFY]
     assert sizes
     without = replace(compiled.choice, trees=())
     saved = cycles_of(compiled, WIDE, without, VERIFY) - cycles_of(compiled, WIDE, compiled.choice, VERIFY)
-    told = {one.name: one.saved_cycles for one in compiled.verify_rewrites}[FITTED_TREES]
-    assert saved == pytest.approx(told, rel=2 * ROUNDED)  # sums of scores are beside exponentials of several tokens
+    reported = {one.name: one.saved_cycles for one in compiled.verify_rewrites}[FITTED_TREES]
+    assert saved == pytest.approx(reported, rel=2 * SAVING_TOLERANCE)  # all-reduces of scores overlap with exponentials
     assert saved > 0
 
 
 @pytest.mark.parametrize("options", [{"schedule": BASELINE}, {"schedule": "joined-tasks"}, {"groups": EQUAL_GROUPS}])
-def test_groups_stay_as_they_are_where_nothing_is_to_be_fitted(options: dict[str, Any]) -> None:
+def test_groups_do_not_change_if_trees_are_not_fitted(options: dict[str, Any]) -> None:
     compiled = compilation(**options)
     assert not compiled.choice.trees
     assert FITTED_TREES not in dict(compiled.choice.rewrites)
     assert FITTED_TREES not in {one.name for one in compiled.rewrites}
 
 
-def test_trees_bring_no_rewrites_of_routes_that_cost_more_than_they_save() -> None:
+def test_trees_do_not_add_route_rewrites_that_cost_more_than_they_save() -> None:
     machine, software = machine_of(mesh=(40, 200))
     rewrites = []
     for rewrite_cycles in (0, 100_000):
@@ -136,7 +138,7 @@ def test_trees_bring_no_rewrites_of_routes_that_cost_more_than_they_save() -> No
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])
-def test_all_that_may_be_fitted_can_be_put_in_as_many_groups(groups: int) -> None:
+def test_with_group_count_sets_the_groups_of_all_fitted_all_reduces(groups: int) -> None:
     machine, software = machine_of()
     plain = Choice(prefill=THIN_GEMM, prefill_chunk=TOKENS, head_chunk=9)
     choice = with_group_count(WIDE, machine, software, OPTIONS, plain, groups)
