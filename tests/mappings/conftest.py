@@ -1,4 +1,4 @@
-"""Property tests have no deadline, because a loaded machine is not a bug."""
+"""Hypothesis profile of the tests of mappings: no deadline, because a busy machine is not a bug."""
 
 from hypothesis import settings
 

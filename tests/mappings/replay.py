@@ -12,22 +12,22 @@ def replay(
 
     Without ``target``, words are sent and received at the same address.
     """
-    here = list(source)
-    there = here if target is None else list(target)
+    source_words = list(source)
+    target_words = source_words if target is None else list(target)
     for start, end, arrival in schedule.line_messages(line, round_).tolist():
         if arrival == Arrival.ADD:
-            there[end] = there[end] + here[start]
+            target_words[end] = target_words[end] + source_words[start]
         elif arrival == Arrival.MAX:
-            there[end] = max(there[end], here[start])
+            target_words[end] = max(target_words[end], source_words[start])
         elif arrival == Arrival.ARGMAX:
-            there[end] = max(there[end], here[start], key=lambda pair: (pair[0], -pair[1]))
+            target_words[end] = max(target_words[end], source_words[start], key=lambda pair: (pair[0], -pair[1]))
         elif arrival == Arrival.MULTICAST:
             for pe in range(min(start, end), max(start, end) + 1):
                 if pe != start or target is not None:
-                    there[pe] = here[start]
+                    target_words[pe] = source_words[start]
         elif arrival in (Arrival.REPLACE, Arrival.COPY):
-            there[end] = here[start]
-    return there
+            target_words[end] = source_words[start]
+    return target_words
 
 
 def hops(schedule: LineSchedule, line: int = 0, round_: int = 0) -> list[int]:

@@ -1,4 +1,4 @@
-"""Outcomes of patterns on a line, and the faults of patterns that compute nothing."""
+"""Tests of the outcomes of patterns on a line, and of the faults of patterns that compute no collective."""
 
 from dataclasses import replace
 
@@ -19,22 +19,23 @@ ADD, REPLACE, MULTICAST = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST
 
 
 @pytest.mark.parametrize("length", [2, 3, 8, 17])
-def test_the_collectives_of_bundled_patterns_are_found_with_their_roots(length: int) -> None:
-    made = {
+def test_collectives_of_bundled_patterns_are_found_with_their_roots(length: int) -> None:
+    schedules = {
         ("reduce", 0): chain(length, 1, ADD),
         ("reduce", length // 2): both_sides(length, 1, ADD, chain),
         ("reduce", root_of(length)): k_tree(length, 1, ADD, broadcast=False),
         ("broadcast", length - 1): multicast(length, 1, length - 1),
         ("gather", length - 1): gather(length, 1, range(length), length - 1),
     }
-    for (collective, root), schedule in made.items():
+    for (collective, root), schedule in schedules.items():
         outcome = outcome_of(schedule)
         assert (outcome.collective, outcome.root, outcome.fault) == (collective, root, "")
-    for to_all in (ring_all_reduce(length, 1, ADD), reduce_multicast(chain(length, 1, ADD), 0)):
-        assert outcome_of(to_all).collective == "all_reduce"
+    for all_reduce in (ring_all_reduce(length, 1, ADD), reduce_multicast(chain(length, 1, ADD), 0)):
+        assert outcome_of(all_reduce).collective == "all_reduce"
 
 
 def line(length: int, *messages: tuple[int, int, Arrival], colours: int = 1) -> LineSchedule:
+    """Return a schedule of some messages on one line."""
     return uniform_schedule("mine", length, 1, list(messages), colours)
 
 
@@ -67,24 +68,24 @@ def line(length: int, *messages: tuple[int, int, Arrival], colours: int = 1) -> 
         (gather(4, 1, (1, 2), 0), "2 of 4 PEs have a part of the words"),
     ],
 )
-def test_a_pattern_that_loses_words_or_has_them_twice_is_told(schedule: LineSchedule, fault: str) -> None:
+def test_faults_of_patterns_are_reported(schedule: LineSchedule, fault: str) -> None:
     outcome = outcome_of(schedule)
     assert outcome.collective is None
     assert outcome.fault.startswith(fault)
 
 
-def test_words_twice_are_no_fault_where_the_right_sum_takes_their_place() -> None:
+def test_duplicate_words_are_not_a_fault_if_the_right_sum_replaces_them() -> None:
     schedule = line(3, (1, 2, ADD), (1, 2, ADD), (2, 1, ADD), (0, 1, REPLACE))
     assert outcome_of(schedule).collective is None
-    mended = line(3, (2, 0, ADD), (1, 0, ADD), (1, 2, ADD), (0, 2, MULTICAST))
-    assert outcome_of(mended).collective == "all_reduce"
+    corrected = line(3, (2, 0, ADD), (1, 0, ADD), (1, 2, ADD), (0, 2, MULTICAST))
+    assert outcome_of(corrected).collective == "all_reduce"
 
 
 STEP = (0, 1, Arrival.ADD)
 BACK = (1, 0, Arrival.REPLACE)
 
 
-def test_even_variants_are_those_that_varied_makes_of_the_same_lists() -> None:
+def test_even_schedule_equals_varied_schedule_of_the_same_messages() -> None:
     groups = [[STEP, BACK], [BACK, STEP], [STEP, STEP]]
     variants = np.array([[0, 2], [1, 0]], np.int32)
     a, b = (

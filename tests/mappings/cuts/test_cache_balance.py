@@ -1,4 +1,4 @@
-"""The KV cache over mesh rows, replayed with positions in place of keys and values."""
+"""Tests of the KV cache over mesh rows, which is replayed with positions in place of keys and values."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -27,7 +27,7 @@ class Rows:
         self.slots: list[list[int]] = [[-1] * cache.capacity for _ in range(cache.rows)]
 
     def shift(self) -> int:
-        """Move the entries that rows pass up, all at once, and return their number."""
+        """Move all entries that rows send to the row above, at the same time, and return their number."""
         control = self.cache.control
         passing = [row for row in range(self.cache.rows) if control[row, PASSED_SLOT] >= 0]
         assert [row + 1 for row in np.flatnonzero(control[:, RECEIVED_SLOT] >= 0)] == passing
@@ -43,6 +43,7 @@ class Rows:
         return len(passing)
 
     def append(self, stride: int = 1) -> None:
+        """Store the new entries of every row; consecutive entries of a row are ``stride`` positions apart."""
         for row, words in enumerate(self.cache.control):
             for i in range(words[APPEND_COUNT]):
                 assert words[APPEND_FROM] + i * stride < words[TOKENS]
@@ -51,28 +52,31 @@ class Rows:
                 self.slots[row][slot] = words[POSITION] + words[APPEND_FROM] + i * stride
 
     def chunk(self, tokens: int, *, replicated: bool) -> None:
-        """Append a chunk, of which every row works on its part or, if replicated, on all."""
+        """Append a chunk. Every row processes its part of the tokens or, if replicated, all tokens."""
         cached = self.cache.length
         self.cache.append_chunk(tokens, replicated=replicated)
         columns = [POSITION, TOKENS, APPEND_FROM, APPEND_COUNT]
         rows = self.cache.control[:, columns].tolist()
         stored = [begin + first + i for begin, _, first, count in rows for i in range(count)]
         assert stored == list(range(cached, cached + tokens))
-        for begin, worked_on, first, count in rows:
-            assert (begin, worked_on) == (cached, tokens) if replicated else (first, worked_on) == (0, count)
+        for begin, processed, first, count in rows:
+            assert (begin, processed) == (cached, tokens) if replicated else (first, processed) == (0, count)
         assert self.shift() == 0
         self.append()
 
     def several(self, tokens: int) -> None:
+        """Append the tokens of a verification pass, which are distributed round-robin over the rows."""
         self.cache.append_each(tokens)
         assert self.shift() == 0
         self.append(self.cache.rows)
 
     def take_back(self, tokens: int) -> None:
+        """Remove the last ``tokens`` positions."""
         self.cache.take_back(tokens)
         self.slots = [[entry if entry < self.cache.length else -1 for entry in row] for row in self.slots]
 
     def one(self) -> int:
+        """Append one token, and return the number of entries that moved to the row above."""
         self.cache.append_one()
         assert (self.cache.control[:, POSITION] == self.cache.length - 1).all()
         passed = self.shift()
@@ -80,24 +84,27 @@ class Rows:
         return passed
 
     def in_order(self) -> list[list[int]]:
-        """Return the entries of every row from its oldest on.
+        """Return the entries of every row, starting with the oldest.
 
         All slots after the first empty one must be empty, too.
         """
         found = []
         for row, slots in enumerate(self.slots):
             oldest = int(self.cache.control[row, OLDEST])
-            turned = slots[oldest:] + slots[:oldest]
-            held = [entry for entry in turned if entry >= 0]
-            assert turned[: len(held)] == held, "a gap between entries"
-            found.append(held)
+            entries = slots[oldest:] + slots[:oldest]
+            row_entries = [entry for entry in entries if entry >= 0]
+            assert entries[: len(row_entries)] == row_entries, "a gap between entries"
+            found.append(row_entries)
         return found
 
 
-def check(rows: Rows, length: int) -> None:
-    cache, held = rows.cache, rows.in_order()
-    assert sorted(entry for row in held for entry in row) == list(range(length)), "every position exactly once"
-    counts = [len(row) for row in held]
+def check_balance(rows: Rows, length: int) -> None:
+    """Check that every position is stored once, and that rows differ by at most one entry."""
+    cache, entries_by_row = rows.cache, rows.in_order()
+    assert sorted(entry for row in entries_by_row for entry in row) == list(range(length)), (
+        "every position exactly once"
+    )
+    counts = [len(row) for row in entries_by_row]
     assert counts == sorted(counts, reverse=True), "the fuller rows come first"
     assert counts[0] - counts[-1] <= 1
     assert cache.slots == counts[0] == CacheBalance.slots_after(length, cache.rows) <= cache.capacity
@@ -112,12 +119,12 @@ def check(rows: Rows, length: int) -> None:
     decoded=st.integers(0, 40),
     replicated=st.booleans(),
 )
-def test_prompt_chunks_and_tokens_stay_balanced_up_to_the_last_slot(
+def test_rows_stay_balanced_up_to_the_last_slot(
     rows: int, chunks: list[int], decoded: int, *, replicated: bool
 ) -> None:
     """Every chunk is distributed over all rows.
 
-    Positions ascend down the rows within a chunk, and along every row; of a single chunk, on through all rows.
+    Positions ascend within every row, and over all rows if there is only one chunk.
     """
     context = max(1, sum(chunks) + decoded)
     replayed = Rows(CacheBalance(rows, context))
@@ -125,12 +132,12 @@ def test_prompt_chunks_and_tokens_stay_balanced_up_to_the_last_slot(
     for tokens in chunks:
         replayed.chunk(tokens, replicated=replicated)
         length += tokens
-        check(replayed, length)
+        check_balance(replayed, length)
         assert all(row == sorted(row) for row in replayed.in_order())
     while length < context:
         assert replayed.one() == CacheBalance.passing_rows(length, rows)
         length += 1
-        check(replayed, length)
+        check_balance(replayed, length)
         if len(chunks) <= 1:
             assert [entry for row in replayed.in_order() for entry in row] == list(range(length))
     assert replayed.cache.slots == replayed.cache.capacity == ceil_div(context, rows)
@@ -142,10 +149,12 @@ def test_prompt_chunks_and_tokens_stay_balanced_up_to_the_last_slot(
     prompt=st.integers(0, 20),
     passes=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=6),
 )
-def test_rows_stay_balanced_whatever_is_taken_back(rows: int, prompt: int, passes: list[tuple[int, int, int]]) -> None:
-    """Each pass adds several tokens, some of which are removed again.
+def test_rows_stay_balanced_after_tokens_are_taken_back(
+    rows: int, prompt: int, passes: list[tuple[int, int, int]]
+) -> None:
+    """Each verification pass adds several tokens, of which some are removed.
 
-    Some passes decode one token.
+    Single tokens may be decoded after a pass.
     """
     replayed = Rows(CacheBalance(rows, prompt + sum(tokens + decoded for tokens, _, decoded in passes)))
     length = prompt
@@ -153,11 +162,11 @@ def test_rows_stay_balanced_whatever_is_taken_back(rows: int, prompt: int, passe
         replayed.chunk(prompt, replicated=True)
     for tokens, refused, decoded in passes:
         replayed.several(tokens)
-        check(replayed, length + tokens)
+        check_balance(replayed, length + tokens)
         replayed.take_back(min(refused, tokens))
         length += tokens - min(refused, tokens)
-        check(replayed, length)
+        check_balance(replayed, length)
         for _ in range(decoded):
             replayed.one()
             length += 1
-            check(replayed, length)
+            check_balance(replayed, length)

@@ -1,4 +1,4 @@
-"""Linear attention on rectangles of PEs: every feature and every element of a state is on the PEs that need it."""
+"""Tests of linear attention on rectangles of PEs: every feature and state element is on the PEs that need it."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ def test_every_element_of_the_state_is_on_one_pe(rows: int, cols: int, segments:
 
 
 @pytest.mark.parametrize(("cols", "segments"), [(1, 1), (3, 1), (11, 1), (50, 1), (16, 8)])
-def test_the_columns_of_a_group_have_all_keys_of_its_heads(cols: int, segments: int) -> None:
+def test_columns_of_a_group_have_all_keys_of_its_heads(cols: int, segments: int) -> None:
     cut = linear_cut(4, cols, **SIZES, taps=3, segment_count=segments)
     for first, count in cut.heads.segments:
         keys = cut.keys[first : first + count].reshape(count, -1, cut.keys_per_head)

@@ -1,4 +1,4 @@
-"""Widths of cuts, also of latent vectors."""
+"""Tests of the widths of regions, the heights of bands, and cuts of latent attention."""
 
 from itertools import product
 
@@ -18,7 +18,7 @@ from wse_mappings.rounding import ceil_div
 @given(
     regions=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 20)), min_size=2, max_size=3), cols=st.integers(3, 12)
 )
-def test_the_fullest_pe_of_regions_is_as_empty_as_can_be(regions: list[tuple[int, int]], cols: int) -> None:
+def test_region_widths_minimise_the_fullest_pe(regions: list[tuple[int, int]], cols: int) -> None:
     sizes = tuple(
         lambda n, weight=weight, extent=extent: float(weight * ceil_div(extent, n)) for weight, extent in regions
     )
@@ -34,18 +34,18 @@ def test_the_fullest_pe_of_regions_is_as_empty_as_can_be(regions: list[tuple[int
         assert width == 1 or size(width - 1) > fullest(widths)
 
 
-def test_a_region_alone_has_all_columns() -> None:
+def test_single_region_has_all_columns() -> None:
     assert region_widths((lambda n: 1.0,), 7) == (7,)
 
 
 @pytest.mark.parametrize("cols", [12, 50, 1170])
-def test_where_more_columns_hold_more_bytes_all_regions_have_room(cols: int) -> None:
-    """Experts in whole groups may have more bytes on a few more columns."""
+def test_region_widths_fit_if_more_columns_need_more_bytes(cols: int) -> None:
+    """Experts in whole groups may need more bytes on a few more columns."""
 
-    def bumpy(n: int) -> float:
+    def bytes_on_columns(n: int) -> float:
         return 1000 / n + (500 if n > cols // 5 else 0) - (499 if n == cols // 5 else 0)
 
-    widths = region_widths((bumpy,) * 5, cols)
+    widths = region_widths((bytes_on_columns,) * 5, cols)
     assert sum(widths) <= cols
     assert min(widths) >= 1
 
@@ -58,9 +58,7 @@ BANDS = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=3).map(tuple
     by_wafer=st.lists(BANDS, min_size=1, max_size=2).map(tuple),
     parts=st.lists(st.integers(1, 12), min_size=3, max_size=9).map(tuple),
 )
-def test_the_fullest_pe_of_bands_is_as_empty_as_can_be(
-    by_wafer: tuple[tuple[float, ...], ...], parts: tuple[int, ...]
-) -> None:
+def test_band_heights_minimise_the_fullest_pe(by_wafer: tuple[tuple[float, ...], ...], parts: tuple[int, ...]) -> None:
     """This holds for any function of bytes per row.
 
     With scales of groups, a row may have more bytes if there are more rows.
@@ -71,15 +69,17 @@ def test_the_fullest_pe_of_bands_is_as_empty_as_can_be(
         return max(size * parts[height - 1] for size, height in zip(bands, heights, strict=True))
 
     heights = band_heights(by_wafer, parts)
-    assert all(sum(of_wafer) <= rows for of_wafer in heights)
-    got = max(fullest(bands, tuple(of_wafer)) for bands, of_wafer in zip(by_wafer, heights, strict=True))
+    assert all(sum(heights_on_wafer) <= rows for heights_on_wafer in heights)
+    got = max(
+        fullest(bands, tuple(heights_on_wafer)) for bands, heights_on_wafer in zip(by_wafer, heights, strict=True)
+    )
     best = [
         min(fullest(bands, tried) for tried in product(range(1, rows + 1), repeat=len(bands)) if sum(tried) <= rows)
         for bands in by_wafer
     ]
     assert got == max(best)
-    for bands, of_wafer in zip(by_wafer, heights, strict=True):
-        for size, height in zip(bands, of_wafer, strict=True):
+    for bands, heights_on_wafer in zip(by_wafer, heights, strict=True):
+        for size, height in zip(bands, heights_on_wafer, strict=True):
             assert all(size * part > got for part in parts[: height - 1])
 
 
@@ -96,8 +96,8 @@ def cuts(draw: st.DrawFn) -> Cut:
 
 
 @given(cuts())
-def test_everything_is_held_once(made: Cut) -> None:
-    cut, sizes = made
+def test_latent_features_are_stored_once(cut_and_sizes: Cut) -> None:
+    cut, sizes = cut_and_sizes
     for name in ("source", "latent", "hidden"):
         index = getattr(cut, name)
         assert sorted(index[index >= 0]) == list(range(sizes[name]))
@@ -113,19 +113,21 @@ def test_everything_is_held_once(made: Cut) -> None:
     group=st.integers(0, 9),
     source=st.integers(0, 5),
 )
-def test_columns_have_hidden_features_where_rows_do(hidden: int, rows: int, cols: int, group: int, source: int) -> None:
-    """The features that a row and a column have in common are then consecutive."""
-    of_row = blocks(hidden, rows, group)
-    cut = latent_cut(of_row, cols, source=source, latent=4, heads=2, nope=2, rope=2, value=2, cache=ResultCache())
-    flat = of_row.reshape(-1)
+def test_columns_have_hidden_features_at_the_places_of_rows(
+    hidden: int, rows: int, cols: int, group: int, source: int
+) -> None:
+    """The features that a row and a column have in common are then contiguous."""
+    row_blocks = blocks(hidden, rows, group)
+    cut = latent_cut(row_blocks, cols, source=source, latent=4, heads=2, nope=2, rope=2, value=2, cache=ResultCache())
+    flat = row_blocks.reshape(-1)
     places = cut.hidden.reshape(-1)[: len(flat)]
     np.testing.assert_array_equal(places, flat[: len(places)])
     assert (cut.source is cut.hidden) == (source == 0)
 
 
 @given(cuts())
-def test_a_row_has_features_of_its_own_heads_alone_head_after_head(made: Cut) -> None:
-    cut, sizes = made
+def test_rows_have_only_features_of_their_heads_in_order(cut_and_sizes: Cut) -> None:
+    cut, sizes = cut_and_sizes
     for name in ("nope", "rope", "value"):
         index = getattr(cut, name).reshape(*cut.heads.shape, -1)
         head = np.where(index >= 0, index // sizes[name], cut.heads[:, :, None])

@@ -1,4 +1,4 @@
-"""Patterns that are searched for, and generated trees."""
+"""Tests of the search for the cheapest pattern, and of generated reduction trees."""
 
 import math
 from functools import cache, partial
@@ -34,13 +34,13 @@ LEVEL = 5  # two ramps of 2 and one
 FIXED: dict[str, Reduce] = {"star": star, "chain": chain, "binary_tree": binary_tree, "two_phase": two_phase}
 
 
-def fast(schedule: LineSchedule, words: int, gap: int) -> float:
+def fabric_cycles(schedule: LineSchedule, words: int, gap: int) -> float:
     """Return the cycles of the fabric model on WSE-2."""
     times = PatternTimes(LineCosts.of(WSE2, gap))
     return times.time([LinePattern(schedule, 0, words, ROWS)]).cycles.total
 
 
-def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
+def fixed_patterns(operation: Operation, length: int, words: int) -> list[LineSchedule]:
     """Return the patterns that a user could have selected, with the parameters of their authors."""
     if operation == "broadcast":
         return [multicast(length, 1, 0)]
@@ -57,13 +57,15 @@ def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
 @pytest.mark.parametrize("length", [1, 2, 16, 130])
 @pytest.mark.parametrize("words", [1, 2048])
 @pytest.mark.parametrize("gap", [0, 52])
-def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: int, gap: int) -> None:
+def test_cheapest_pattern_costs_at_most_as_much_as_fixed_patterns(
+    operation: Operation, length: int, words: int, gap: int
+) -> None:
     def cost(schedule: LineSchedule) -> float:
-        return fast(schedule, words, gap)
+        return fabric_cycles(schedule, words, gap)
 
     chosen = cheapest_pattern(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=cost)
     assert chosen.cost == cost(chosen.schedule)
-    costs = {schedule.name: cost(schedule) for schedule in fixed(operation, length, words)}
+    costs = {schedule.name: cost(schedule) for schedule in fixed_patterns(operation, length, words)}
     assert chosen.cost <= min(costs.values()), f"{chosen.label}: {chosen.cost:.0f}; {costs}"
 
 
@@ -71,86 +73,90 @@ def test_no_fixed_pattern_costs_less(operation: Operation, length: int, words: i
     operation=st.sampled_from(["reduce", "all_reduce"]),
     length=st.integers(1, 40),
     words=st.integers(1, 300),
-    pick=st.randoms(use_true_random=False),
+    random=st.randoms(use_true_random=False),
 )
 @settings(max_examples=15)
-def test_members_of_families_do_the_operation(operation: Operation, length: int, words: int, pick: object) -> None:
+def test_members_of_families_compute_the_operation(
+    operation: Operation, length: int, words: int, random: object
+) -> None:
     labels = [(pe,) for pe in range(length)]
     for family in pattern_families(operation, length, 3, ADD, words=words, level_cycles=LEVEL):
         assert all(1 <= start <= max(1, family.max_number) for start in family.starts)
-        schedule, root = family.make(pick.randint(1, family.max_number))  # type: ignore[attr-defined]
+        schedule, root = family.make(random.randint(1, family.max_number))  # type: ignore[attr-defined]
         assert schedule.variants.shape == (1, 3)
         if schedule.parts > 1:
             continue  # executed part by part in tests/mappings/patterns/test_reduces.py
-        held = [sorted(bag) for bag in replay(schedule, labels)]
-        assert held[root] == list(range(length))
+        results = [sorted(bag) for bag in replay(schedule, labels)]
+        assert results[root] == list(range(length))
         if operation == "all_reduce":
-            assert held == [held[root]] * length
+            assert results == [results[root]] * length
 
 
 @given(operation=st.sampled_from(get_args(Operation)), length=st.integers(1, 14), words=st.integers(1, 60))
 @settings(max_examples=15)
-def test_no_pattern_takes_less_than_what_it_is_left_out_for(operation: Operation, length: int, words: int) -> None:
+def test_bounds_of_patterns_are_at_most_their_cycles(operation: Operation, length: int, words: int) -> None:
     for family in pattern_families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
         for number in family.starts:
             schedule, _ = family.make(number)
-            least = family.bound_cycles or schedule_bound_cycles(schedule, words, LEVEL)
-            assert least <= cycles(schedule, words, gap=0), family.label.format(number)
+            bound_cycles = family.bound_cycles or schedule_bound_cycles(schedule, words, LEVEL)
+            assert bound_cycles <= cycles(schedule, words, gap=0), family.label.format(number)
 
 
 @pytest.mark.parametrize("make", FIXED.values())
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 21])
-def test_both_sides_meet_in_the_middle_on_colours_of_their_own(make: Reduce, length: int) -> None:
+def test_both_sides_end_in_the_middle_with_separate_colours(make: Reduce, length: int) -> None:
     schedule = both_sides(length, 1, ADD, make)
     sums = replay(schedule, [(pe,) for pe in range(length)])
     assert sorted(sums[length // 2]) == list(range(length))
-    west = schedule.messages[:, 0] < length // 2
-    assert not set(schedule.message_colours[west].tolist()) & set(schedule.message_colours[~west].tolist())
+    is_from_west = schedule.messages[:, 0] < length // 2
+    assert not set(schedule.message_colours[is_from_west].tolist()) & set(
+        schedule.message_colours[~is_from_west].tolist()
+    )
     assert set(schedule.message_colours.tolist()) <= set(range(schedule.colours))
 
 
-def test_patterns_that_leave_colours_open_still_combine() -> None:
+def test_patterns_without_message_colours_can_be_combined() -> None:
     tree = k_tree(9, 2, ADD, broadcast=False)
-    everywhere = reduce_multicast(tree, 4)
-    assert everywhere.message_colours is None
-    assert everywhere.colours == tree.colours + 1
-    assert (np.array(replay(everywhere, list(np.eye(9, dtype=np.int64)))) == 1).all()
+    all_reduce = reduce_multicast(tree, 4)
+    assert all_reduce.message_colours is None
+    assert all_reduce.colours == tree.colours + 1
+    assert (np.array(replay(all_reduce, list(np.eye(9, dtype=np.int64)))) == 1).all()
     assert (
         both_sides(9, 1, ADD, lambda length, lines, what: k_tree(length, lines, what, broadcast=False)).message_colours
         is None
     )
 
 
-def test_a_pair_is_not_cut_into_parts() -> None:
-    told = [f.label for f in pattern_families("all_reduce", 8, 1, Arrival.ARGMAX, words=2, level_cycles=LEVEL)]
-    assert "ring" not in told
+def test_ring_is_not_used_for_pairs() -> None:
+    labels = [f.label for f in pattern_families("all_reduce", 8, 1, Arrival.ARGMAX, words=2, level_cycles=LEVEL)]
+    assert "ring" not in labels
     assert "ring" in [f.label for f in pattern_families("all_reduce", 8, 1, ADD, words=2, level_cycles=LEVEL)]
 
 
-def test_the_number_is_moved_until_no_step_pays() -> None:
+def test_search_changes_the_parameter_until_no_step_helps() -> None:
     """Only two-phase reduces with five long hops are cheap: groups of 17 to 19.
 
-    These numbers are between those that are tried first.
+    The search starts from other group sizes.
     """
 
     def cost(schedule: LineSchedule) -> float:
-        wrong = abs(sum(hop > 1 for hop in hops(schedule)) - 5) if schedule.name == "two_phase" else math.inf
-        return 10_000 + wrong  # above what any of them takes at least
+        distance = abs(sum(hop > 1 for hop in hops(schedule)) - 5) if schedule.name == "two_phase" else math.inf
+        return 10_000 + distance  # above the lower bounds of all patterns
 
     best = cheapest_pattern("reduce", 100, 1, ADD, words=1, level_cycles=LEVEL, cost=cost)
     assert (best.label, best.cost) == ("two-phase in groups of 18", 10_000)
 
 
 @pytest.mark.parametrize(
-    ("operation", "length", "words", "told"),
+    ("operation", "length", "words", "message"),
     [
         ("gather", 4, 4, "auto: gather of 4 words over 4 PEs: give reduce, all_reduce, broadcast, and at least a word"),
         ("reduce", 0, 4, "auto: reduce of 4 words over 0 PEs"),
         ("reduce", 4, 0, "auto: reduce of 0 words over 4 PEs"),
     ],
 )
-def test_what_cannot_be_chosen_is_told(operation: Operation, length: int, words: int, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_invalid_requests_are_refused(operation: Operation, length: int, words: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         cheapest_pattern(operation, length, 1, ADD, words=words, level_cycles=LEVEL, cost=lambda _: 0)
 
 
@@ -158,10 +164,10 @@ def depth_of(schedule: LineSchedule) -> int:
     """Return the number of messages on the longest path from a PE to the root."""
     parent = dict(schedule.messages[:, :2].tolist())
 
-    def way(pe: int) -> int:
-        return 0 if pe == 0 else 1 + way(parent[pe])
+    def path_length(pe: int) -> int:
+        return 0 if pe == 0 else 1 + path_length(parent[pe])
 
-    return max(way(pe) for pe in range(schedule.length))
+    return max(path_length(pe) for pe in range(schedule.length))
 
 
 @cache
@@ -181,13 +187,13 @@ def all_trees(count: int) -> frozenset[tuple[int, int]]:
 
 
 @given(length=st.integers(2, 12), depth=st.integers(1, 12))
-def test_the_energy_is_the_least_of_all_trees(length: int, depth: int) -> None:
+def test_least_energy_is_the_minimum_of_all_trees(length: int, depth: int) -> None:
     best = min(energy for deep, energy in all_trees(length) if deep <= depth)
     assert least_energy(length)[length, min(depth, length - 1)] == best
 
 
 @given(length=st.integers(1, 90), depth=st.integers(1, 90))
-def test_every_pe_is_summed_once_by_the_tree_of_least_energy(length: int, depth: int) -> None:
+def test_auto_gen_sums_every_pe_once_with_the_least_energy(length: int, depth: int) -> None:
     schedule = auto_gen(length, 2, Arrival.ADD, depth)
     assert sorted(replay(schedule, [(pe,) for pe in range(length)])[0]) == list(range(length))
     assert sum(hops(schedule)) == least_energy(length)[length, min(depth, length - 1)]
@@ -195,7 +201,7 @@ def test_every_pe_is_summed_once_by_the_tree_of_least_energy(length: int, depth:
 
 
 @given(length=st.integers(2, 60))
-def test_the_ends_are_the_star_and_the_chain(length: int) -> None:
+def test_auto_gen_is_the_star_at_depth_1_and_the_chain_at_full_depth(length: int) -> None:
     assert sorted(auto_gen(length, 1, Arrival.ADD, 1).messages.tolist()) == sorted(
         star(length, 1, Arrival.ADD).messages.tolist()
     )
@@ -205,13 +211,13 @@ def test_the_ends_are_the_star_and_the_chain(length: int) -> None:
 
 
 @given(length=st.integers(2, 60), depth=st.integers(1, 60))
-def test_colours_alternate_from_a_pe_to_the_one_that_it_sends_to(length: int, depth: int) -> None:
+def test_auto_gen_alternates_colours_along_paths(length: int, depth: int) -> None:
     schedule = auto_gen(length, 1, Arrival.ADD, depth)
     colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.message_colours.tolist(), strict=True))
     assert all(target == 0 or colour[source] != colour[target] for source, target, _ in schedule.messages.tolist())
 
 
-def test_more_depth_takes_no_more_hops_and_what_is_out_of_reach_stays_so() -> None:
+def test_least_energy_does_not_grow_with_depth() -> None:
     energy = least_energy(200)
     assert (np.diff(energy[1:, 1:], axis=1) <= 0).all()
     assert (energy[2:, 0] == UNREACHED).all()
@@ -219,11 +225,11 @@ def test_more_depth_takes_no_more_hops_and_what_is_out_of_reach_stays_so() -> No
     assert energy[200, 1] == 199 * 200 // 2
 
 
-def test_a_long_line_is_no_deeper_than_the_interpreters_stack() -> None:
+def test_auto_gen_of_a_long_line_does_not_overflow_the_stack() -> None:
     assert len(auto_gen(1024, 1, Arrival.ADD, 1023).messages) == 1023
 
 
-def test_a_line_cannot_reduce_at_depth_0() -> None:
+def test_auto_gen_refuses_depth_0() -> None:
     with pytest.raises(ValueError, match="auto_gen: depth 0 for a line of 2 PEs: give 1 or more"):
         auto_gen(2, 1, Arrival.ADD, 0)
     assert len(auto_gen(1, 1, Arrival.ADD, 0).messages) == 0

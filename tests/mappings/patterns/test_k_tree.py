@@ -1,4 +1,4 @@
-"""Trees of any number of levels sum every input once, stay in their segment, have few relays."""
+"""Tests of trees of any number of levels: they sum every input once, stay in their segment, and have few relays."""
 
 import math
 
@@ -19,14 +19,14 @@ Levelled = tuple[int, tuple[int, ...]]
 
 @st.composite
 def segmented(draw: st.DrawFn) -> Segmented:
-    """A line length and the segments that it is cut into."""
+    """Return a line length, and segments that divide the line."""
     length = draw(LENGTHS)
     return length, tuple(balanced_segments(length, draw(st.integers(1, length))))
 
 
 @st.composite
 def levelled(draw: st.DrawFn) -> Levelled:
-    """A line length and group counts for one to four levels, each at most that before."""
+    """Return a line length, and group counts of up to three levels, each at most the count before."""
     length = draw(LENGTHS)
     groups: list[int] = []
     for _ in range(draw(st.integers(0, 3))):
@@ -54,16 +54,16 @@ def stages(schedule: LineSchedule) -> int:
 def test_inputs_of_a_segment_are_summed_once(
     line: Segmented, groups: tuple[int, ...] | None, *, broadcast: bool
 ) -> None:
-    """The sum is on the root, or on all PEs. A segment has no more groups than it has places for."""
+    """The sum is on the root, or on all PEs. A segment has at most as many groups as it has PEs."""
     length, segments = line
     tree = k_tree(length, 1, Arrival.ADD, broadcast=broadcast, segments=segments, groups=groups)
-    held = contributions(tree, length)
+    counts = contributions(tree, length)
     for start, count in segments:
         want = np.zeros(length, np.int64)
         want[start : start + count] = 1
         assert 0 <= root_of(count, groups) < count
-        of_segment = held[start : start + count] if broadcast else held[start + root_of(count, groups)]
-        assert (of_segment == want).all()
+        segment_counts = counts[start : start + count] if broadcast else counts[start + root_of(count, groups)]
+        assert (segment_counts == want).all()
 
 
 @given(line=segmented(), broadcast=st.booleans())
@@ -75,30 +75,30 @@ def test_messages_stay_in_their_segment(line: Segmented, *, broadcast: bool) -> 
 
 
 @given(length=LENGTHS, values=st.data())
-def test_every_pe_agrees_on_the_largest_and_on_ties_on_the_lowest_index(length: int, values: st.DataObject) -> None:
-    drawn = values.draw(st.lists(st.integers(-3, 3), min_size=length, max_size=length))
-    pairs = [(value, index) for index, value in enumerate(drawn)]
+def test_all_pes_get_the_maximum_and_the_lowest_index_of_ties(length: int, values: st.DataObject) -> None:
+    numbers = values.draw(st.lists(st.integers(-3, 3), min_size=length, max_size=length))
+    pairs = [(value, index) for index, value in enumerate(numbers)]
     best = max(pairs, key=lambda pair: (pair[0], -pair[1]))
     assert set(replay(k_tree(length, 1, Arrival.ARGMAX, broadcast=True), list(pairs))) == {best}
-    assert set(replay(k_tree(length, 1, Arrival.MAX, broadcast=True), list(drawn))) == {best[0]}
+    assert set(replay(k_tree(length, 1, Arrival.MAX, broadcast=True), list(numbers))) == {best[0]}
 
 
 @given(length=st.integers(1, 1000))
-def test_the_number_of_groups_is_the_best_of_all(length: int) -> None:
+def test_default_number_of_groups_has_the_fewest_relays(length: int) -> None:
     chosen = relays_of(length, (group_count(length),))
     assert chosen == relays_of(length) == min(relays_of(length, (groups,)) for groups in range(1, length + 1))
     assert chosen <= math.isqrt(length) + 1
 
 
 @given(line=levelled())
-def test_relays_of_any_levels_are_those_on_the_longest_way(line: Levelled) -> None:
+def test_relays_are_the_messages_on_the_longest_path(line: Levelled) -> None:
     length, groups = line
     for chosen in (groups, None):
         assert stages(k_tree(length, 1, Arrival.ADD, broadcast=False, groups=chosen)) == relays_of(length, chosen)
 
 
 @given(line=levelled())
-def test_every_pe_but_the_root_sends_to_the_next_place_of_its_level(line: Levelled) -> None:
+def test_every_pe_except_the_root_sends_once_and_levels_cross_links_once(line: Levelled) -> None:
     length, groups = line
     tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=groups)
     assert sorted(tree.messages[:, 0].tolist()) == [pe for pe in range(length) if pe != root_of(length, groups)]
@@ -109,7 +109,7 @@ def test_every_pe_but_the_root_sends_to_the_next_place_of_its_level(line: Levell
 
 
 @given(length=st.integers(1, 200))
-def test_one_level_is_the_two_way_chain_to_the_centre(length: int) -> None:
+def test_one_level_is_a_chain_from_both_ends_to_the_centre(length: int) -> None:
     tree = k_tree(length, 1, Arrival.ADD, broadcast=False, groups=())
     assert set(hops(tree)) <= {1}
     assert root_of(length, ()) == length // 2
@@ -117,39 +117,39 @@ def test_one_level_is_the_two_way_chain_to_the_centre(length: int) -> None:
 
 
 @pytest.mark.parametrize("groups", [15, 16, 32])
-def test_two_levels_have_meshgemvs_roots_and_hops(groups: int) -> None:
-    """The global root is the middle of group floor(G / 2), half of the hops away from the ends."""
-    each = 16
-    length = groups * each
+def test_two_levels_have_the_roots_and_hops_of_meshgemv(groups: int) -> None:
+    """The global root is the middle PE of group floor(G / 2)."""
+    group_size = 16
+    length = groups * group_size
     tree = k_tree(length, 1, Arrival.ADD, broadcast=True, groups=(groups,))
-    assert root_of(length, (groups,)) == (groups // 2) * each + each // 2
+    assert root_of(length, (groups,)) == (groups // 2) * group_size + group_size // 2
     assert tree.colours == 10
     second = [hop for hop in hops(tree) if hop > 1]
-    assert second[: groups - 1] == [each] * (groups - 1)
-    assert relays_of(length, (groups,)) == each // 2 + groups // 2
+    assert second[: groups - 1] == [group_size] * (groups - 1)
+    assert relays_of(length, (groups,)) == group_size // 2 + groups // 2
 
 
-def test_even_levels_take_k_halves_of_the_kth_root() -> None:
-    """The published number of relays is K N^(1/K) / 2."""
+def test_equal_levels_have_the_published_number_of_relays() -> None:
+    """The published number of relays of K equal levels over N PEs is K N^(1/K) / 2."""
     assert [relays_of(4096, groups) for groups in ((), (64,), (256, 16), (512, 64, 8))] == [2048, 64, 24, 16]
 
 
-def test_each_level_takes_four_colours_and_the_broadcast_two() -> None:
+def test_levels_need_four_colours_each_and_the_broadcast_two() -> None:
     for groups, colours in (((), 6), ((8,), 10), ((16, 4), 14)):
         assert k_tree(64, 1, Arrival.ADD, broadcast=True, groups=groups).colours == colours
         assert k_tree(64, 1, Arrival.ADD, broadcast=False, groups=groups).colours == colours - 2
 
 
 @pytest.mark.parametrize(
-    ("groups", "told"),
+    ("groups", "message"),
     [
         ((9,), "k_tree: 9 groups in level 1 of a line of 8 PEs: give 1 to 8"),
         ((4, 5), "k_tree: 5 groups in level 2 of a line of 8 PEs: give 1 to 4"),
         ((0,), "k_tree: 0 groups in level 1 of a line of 8 PEs: give 1 to 8"),
     ],
 )
-def test_a_line_without_places_for_the_groups_is_refused(groups: tuple[int, ...], told: str) -> None:
-    with pytest.raises(ValueError, match=f"^{told}$"):
+def test_more_groups_than_pes_are_refused(groups: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
         k_tree(8, 1, Arrival.ADD, broadcast=True, groups=groups)
     if 0 in groups:
         with pytest.raises(ValueError, match="0 groups in level 1"):

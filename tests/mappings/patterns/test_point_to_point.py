@@ -1,4 +1,4 @@
-"""Multicasts, point-to-point messages and transposes."""
+"""Tests of multicasts, point-to-point messages and transposes."""
 
 import math
 from itertools import combinations, pairwise
@@ -18,26 +18,26 @@ Line = tuple[int, tuple[Stream, ...]]
 
 
 @st.composite
-def several(draw: st.DrawFn) -> Line:
-    """A line length and streams on it."""
+def line_with_streams(draw: st.DrawFn) -> Line:
+    """Return a line length, and streams with different targets on the line."""
     length = draw(st.integers(2, 30))
     targets = draw(st.lists(st.integers(0, length - 1), unique=True, max_size=8))
     sources = [draw(st.integers(0, length - 1).filter(lambda pe, t=target: pe != t)) for target in targets]
     return length, tuple(zip(sources, targets, strict=True))
 
 
-@given(line=several())
-def test_targets_hold_what_sources_held_and_nobody_else_changes(line: Line) -> None:
+@given(line=line_with_streams())
+def test_targets_get_the_words_of_their_sources_and_others_do_not_change(line: Line) -> None:
     length, streams = line
     schedule = point_to_point(length, 3, streams)
     after = replay(schedule, [("old", pe) for pe in range(length)], [("new", pe) for pe in range(length)], 2)
-    came_from = {target: source for source, target in streams}
-    assert after == [("old", came_from[pe]) if pe in came_from else ("new", pe) for pe in range(length)]
+    source_of_target = {target: source for source, target in streams}
+    assert after == [("old", source_of_target[pe]) if pe in source_of_target else ("new", pe) for pe in range(length)]
     assert hops(schedule) == [abs(source - target) for source, target in streams]
 
 
-@given(line=several())
-def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(line: Line) -> None:
+@given(line=line_with_streams())
+def test_streams_that_share_a_pe_have_different_colours_and_the_fewest_are_used(line: Line) -> None:
     length, streams = line
     schedule = point_to_point(length, 1, streams)
     spans = [set(range(min(stream), max(stream) + 1)) for stream in streams]
@@ -47,7 +47,7 @@ def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(lin
 
 
 @pytest.mark.parametrize(
-    ("streams", "told"),
+    ("streams", "message"),
     [
         (((0, 5),), "point_to_point: a stream from PE 0 to PE 5; give two PEs from 0 to 4"),
         (((-1, 2),), "point_to_point: a stream from PE -1 to PE 2; give two PEs from 0 to 4"),
@@ -55,17 +55,17 @@ def test_streams_that_share_a_pe_have_different_colours_and_no_more_are_used(lin
         (((0, 4), (1, 2), (3, 4)), "point_to_point: two streams end at PE 4; give each stream a target of its own"),
     ],
 )
-def test_streams_that_cannot_be_are_refused(streams: tuple[Stream, ...], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_invalid_streams_are_refused(streams: tuple[Stream, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         point_to_point(5, 1, streams)
 
 
 LENGTHS = st.integers(1, 40)
 
 
-@given(length=LENGTHS, lines=st.integers(1, 5), where=st.data())
-def test_multicast_gives_every_pe_the_words_of_the_root(length: int, lines: int, where: st.DataObject) -> None:
-    root = where.draw(st.integers(0, length - 1))
+@given(length=LENGTHS, lines=st.integers(1, 5), data=st.data())
+def test_multicast_gives_every_pe_the_words_of_the_root(length: int, lines: int, data: st.DataObject) -> None:
+    root = data.draw(st.integers(0, length - 1))
     schedule = multicast(length, lines, root)
     for line in range(lines):
         words = list(range(length))
@@ -85,28 +85,28 @@ def test_diagonal_multicast_gives_line_i_the_words_of_its_pe_i(length: int) -> N
 def test_diagonal_stream_sends_from_the_diagonal_to_the_pe_of_the_round(length: int) -> None:
     schedule = diagonal_stream(length)
     for line in range(length):
-        held: list[object] = [None] * length
-        for turn in range(length):
-            held = replay(schedule, [(turn, pe) for pe in range(length)], held, line, turn)
-            assert sum(hops(schedule, line, turn)) == abs(line - turn)
-        assert held == [(turn, line) for turn in range(length)]
+        received: list[object] = [None] * length
+        for round_ in range(length):
+            received = replay(schedule, [(round_, pe) for pe in range(length)], received, line, round_)
+            assert sum(hops(schedule, line, round_)) == abs(line - round_)
+        assert received == [(round_, line) for round_ in range(length)]
 
 
 SIDES = st.integers(1, 40)
 
 
 @given(side=SIDES)
-def test_tile_i_j_ends_at_pe_j_i(side: int) -> None:
+def test_transpose_moves_tile_i_j_to_pe_j_i(side: int) -> None:
     schedule = transpose(side)
-    held: dict[tuple[int, int], object] = dict.fromkeys(np.ndindex(side, side))
+    tiles: dict[tuple[int, int], object] = dict.fromkeys(np.ndindex(side, side))
     for line, path in enumerate(transpose_paths(side)):
-        after = replay(schedule, list(path), [held[pe] for pe in path], line)
-        held |= dict(zip(path, after, strict=True))
-    assert held == {(row, col): (col, row) for row, col in np.ndindex(side, side)}
+        after = replay(schedule, list(path), [tiles[pe] for pe in path], line)
+        tiles |= dict(zip(path, after, strict=True))
+    assert tiles == {(row, col): (col, row) for row, col in np.ndindex(side, side)}
 
 
 @given(side=SIDES)
-def test_hooks_are_lines_that_use_every_link_at_most_once(side: int) -> None:
+def test_transpose_paths_use_every_link_at_most_once(side: int) -> None:
     paths = transpose_paths(side)
     assert len(paths) == transpose(side).variants.shape[1]
     assert max(map(len, paths)) == transpose(side).length
@@ -116,7 +116,7 @@ def test_hooks_are_lines_that_use_every_link_at_most_once(side: int) -> None:
 
 
 @given(side=SIDES)
-def test_every_pe_sends_its_tile_once_and_straight_across_its_bend(side: int) -> None:
+def test_transpose_sends_the_tile_of_every_pe_once(side: int) -> None:
     schedule, paths = transpose(side), transpose_paths(side)
     sent = []
     for line, path in enumerate(paths):
@@ -127,21 +127,21 @@ def test_every_pe_sends_its_tile_once_and_straight_across_its_bend(side: int) ->
 
 
 @given(side=st.integers(2, 50))
-def test_no_bend_carries_more_tiles_than_the_share_that_two_hooks_leave(side: int) -> None:
+def test_transpose_bends_carry_a_limited_number_of_tiles(side: int) -> None:
     schedule = transpose(side)
-    most = max(len(hops(schedule, line)) // 2 for line in range(2 * side))
-    assert most <= math.ceil((1 - math.sqrt(0.5)) * side)
+    max_tiles = max(len(hops(schedule, line)) // 2 for line in range(2 * side))
+    assert max_tiles <= math.ceil((1 - math.sqrt(0.5)) * side)
 
 
 @given(side=SIDES)
-def test_tiles_of_one_colour_come_to_every_pe_from_the_bend_outward(side: int) -> None:
-    """A PE that has sent or received its own tile passes the others through."""
+def test_transpose_tiles_of_one_colour_are_sent_nearest_first(side: int) -> None:
+    """A PE that has sent or received its own tile forwards the others."""
     schedule = transpose(side)
     for line in range(2 * side):
         messages, channel, _ = schedule.variant_messages(line)
-        travelling = channel[messages[:, 2] != Arrival.COPY]
+        colours = channel[messages[:, 2] != Arrival.COPY]
         for colour in (0, 1, 2, 3):
-            far = np.array(hops(schedule, line))[travelling == colour]
-            assert (np.diff(far) > 0).all()
+            distances = np.array(hops(schedule, line))[colours == colour]
+            assert (np.diff(distances) > 0).all()
         assert set(channel.tolist()) <= ({0, 1} if line < side else {2, 3})
     assert schedule.colours == 4

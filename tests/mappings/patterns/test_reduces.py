@@ -1,4 +1,4 @@
-"""Reduces, and patterns of products on a mesh."""
+"""Tests of reduces on lines and meshes, and of the patterns of matrix products on a mesh."""
 
 from itertools import pairwise
 from typing import Any
@@ -32,12 +32,12 @@ def check(schedule: LineSchedule) -> None:
 
 
 @given(LENGTHS, st.sampled_from([chain, star, binary_tree, two_phase]))
-def test_a_reduce_takes_every_pe_once(length: int, make: object) -> None:
+def test_reduce_sums_every_pe_once(length: int, make: object) -> None:
     check(make(length, 2, Arrival.ADD))  # type: ignore[operator]
 
 
 @given(LENGTHS, st.integers(1, 80))
-def test_two_phase_for_any_group(length: int, group: int) -> None:
+def test_two_phase_sums_every_pe_once_for_any_group(length: int, group: int) -> None:
     schedule = two_phase(length, 1, Arrival.ADD, group)
     check(schedule)
     heads = [pe for pe in range(length) if (length - 1 - pe) % group == group - 1]
@@ -45,7 +45,7 @@ def test_two_phase_for_any_group(length: int, group: int) -> None:
 
 
 @pytest.mark.parametrize(("length", "group"), [(512, 32), (512, 8), (40, 8), (21, 7)])
-def test_two_phase_alternates_in_a_group_and_passes_the_head_before_it(length: int, group: int) -> None:
+def test_two_phase_alternates_colours_within_groups(length: int, group: int) -> None:
     schedule = two_phase(length, 1, Arrival.ADD, group)
     colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.message_colours.tolist(), strict=True))
     for pe in range(1, length):
@@ -56,24 +56,24 @@ def test_two_phase_alternates_in_a_group_and_passes_the_head_before_it(length: i
             assert colour[pe] == colour[pe + 1]
 
 
-def test_the_star_begins_with_the_nearest() -> None:
+def test_star_starts_with_the_nearest_pe() -> None:
     assert star(5, 1, Arrival.ADD).messages[:, 0].tolist() == [1, 2, 3, 4]
 
 
 @given(st.integers(2, 40))
-def test_the_ring_sends_each_part_round_once_for_the_sum_and_once_for_the_result(length: int) -> None:
+def test_ring_all_reduce_gives_every_sum_to_every_pe(length: int) -> None:
     schedule = ring_all_reduce(length, 1, Arrival.ADD)
     assert schedule.parts == length
-    held = [[(pe,) for _ in range(length)] for pe in range(length)]
+    labels = [[(pe,) for _ in range(length)] for pe in range(length)]
     for (source, target, arrival), part in zip(schedule.messages.tolist(), schedule.part.tolist(), strict=True):
-        before = held[target][part] if arrival == Arrival.ADD else ()
-        held[target][part] = before + held[source][part]
-    assert all(sorted(bag) == list(range(length)) for pe in held for bag in pe)
+        accumulated = labels[target][part] if arrival == Arrival.ADD else ()
+        labels[target][part] = accumulated + labels[source][part]
+    assert all(sorted(bag) == list(range(length)) for pe in labels for bag in pe)
     assert max(hops(schedule)) <= 2
 
 
 @given(st.integers(1, 9), st.integers(1, 9))
-def test_the_snake_steps_to_neighbours_and_x_y_has_two_lines(rows: int, cols: int) -> None:
+def test_snake_steps_to_neighbours_and_x_y_has_two_schedules(rows: int, cols: int) -> None:
     path = snake_path(rows, cols)
     assert sorted(path) == [(row, col) for row in range(rows) for col in range(cols)]
     assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in pairwise(path))
@@ -94,6 +94,7 @@ def along_rows(schedule: LineSchedule, grid: Grid, round_: int = 0) -> Grid:
 
 
 def along_columns(schedule: LineSchedule, grid: Grid, round_: int = 0) -> Grid:
+    """Execute one round on every column of a square, from one buffer into another."""
     return transposed(along_rows(schedule, transposed(grid), round_))
 
 
@@ -102,14 +103,15 @@ def transposed(grid: Grid) -> Grid:
 
 
 def aligned(a: Grid, b: Grid) -> tuple[Grid, Grid]:
+    """Return both operands of MeshGEMM after the alignment rounds."""
     side = len(a)
-    for turn in range(side // 2):
-        a, b = along_rows(ring_align(side), a, turn), along_columns(ring_align(side), b, turn)
+    for round_ in range(side // 2):
+        a, b = along_rows(ring_align(side), a, round_), along_columns(ring_align(side), b, round_)
     return a, b
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_mesh_gemm_is_the_matrix_product(side: int) -> None:
+def test_mesh_gemm_computes_the_matrix_product(side: int) -> None:
     rng = np.random.default_rng(side)
     A, B = rng.integers(-9, 10, (2, side, side))
     a, b = aligned(A.tolist(), B.tolist())
@@ -121,34 +123,34 @@ def test_mesh_gemm_is_the_matrix_product(side: int) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_dist_gemm_t_is_the_product_with_the_transpose(side: int) -> None:
+def test_dist_gemm_t_computes_the_product_with_the_transpose(side: int) -> None:
     """The result is Q K^T.
 
-    Q stays, the rows of K move round the columns' ring, and the row sums of round t go to the PE t
+    Q stays in place, and the rows of K move along the rings of columns. The row sums of round t are stored on the PE t
     places back.
     """
     rng = np.random.default_rng(side)
     Q, K = rng.integers(-9, 10, (2, side, side))
     moving = K.tolist()
-    kept: Grid = [[None] * side for _ in range(side)]
-    for turn in range(side):
+    stored: Grid = [[None] * side for _ in range(side)]
+    for round_ in range(side):
         partial = (Q * np.array(moving)).tolist()
         for row in range(side):
-            summed = replay(ring_reduce(side), partial[row], line=row, round_=turn)
-            kept[row] = replay(ring_keep(side), summed, kept[row], row, turn)
+            summed = replay(ring_reduce(side), partial[row], line=row, round_=round_)
+            stored[row] = replay(ring_keep(side), summed, stored[row], row, round_)
         moving = along_columns(ring_shift(side, side), moving)
-    np.testing.assert_array_equal(np.array(kept), Q @ K.T)
+    np.testing.assert_array_equal(np.array(stored), Q @ K.T)
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_every_pe_keeps_one_row_sum_and_keeping_sends_nothing(side: int) -> None:
+def test_ring_keep_stores_one_row_sum_per_pe_without_messages(side: int) -> None:
     for row in range(side):
-        roots = [int(ring_keep(side).line_messages(row, turn)[0, 1]) for turn in range(side)]
+        roots = [int(ring_keep(side).line_messages(row, round_)[0, 1]) for round_ in range(side)]
         assert sorted(roots) == list(range(side))
-        assert all(hops(ring_keep(side), row, turn) == [] for turn in range(side))
+        assert all(hops(ring_keep(side), row, round_) == [] for round_ in range(side))
 
 
 @pytest.mark.parametrize("side", SIDES)
 def test_ring_reduce_uses_every_link_of_a_line_once(side: int) -> None:
-    for turn in range(side):
-        assert hops(ring_reduce(side), 0, turn) == [1] * (side - 1)
+    for round_ in range(side):
+        assert hops(ring_reduce(side), 0, round_) == [1] * (side - 1)

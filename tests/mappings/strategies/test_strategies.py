@@ -1,4 +1,4 @@
-"""Bundled strategies: layouts, and partitions with every layer once, in order and nearly even."""
+"""Tests of the bundled strategies: layouts, and partitions with every layer once, in order and nearly even."""
 
 import pytest
 
@@ -11,6 +11,7 @@ NAMES = sorted(BUNDLED)
 
 
 def demand(**changes: object) -> Demand:
+    """Return a demand of six layers on two wafers with some values changed."""
     values: dict[str, object] = {
         "layer_bytes": (10.0, 12.0, 10.0, 12.0, 10.0, 12.0),
         "expert_bytes": (30.0, 0.0, 30.0, 0.0, 30.0, 0.0),
@@ -27,41 +28,43 @@ def demand(**changes: object) -> Demand:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("wafers", [1, 2, 3])
 @pytest.mark.parametrize("tables", [(7.0, 9.0), (7.0, None), (None, None)])
-def test_layers_are_in_one_region_in_order(name: str, wafers: int, tables: tuple[float | None, float | None]) -> None:
-    asked = demand(wafers=wafers, embedding_bytes=tables[0], head_bytes=tables[1])
+def test_layers_are_each_in_one_region_in_order(
+    name: str, wafers: int, tables: tuple[float | None, float | None]
+) -> None:
+    request = demand(wafers=wafers, embedding_bytes=tables[0], head_bytes=tables[1])
     others = [other for key, other in BUNDLED.items() if key != name]
-    for layout in BUNDLED[name].layouts(asked, others):
-        shares = BUNDLED[layout.mapping].partition(asked, layout)
-        regions = [share for share in shares if not share.experts]
-        ends = [0, *(share.last_layer for share in regions)]
-        assert [share.first_layer for share in regions] == ends[:-1]
-        assert ends[-1] == asked.layers
-        places = [(share.wafer, share.band) for share in regions]
+    for layout in BUNDLED[name].layouts(request, others):
+        regions = BUNDLED[layout.mapping].partition(request, layout)
+        layer_regions = [region for region in regions if not region.experts]
+        ends = [0, *(region.last_layer for region in layer_regions)]
+        assert [region.first_layer for region in layer_regions] == ends[:-1]
+        assert ends[-1] == request.layers
+        places = [(region.wafer, region.band) for region in layer_regions]
         assert places == sorted(places)
-        assert max(share.band for share in shares) < layout.bands
-        assert sum(share.bytes for share in shares) == sum(asked.whole_layer_bytes) + sum(t or 0 for t in tables)
+        assert max(region.band for region in regions) < layout.bands
+        assert sum(region.bytes for region in regions) == sum(request.whole_layer_bytes) + sum(t or 0 for t in tables)
 
 
-def test_experts_are_apart_on_several_wafers_alone() -> None:
+def test_experts_are_separate_only_on_several_wafers() -> None:
     expert, layout = BUNDLED["expert"], Layout("expert", 1, 1)
     *layers, experts = expert.partition(demand(), layout)
     assert experts.experts
     assert (experts.first_layer, experts.last_layer, experts.wafers, experts.bytes) == (6, 6, 2, 90.0)
-    assert [share.bytes for share in layers] == [39.0, 43.0]
-    assert not any(share.experts for share in expert.partition(demand(wafers=1), layout))
+    assert [region.bytes for region in layers] == [39.0, 43.0]
+    assert not any(region.experts for region in expert.partition(demand(wafers=1), layout))
 
 
-def test_one_region_spans_all_wafers_with_tensor() -> None:
-    (share,) = BUNDLED["tensor"].partition(demand(wafers=5), Layout("tensor", 1, 1))
-    assert (share.wafer, share.wafers, share.first_layer, share.last_layer) == (0, 5, 0, 6)
+def test_tensor_strategy_has_one_region_over_all_wafers() -> None:
+    (region,) = BUNDLED["tensor"].partition(demand(wafers=5), Layout("tensor", 1, 1))
+    assert (region.wafer, region.wafers, region.first_layer, region.last_layer) == (0, 5, 0, 6)
 
 
-def test_a_search_leaves_out_what_would_be_the_same() -> None:
+def test_auto_omits_equivalent_mappings() -> None:
     auto = BUNDLED["auto"]
     others = [other for name, other in BUNDLED.items() if name != "auto"]
 
-    def mappings(asked: Demand) -> set[str]:
-        return {layout.mapping for layout in auto.layouts(asked, others)}
+    def mappings(request: Demand) -> set[str]:
+        return {layout.mapping for layout in auto.layouts(request, others)}
 
     assert mappings(demand(wafers=1)) == {"bands"}
     assert mappings(demand(experts=0)) == {"bands", "tensor"}
@@ -69,35 +72,35 @@ def test_a_search_leaves_out_what_would_be_the_same() -> None:
     assert mappings(demand(region=(8, 8))) == {"expert", "pipeline", "region", "tensor"}
 
 
-def test_a_search_tries_every_cut_once() -> None:
-    asked = demand()
-    layouts = list(BUNDLED["auto"].layouts(asked, [other for name, other in BUNDLED.items() if name != "auto"]))
+def test_auto_tries_every_cut_once() -> None:
+    request = demand()
+    layouts = list(BUNDLED["auto"].layouts(request, [other for name, other in BUNDLED.items() if name != "auto"]))
     assert len(set(layouts)) == len(layouts)
-    apart = {"tensor", "expert"}
-    cuts = [layout._replace(mapping="") for layout in layouts if layout.mapping not in apart]
-    assert len(set(cuts)) == len(cuts), "two strategies' layouts that do the same are both tried"
-    of_pipeline = {layout._replace(mapping="") for layout in BUNDLED["pipeline"].layouts(asked, ())}
-    assert of_pipeline <= set(cuts)
+    separate_mappings = {"tensor", "expert"}
+    cuts = [layout._replace(mapping="") for layout in layouts if layout.mapping not in separate_mappings]
+    assert len(set(cuts)) == len(cuts), "equivalent layouts of two strategies are both tried"
+    pipeline_cuts = {layout._replace(mapping="") for layout in BUNDLED["pipeline"].layouts(request, ())}
+    assert pipeline_cuts <= set(cuts)
     assert any(layout.is_transposed for layout in layouts)
 
 
 @pytest.mark.parametrize("steps", [1, 4])
-def test_smaller_layouts_are_on_the_mesh_and_have_room_for_the_bytes(steps: int) -> None:
-    asked = demand(mesh_rows=100, mesh_cols=75, pe_bytes=0.5)
-    whole = Layout("bands", 2, 3, is_transposed=True)
-    smaller = list(BUNDLED["auto"].smaller(asked, whole, steps))
+def test_smaller_layouts_fit_the_mesh_and_the_bytes(steps: int) -> None:
+    request = demand(mesh_rows=100, mesh_cols=75, pe_bytes=0.5)
+    full_layout = Layout("bands", 2, 3, is_transposed=True)
+    smaller = list(BUNDLED["auto"].smaller(request, full_layout, steps))
     assert len(set(smaller)) == len(smaller) > 0
-    least_pes = (sum(asked.whole_layer_bytes) + 7.0 + 9.0) / asked.wafers / asked.pe_bytes
+    min_pes = (sum(request.whole_layer_bytes) + 7.0 + 9.0) / request.wafers / request.pe_bytes
     for layout in smaller:
-        (rows, cols), (mesh_rows, mesh_cols) = layout.region(asked), layout.mesh or (0, 0)
+        (rows, cols), (mesh_rows, mesh_cols) = layout.region(request), layout.mesh or (0, 0)
         assert (mesh_rows, mesh_cols) == (2 * rows, 3 * cols)
-        assert 6 * rows * cols >= least_pes
+        assert 6 * rows * cols >= min_pes
         assert mesh_rows <= 75
         assert mesh_cols <= 100
-        assert mesh_rows > 100 or mesh_cols > 75, "as the mesh lies it has room for it too"
+        assert mesh_rows > 100 or mesh_cols > 75, "the layout also fits the mesh without transposition"
 
 
-def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:
+def test_regions_of_a_given_shape_fit_the_mesh() -> None:
     layouts = list(BUNDLED["pipeline"].layouts(demand(region=(12, 8), wafers=1), ()))
     assert layouts == [Layout("pipeline", 1, 2), Layout("pipeline", 2, 2), Layout("pipeline", 2, 2)]
     assert layouts[0].region(demand(region=(12, 8))) == (12, 8)
@@ -105,31 +108,31 @@ def test_regions_of_a_stated_shape_fill_the_mesh_at_most() -> None:
 
 
 @pytest.mark.parametrize("block_parts", [2, 8])
-def test_parts_of_layers_follow_each_other_through_regions(block_parts: int) -> None:
+def test_parts_of_layers_are_in_order_over_regions(block_parts: int) -> None:
     """There are two wafers with two bands each.
 
-    A region continues the layer of the one before; tables are at both ends.
+    A region continues the layer of the previous one. The first region also has the embedding, the last one the head.
     """
-    asked = demand(attention_bytes=(2.0,) * 6)
-    shares = BUNDLED["bands"].partition(asked, Layout("bands", 2, 1, block_parts=block_parts))
-    assert [(share.wafer, share.band) for share in shares] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    ends = [(0, 0), *(share.layers.next for share in shares)]
-    assert [(share.first_layer, share.first_part) for share in shares] == ends[:-1]
+    request = demand(attention_bytes=(2.0,) * 6)
+    regions = BUNDLED["bands"].partition(request, Layout("bands", 2, 1, block_parts=block_parts))
+    assert [(region.wafer, region.band) for region in regions] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    ends = [(0, 0), *(region.layers.next for region in regions)]
+    assert [(region.first_layer, region.first_part) for region in regions] == ends[:-1]
     assert ends[-1] == (6, 0)
-    sizes = [share.bytes for share in shares]
-    assert sum(sizes) == pytest.approx(sum(asked.whole_layer_bytes) + 7 + 9)
-    whole = BUNDLED["bands"].partition(asked, Layout("bands", 2, 1))
-    assert max(sizes) <= max(share.bytes for share in whole)
-    assert any(share.first_part for share in shares)
+    sizes = [region.bytes for region in regions]
+    assert sum(sizes) == pytest.approx(sum(request.whole_layer_bytes) + 7 + 9)
+    whole_layer_regions = BUNDLED["bands"].partition(request, Layout("bands", 2, 1))
+    assert max(sizes) <= max(region.bytes for region in whole_layer_regions)
+    assert any(region.first_part for region in regions)
 
 
-def test_layers_stay_whole_where_that_is_as_even() -> None:
-    asked = demand(
+def test_layers_stay_whole_if_that_is_equally_even() -> None:
+    request = demand(
         layer_bytes=(5.0,) * 6,
         expert_bytes=(0.0,) * 6,
         attention_bytes=(1.0,) * 6,
         embedding_bytes=None,
         head_bytes=None,
     )
-    shares = BUNDLED["bands"].partition(asked, Layout("bands", 1, 1, block_parts=4))
-    assert [tuple(share.layers) for share in shares] == [(0, 3, 0, 9), (3, 6, 0, 9)]
+    regions = BUNDLED["bands"].partition(request, Layout("bands", 1, 1, block_parts=4))
+    assert [tuple(region.layers) for region in regions] == [(0, 3, 0, 9), (3, 6, 0, 9)]
