@@ -1,4 +1,4 @@
-"""Cycles of the compute kernels on one PE: all have them, they follow the SIMD table, they grow with the work."""
+"""Tests of the cycles of compute kernels on one PE: they follow the SIMD table and grow with the work."""
 
 import math
 
@@ -18,14 +18,14 @@ SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "queries_per_kv", "Hq", "
 
 
 def kernel_cycles(kernel: str, costs: PeCosts, *, over_heads: bool = False, **sizes: int) -> float:
-    """Cycles of a call: its addresses are 0, its numbers 1 except for those given."""
+    """Return the cycles of a call whose addresses are 0 and whose other operands are 1 unless given."""
     record = kernel_named(kernel)
     call = [0] * FIRST_OPERAND + [0 if view else sizes.get(name, 1) for name, view in record.views.items()]
     return record.cycles_of(call, costs, over_heads=over_heads)
 
 
 @pytest.mark.parametrize("kernel", CODES)
-def test_every_kernel_costs_something(kernel: str) -> None:
+def test_every_kernel_has_positive_cycles(kernel: str) -> None:
     assert kernel_cycles(kernel, pe_costs(WSE2, SOFTWARE, "float32", "float32"), F=2) > 0
 
 
@@ -43,16 +43,16 @@ def test_more_work_never_costs_less(kernel: str, size: str, small: int, more: in
     assert over_heads[0] <= over_heads[1]
 
 
-def test_a_vector_over_heads_takes_no_more_than_one_element_in_a_cycle() -> None:
-    """8 sums of a head each: 8 reciprocals, then for each of 2 features 8 products that are not neighbours."""
+def test_vector_over_heads_processes_one_element_per_cycle() -> None:
+    """Eight heads have one sum each: 8 reciprocals, then for each of 2 features 8 products that are not contiguous."""
     costs = pe_costs(WSE3, SOFTWARE, "float16", "float32")
     got = kernel_cycles("attention_finish", costs, over_heads=True, M=1, H=8, F=2)
     assert got == 8 * SOFTWARE.function_cycles + SOFTWARE.loop_cycles + 2 * (SOFTWARE.vector_issue_cycles + 8)
 
 
 @pytest.mark.parametrize("n", [8, 64, 128])
-def test_a_float32_gemv_takes_a_cycle_for_each_product_and_an_issue_for_each_row(n: int) -> None:
-    """n^2 multiply-adds at one a cycle on WSE-2, n vector operations, one mapped loop, and zeroing the result."""
+def test_float32_gemv_needs_a_cycle_per_product_and_an_issue_per_row(n: int) -> None:
+    """The cycles consist of n^2 multiply-adds (one per cycle), n vector issues, a mapped loop, and zeroing."""
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
     got = kernel_cycles("gemv", costs, K=n, N=n)
     zeroing = SOFTWARE.vector_issue_cycles + n / 2
@@ -63,7 +63,9 @@ def test_a_float32_gemv_takes_a_cycle_for_each_product_and_an_issue_for_each_row
     ("activations", "accumulators", "wse2", "wse3"),
     [("float16", "float16", 4, 8), ("float16", "float32", 2, 4), ("float32", "float32", 1, 1)],
 )
-def test_multiply_adds_follow_the_vendors_table(activations: str, accumulators: str, wse2: int, wse3: int) -> None:
+def test_multiply_adds_follow_the_table_of_the_vendor(
+    activations: str, accumulators: str, wse2: int, wse3: int
+) -> None:
     for wafer, expected in ((WSE2, wse2), (WSE3, wse3)):
         costs = pe_costs(wafer, SOFTWARE, activations, accumulators)
         one, two = (kernel_cycles("gemv", costs, K=k, N=8000) for k in (1, 2))
@@ -71,8 +73,8 @@ def test_multiply_adds_follow_the_vendors_table(activations: str, accumulators: 
         assert 8000 / (row - SOFTWARE.mapped_issue_cycles) == expected
 
 
-def test_the_vector_is_the_tokens_or_the_outputs_of_one_token() -> None:
-    """As MeshGEMM and MeshGEMV were released: per k and output feature a vector of tokens, per k one of outputs."""
+def test_vectors_are_tokens_in_matmul_and_outputs_in_gemv() -> None:
+    """As in MeshGEMM and MeshGEMV, there is a vector of tokens per k and output, or a vector of outputs per k."""
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
     issue, loop = SOFTWARE.mapped_issue_cycles, SOFTWARE.loop_cycles
     assert kernel_cycles("matmul", costs, M=4, K=10, N=7, add=1) == 10 * (loop + 7 * (issue + 4))
@@ -82,27 +84,27 @@ def test_the_vector_is_the_tokens_or_the_outputs_of_one_token() -> None:
     assert three == 3 * one
 
 
-def test_every_activation_function_costs_its_function_and_more_where_it_gates() -> None:
+def test_activation_costs_its_function_and_more_with_a_gate() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
     for function in range(len(ACTIVATIONS)):
-        alone, gated = (kernel_cycles("activate", costs, n=64, function=function, gated=g) for g in (0, 1))
-        least = 0 if ACTIVATIONS[function] in ("relu", "relu2") else 64 * SOFTWARE.function_cycles
-        assert gated > alone > least
+        ungated, gated = (kernel_cycles("activate", costs, n=64, function=function, gated=g) for g in (0, 1))
+        function_cycles = 0 if ACTIVATIONS[function] in ("relu", "relu2") else 64 * SOFTWARE.function_cycles
+        assert gated > ungated > function_cycles
 
 
 @pytest.mark.parametrize(
     ("kernel", "per_code", "per_output"),
     [
-        # shifts at 1 a cycle, logic and adds of halves at 4, products of halves with float32 sums at 2
-        ("matmul_int8", 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),  # scales to float32, and times sums
+        # Per cycle: 1 shift, 4 logic operations or float16 adds, 2 float16 products with float32 sums.
+        ("matmul_int8", 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),  # convert scales to float32, multiply sums
         ("matmul_fp8", 3 / 2 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 1),
-        ("matmul_int4", 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 0.0),  # times scales as halves
-        ("matmul_mxfp4", 7 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 4 + 1 / 4),  # bytes to powers of two, once a group
-        ("matmul_fp8_blocks", 3 / 2 + 1 / 4 + 1 / 4 + 1 / 2, 1 / 4),  # scales to all outputs, once a group
+        ("matmul_int4", 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 0.0),  # multiply codes by float16 scales
+        ("matmul_mxfp4", 7 / 4 + 1 / 4 + 1 / 4 + 1 / 2, 1 / 1 + 1 / 4 + 1 / 4),  # scales to powers of 2, per group
+        ("matmul_fp8_blocks", 3 / 2 + 1 / 4 + 1 / 4 + 1 / 2, 1 / 4),  # scales to all outputs, per group
     ],
 )
-def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float, per_output: float) -> None:
-    """WSE-2, one token, without what issues and loops cost: differences between sizes that divide."""
+def test_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float, per_output: float) -> None:
+    """The cycles on WSE-2 for one token are compared by differences between sizes, which cancel issues and loops."""
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
 
     def cycles(K: int, N: int) -> float:
@@ -115,21 +117,21 @@ def test_a_code_costs_its_unpacking_and_its_product(kernel: str, per_code: float
             * (2 if kernel in ("matmul_int4", "matmul_mxfp4", "matmul_fp8_blocks") else 1)
         )
 
-    wide, narrow = 8000, 4000
-    zeroing = (wide - narrow) / 2
-    got = cycles(16, wide) - cycles(16, narrow) - zeroing
-    assert got == pytest.approx((wide - narrow) * (16 * per_code + per_output), abs=2)
-    assert cycles(32, wide) - cycles(16, wide) == pytest.approx(16 * wide * per_code + issues(16), abs=2)
+    wide_n, narrow_n = 8000, 4000
+    zeroing = (wide_n - narrow_n) / 2
+    got = cycles(16, wide_n) - cycles(16, narrow_n) - zeroing
+    assert got == pytest.approx((wide_n - narrow_n) * (16 * per_code + per_output), abs=2)
+    assert cycles(32, wide_n) - cycles(16, wide_n) == pytest.approx(16 * wide_n * per_code + issues(16), abs=2)
 
 
-def test_unpacking_fewer_rows_at_once_costs_more_starts() -> None:
+def test_unpacking_fewer_rows_at_once_needs_more_issues() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
-    whole, halves = (kernel_cycles("matmul_int8", costs, K=8, N=16, rows=r) for r in (8, 4))
-    assert halves - whole == 2 * SOFTWARE.loop_cycles + 5 * SOFTWARE.vector_issue_cycles
+    at_once, in_two_steps = (kernel_cycles("matmul_int8", costs, K=8, N=16, rows=r) for r in (8, 4))
+    assert in_two_steps - at_once == 2 * SOFTWARE.loop_cycles + 5 * SOFTWARE.vector_issue_cycles
 
 
 @pytest.mark.parametrize("kernel", ["matmul_int8", "matmul_fp8", "matmul_int4"])
-def test_codes_cost_more_than_plain_weights_and_float32_more_than_halves(kernel: str) -> None:
+def test_codes_cost_more_than_plain_weights_and_float32_more_than_float16(kernel: str) -> None:
     half, single = (pe_costs(WSE3, SOFTWARE, t, "float32") for t in ("float16", "float32"))
     sizes = {"K": 14, "N": 21, "rows": 6}
     assert kernel_cycles("gemv", half, K=14, N=21) < kernel_cycles(kernel, half, **sizes)
@@ -147,38 +149,43 @@ def test_compiled_research_kernels_cost_more_than_hand_written_ones() -> None:
         assert tuned <= compiled
 
 
-def test_each_pair_of_a_token_and_an_expert_costs_a_gemv_and_the_look_at_the_list() -> None:
+def test_pairs_of_tokens_and_experts_cost_a_gemv_and_a_list_access_each() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
     gemv = kernel_cycles("gemv", costs, K=10, N=7)
     one, three = (kernel_cycles("expert_in", costs, P=P, K=10, N=7, weighted=0) for P in (1, 3))
-    look = 3 * (SOFTWARE.vector_issue_cycles + 1)
-    assert one == gemv + look
+    list_cycles = 3 * (SOFTWARE.vector_issue_cycles + 1)
+    assert one == gemv + list_cycles
     assert three == 3 * one
 
 
-def test_a_choice_of_several_among_many_looks_at_blocks_and_one_of_few_at_all() -> None:
-    """Of 256 in 16 blocks: 16 maxima and one more for each choice but the last, a look at blocks and at a block."""
+def test_router_choice_scans_blocks_of_many_experts_and_all_of_few() -> None:
+    """256 experts are divided into 16 blocks. There are 16 block maxima and one more for each choice except the last.
+
+    Each of the 8 choices scans the maxima and one block.
+    """
     costs = pe_costs(WSE3, SOFTWARE, "float16", "float32")
     loop, last = SOFTWARE.loop_cycles, costs.vector(8, costs.f32)
-    short, found = costs.vector(16, costs.max_f32), costs.vector(16, costs.f32)
-    of_blocks = 24 * loop + 23 * short + 8 * (short + 2 * found)
-    assert kernel_cycles("router_choose", costs, M=1, E=256, A=8, normalised=0) == of_blocks + last
-    whole = 2 * loop + costs.vector(9, costs.max_f32) + costs.vector(9, costs.f32)
-    assert kernel_cycles("router_choose", costs, M=1, E=9, A=1, normalised=0) == whole + costs.vector(1, costs.f32)
+    max_cycles, find_cycles = costs.vector(16, costs.max_f32), costs.vector(16, costs.f32)
+    block_cycles = 24 * loop + 23 * max_cycles + 8 * (max_cycles + 2 * find_cycles)
+    assert kernel_cycles("router_choose", costs, M=1, E=256, A=8, normalised=0) == block_cycles + last
+    scan_cycles = 2 * loop + costs.vector(9, costs.max_f32) + costs.vector(9, costs.f32)
+    assert kernel_cycles("router_choose", costs, M=1, E=9, A=1, normalised=0) == scan_cycles + costs.vector(
+        1, costs.f32
+    )
 
 
-def test_pairs_of_columns_that_hold_all_experts_are_listed_as_vectors() -> None:
+def test_pairs_of_all_experts_are_listed_as_vectors() -> None:
     costs = pe_costs(WSE3, SOFTWARE, "float16", "float32")
     one_by_one = kernel_cycles("expert_pairs", costs, M=1, A=8, P=8, groups=2)
-    some = kernel_cycles("expert_pairs", costs, M=1, A=8, P=3, groups=2)
-    turn = SOFTWARE.loop_cycles + 3 * costs.vector(1, costs.f32)
-    assert (one_by_one, some) == (16 * turn, 11 * turn)
+    some_pairs = kernel_cycles("expert_pairs", costs, M=1, A=8, P=3, groups=2)
+    iteration = SOFTWARE.loop_cycles + 3 * costs.vector(1, costs.f32)
+    assert (one_by_one, some_pairs) == (16 * iteration, 11 * iteration)
     assert kernel_cycles("expert_pairs", costs, M=1, A=8, P=8) == costs.vector(1, costs.f32) + 3 * costs.strided_vector(
         8, costs.f32
     )
 
 
-def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> None:
+def test_sums_over_pairs_are_zeroed_per_token_and_weighted_per_pair() -> None:
     costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
 
     def out(**sizes: int) -> float:
@@ -192,7 +199,7 @@ def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> No
 @pytest.mark.parametrize(
     ("coding", "per_code"),
     [
-        # shifts at 1 a cycle, logic, adds and products of halves at 4, products of halves with float32 sums at 2
+        # Per cycle: 1 shift, 4 logic operations, float16 adds or products, 2 float16 products with float32 sums.
         (0, 1 / 2 + 3 / 2 / 4 + 1 / 4 + 1 / 4 + 1 / 2),
         (1, 3 / 2 + 1 / 4 + 1 / 4 + 1 / 2),
         (2, 3 / 4 + 7 / 4 / 4 + 1 / 4 + 1 / 4 + 1 / 2),
@@ -200,16 +207,16 @@ def test_sums_over_pairs_are_zeroed_once_a_token_and_weighed_once_a_pair() -> No
     ids=["int8", "fp8", "int4"],
 )
 @pytest.mark.parametrize("kernel", ["expert_in", "expert_out"])
-def test_pairs_unpack_codes_of_their_expert_and_apply_scales(kernel: str, coding: int, per_code: float) -> None:
-    """WSE-2: two operations a row and a code's cycles more for every pair, and no more than those of whole words."""
+def test_pairs_unpack_the_codes_of_their_expert_and_apply_scales(kernel: str, coding: int, per_code: float) -> None:
+    """On WSE-2, a pair costs two issues per row and the cycles of its codes. Odd sizes cost as much as whole words."""
     costs = pe_costs(WSE2, SOFTWARE, "float16", "float32")
 
     def cycles(name: str, **sizes: int) -> float:
         return kernel_cycles(name, costs, coding=coding, weighted=0, **sizes)
 
-    coded, wide = f"{kernel}_quantised", 8000
-    pair = cycles(coded, P=3, K=32, N=wide, rows=32) - cycles(coded, P=3, K=16, N=wide, rows=16)
-    assert pair == pytest.approx(3 * 16 * (wide * per_code + 2 * SOFTWARE.mapped_issue_cycles), abs=3)
+    coded, wide_n = f"{kernel}_quantised", 8000
+    pair = cycles(coded, P=3, K=32, N=wide_n, rows=32) - cycles(coded, P=3, K=16, N=wide_n, rows=16)
+    assert pair == pytest.approx(3 * 16 * (wide_n * per_code + 2 * SOFTWARE.mapped_issue_cycles), abs=3)
     one, three = (cycles(coded, P=P, K=10, N=6, rows=5) - cycles(kernel, P=P, K=10, N=6) for P in (1, 3))
     assert three == pytest.approx(3 * one)
     assert one > 0

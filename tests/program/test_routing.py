@@ -1,4 +1,4 @@
-"""Distributions of selected experts: exact values for a few tokens, and what a steeper popularity changes."""
+"""Tests of distributions of selected experts: exact values for a few tokens, and the effect of a steeper popularity."""
 
 from itertools import product
 from typing import Final
@@ -12,20 +12,20 @@ from wse.program.routing import EVEN, expected_experts, measured_routing, rank_p
 
 LAYERS: Final = 600
 RECORDED: Final = np.array([[0, 1], [0, 2], [0, 1], [3, 4]], np.int32)
-"""Experts that each of four recorded tokens selected, of five."""
+"""Two of five experts that each of four recorded tokens selected."""
 
 
-def test_experts_and_busiest_load_of_a_pass_are_those_of_all_batches() -> None:
+def test_experts_and_maximum_load_of_a_pass_are_those_of_all_batches() -> None:
     routing = measured_routing("file", tuple(range(LAYERS)), np.tile(RECORDED, (LAYERS, 1, 1)), 5)
     batches = [np.bincount(RECORDED[list(batch)].ravel(), minlength=5) for batch in product(range(4), repeat=3)]
     assert expected_experts(5, 2, 3, routing) == pytest.approx(np.mean([(loads > 0).sum() for loads in batches]))
     passes = [routing.loads(layer, 3) for layer in range(LAYERS)]
     for statistic in (lambda loads: (loads > 0).sum(), max):
-        exact, drawn = ([float(statistic(loads)) for loads in group] for group in (batches, passes))
-        assert np.mean(drawn) == pytest.approx(np.mean(exact), abs=4 * np.std(exact) / LAYERS**0.5)
+        exact, sampled = ([float(statistic(loads)) for loads in group] for group in (batches, passes))
+        assert np.mean(sampled) == pytest.approx(np.mean(exact), abs=4 * np.std(exact) / LAYERS**0.5)
 
 
-def test_a_larger_pass_contains_the_tokens_of_a_smaller_one() -> None:
+def test_larger_pass_contains_the_tokens_of_a_smaller_one() -> None:
     routing = zipf_routing((0, 3), 16, 2, 1.0)
     small, large = (routing.loads(3, tokens) for tokens in (5, 9))
     assert (large >= small).all()
@@ -59,7 +59,7 @@ def test_zipf_with_exponent_0_is_even_and_even_is_the_limit() -> None:
     tokens=st.integers(2, 64),
     exponents=st.tuples(st.floats(0, 6), st.floats(0.1, 4)),
 )
-def test_steeper_popularity_uses_fewer_experts_and_loads_the_busiest_more(
+def test_steeper_popularity_uses_fewer_experts_and_increases_the_maximum_load(
     count: int, active: int, tokens: int, exponents: tuple[float, float]
 ) -> None:
     active, low, high = min(active, count - 1), exponents[0], sum(exponents)
@@ -69,7 +69,7 @@ def test_steeper_popularity_uses_fewer_experts_and_loads_the_busiest_more(
 
 
 @pytest.mark.parametrize("tokens", [4, 16, 64])
-def test_the_busiest_load_of_drawn_passes_does_not_fall_with_the_exponent(tokens: int) -> None:
+def test_maximum_load_does_not_decrease_with_the_exponent(tokens: int) -> None:
     layers = tuple(range(64))
     loads = [
         np.mean([zipf.loads(layer, tokens).max() for layer in layers])

@@ -1,4 +1,4 @@
-"""Kinds of transfers: what each says of its steps, in Programs that have all of them."""
+"""Tests of the types of transfers: operands, crossings between wafers, and edges, in Programs that have all types."""
 
 from dataclasses import replace
 from functools import cache
@@ -35,12 +35,14 @@ CASES: dict[str, dict[str, Any]] = {
 
 @cache
 def program_of(case: str) -> Program:
+    """Return the Program of a case on two wafers of 4x10 PEs."""
     options = replace(OPTIONS, **CASES[case])
     choice = CHOICE if options.mapping == "pipeline" else replace(CHOICE, per_band=1)
     return compile_choice(tiny_spec(layers=4), wafer(4, 10, 1 << 20), SOFTWARE, options, choice)
 
 
 def transfers(program: Program, kind: type[Transfer] = Transfer) -> list[Transfer]:
+    """Return the transfers of a type in all phases of a Program."""
     found = []
     for phase in program.phases:
         steps = np.flatnonzero(phase.steps.kind == StepKind.TRANSFER).tolist()
@@ -48,7 +50,7 @@ def transfers(program: Program, kind: type[Transfer] = Transfer) -> list[Transfe
     return [transfer for transfer in found if isinstance(transfer, kind)]
 
 
-def test_operands_of_every_kind_have_places_of_their_own() -> None:
+def test_operands_of_every_type_have_separate_places() -> None:
     for kind, addresses in zip(TRANSFERS, ADDRESSES, strict=True):
         index = operand_index(kind)
         assert (index["source"], index["target"], index["elements"]) == (3, 4, 5)
@@ -57,12 +59,12 @@ def test_operands_of_every_kind_have_places_of_their_own() -> None:
         assert max(index.values()) < OPERAND_COUNT
 
 
-def test_programs_have_steps_of_every_kind() -> None:
+def test_programs_have_transfers_of_every_type() -> None:
     assert {type(transfer) for case in CASES for transfer in transfers(program_of(case))} == set(TRANSFERS)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_leaves_a_wafer_crosses_and_nothing_else(case: str) -> None:
+def test_only_transfers_that_leave_a_wafer_cross(case: str) -> None:
     for transfer in transfers(program_of(case)):
         assert bool(transfer.crossings) == transfer.leaves_wafer
         assert bool(transfer.crossing_bytes) == transfer.leaves_wafer
@@ -74,7 +76,7 @@ def test_what_leaves_a_wafer_crosses_and_nothing_else(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_regions_hand_words_over_on_their_own_wafer(case: str) -> None:
+def test_transfers_between_regions_leave_the_wafer_if_the_regions_do_not_share_one(case: str) -> None:
     program = program_of(case)
     for transfer in transfers(program):
         if isinstance(transfer.messages, Translation):
@@ -82,7 +84,7 @@ def test_regions_hand_words_over_on_their_own_wafer(case: str) -> None:
             assert (target.wafer != transfer.site.placed_stage.wafer) == transfer.leaves_wafer
 
 
-def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:
+def test_unknown_operand_of_a_type_is_refused() -> None:
     builder = PhaseBuilder(4)
     source = SymBuffer(stage=0, name="x", use="activations", view="act", elements=4)
     with pytest.raises(WseBug, match=r"StageTransfer has the operands .*got \['latencies'\]"):
