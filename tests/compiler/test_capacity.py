@@ -35,6 +35,7 @@ ENOUGH, TOO_LITTLE = 1 << 20, 24_000
 
 
 def compiled(options: Options, sram_bytes: int) -> Program:
+    """Return a Program on 3x3 PEs with ``sram_bytes`` each."""
     return compile_choice(SPEC, wafer(3, 3, sram_bytes), SOFTWARE, options, CHOICE)
 
 

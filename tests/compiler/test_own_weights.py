@@ -28,6 +28,7 @@ LAYERS_ONLY = replace(OPTIONS, scope=LAYERS, phases=(PREFILL,))
 
 
 def compiled(side: int, options: Options = OPTIONS, spec: ModelSpec = ONE_HEAD) -> Program:
+    """Return a Program on ``side`` x ``side`` PEs whose prefill has its own weights."""
     choice = Choice(prefill=MESH_GEMM_OWN, prefill_chunk=9, head_chunk=5)
     return compile_choice(spec, wafer(side, side, 1 << 20), SOFTWARE, options, choice)
 

@@ -25,8 +25,9 @@ SHAPES = [((1, 1), 1, 1), ((3, 3), 1, 1), ((5, 4), 1, 1), ((4, 7), 1, 2), ((9, 9
 
 
 def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = True) -> Program:
-    square = mesh[0] == mesh[1] and stages == 1
-    prefill = "mesh-gemm" if square else "thin-gemm"
+    """Return a Program with ``stages`` regions per wafer; one square region uses MeshGEMM for prefill."""
+    is_square = mesh[0] == mesh[1] and stages == 1
+    prefill = "mesh-gemm" if is_square else "thin-gemm"
     choice = Choice(per_band=stages, prefill=prefill, prefill_chunk=9, head_chunk=5)
     options = replace(OPTIONS, wafers=wafers, mapping="region" if stages == 1 else "pipeline")
     return compile_choice(tiny_spec(tied=tied), wafer(*mesh, 1 << 20), SOFTWARE, options, choice)

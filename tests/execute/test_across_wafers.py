@@ -50,8 +50,8 @@ CASES: dict[str, tuple[Any, tuple[int, int], int, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_logits_are_those_of_the_plain_decoder_and_every_word_is_counted(name: str) -> None:
-    spec, mesh, wafers, wanted = CASES[name]
-    run = wafer_run(spec, mesh, wafers, [PROMPT], **wanted)
+    spec, mesh, wafers, options = CASES[name]
+    run = wafer_run(spec, mesh, wafers, [PROMPT], **options)
     run.check()
     assert len(run.program.stages) == 1
     assert {cost.links.any(axis=(1, 2, 3)).all() for cost in run.costs} == {True}, "every wafer moves words"
@@ -168,9 +168,9 @@ ENGINE_PART_CASES: dict[str, tuple[ModelSpec, tuple[int, int], int, dict[str, An
 
 def compiled(spec: ModelSpec, mesh: tuple[int, int], wafers: int, **changes: Any) -> Program:
     """Return a Program of the two prompts, with one token per verification pass unless changed."""
-    options_changed = {"mapping": "region", "verify_tokens": 1} | changes
+    changed_options = {"mapping": "region", "verify_tokens": 1} | changes
     lengths = tuple(map(len, PROMPTS))
-    options = replace(OPTIONS, wafers=wafers, prompt_tokens=lengths, context=20, **options_changed)
+    options = replace(OPTIONS, wafers=wafers, prompt_tokens=lengths, context=20, **changed_options)
     return compile_choice(spec, wafer(*mesh, 1 << 20), SOFTWARE, options, CHOICE)
 
 
@@ -203,13 +203,14 @@ class Host:
 
 @pytest.mark.parametrize("name", slow_but(ENGINE_PART_CASES, "ring", "untied", "several blocks a row", "drawn"))
 def test_engine_parts_equal_one_engine(name: str) -> None:
-    spec, mesh, wafers, wanted = ENGINE_PART_CASES[name]
-    program = compiled(spec, mesh, wafers, **wanted)
+    spec, mesh, wafers, options = ENGINE_PART_CASES[name]
+    program = compiled(spec, mesh, wafers, **options)
     draws = [lambda logits: int(logits.argmax())] * len(PROMPTS) if "drawn" in name else []
     one_engine, host = Engine(program, spec, tensors(spec).__getitem__, draws), Host(program, spec)
     users = range(program.batch)
 
     def check(*, verified: bool = False) -> None:
+        """Check that both runs have the same logits, those of a verification pass if ``verified``."""
         places, logits = (slice(2, None), one_engine.verified_logits) if verified else (slice(2), one_engine.logits)
         np.testing.assert_array_equal(host.logits[places], logits)
 

@@ -210,6 +210,7 @@ OWN_WEIGHTS_NEW_TOKENS = 4
 def own_weights_program(
     spec: ModelSpec, side: int, prompt: int, chunk: int, prefill: str, phases: tuple[str, ...] = (PREFILL, DECODE)
 ) -> Program:
+    """Return a Program on ``side`` x ``side`` PEs for ``prompt`` tokens in chunks of ``chunk``, with logits out."""
     options = region_options(
         context=prompt + OWN_WEIGHTS_NEW_TOKENS, prompt_tokens=(prompt,), logits_out="all", phases=phases
     )

@@ -86,7 +86,7 @@ def test_user_in_a_batch_gets_the_tokens_and_logits_of_a_single_run(name: str) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_link_words_and_crossing_bytes_are_those_of_the_fast_model(name: str) -> None:
+def test_link_words_and_crossing_bytes_are_those_of_the_fabric_model(name: str) -> None:
     found = batch_run(name)
     assert np.array_equal(sum(cost.links for cost in found.costs), found.links)
     assert sum(int(cost.traffic.hops.sum()) for cost in found.costs) == int(found.links.sum())
@@ -94,14 +94,14 @@ def test_link_words_and_crossing_bytes_are_those_of_the_fast_model(name: str) ->
 
 
 @pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline", pytest.param("linear", marks=pytest.mark.slow)])
-def test_wavelets_on_links_are_the_words_of_the_fast_model(name: str) -> None:
+def test_wavelets_on_links_are_the_words_of_the_fabric_model(name: str) -> None:
     _, program, machine = compiled(PROMPTS, name)
     cost = Fabric(program, machine, SOFTWARE).decode_cost(7, 1, 11, 4)
     run = phase_run(program, program.decode, (7, 1, 11, 4), machine, SOFTWARE)
     np.testing.assert_array_equal(run.links, cost.links)
     computes = program.decode.steps.kind == StepKind.COMPUTE
-    fast = cost.by_cause.sum(axis=1)
-    np.testing.assert_array_equal(run.step_cycles[computes], fast[computes])
+    fabric_cycles = cost.by_cause.sum(axis=1)
+    np.testing.assert_array_equal(run.step_cycles[computes], fabric_cycles[computes])
 
 
 def test_all_reduces_run_once_for_all_users() -> None:

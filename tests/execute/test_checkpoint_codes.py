@@ -42,17 +42,19 @@ def golden(path: str) -> Golden:
 
 def in_fp8(family: str, block: tuple[int, int]) -> Golden:
     """Return a family's golden with layer matrices in FP8, except routers and matrices that expand latent vectors."""
-    made = golden(f"families/{family}.json")
+    checkpoint = golden(f"families/{family}.json")
     matrices = [
         name
-        for name, shape in made["tensors"].items()
+        for name, shape in checkpoint["tensors"].items()
         if len(shape) == 2 and ".layers." in name and not name.endswith(("mlp.gate.weight", "kv_b_proj.weight"))
     ]
     coded = dict.fromkeys(matrices, "fp8") | {f"{name}_scale_inv": "fp8_scale" for name in matrices}
-    scales = {f"{n}_scale_inv": [-(-s // b) for s, b in zip(made["tensors"][n], block, strict=True)] for n in matrices}
+    scales = {
+        f"{n}_scale_inv": [-(-s // b) for s, b in zip(checkpoint["tensors"][n], block, strict=True)] for n in matrices
+    }
     packing = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": list(block)}
-    config = made["config"] | {"quantization_config": packing}
-    return made | {"config": config, "tensors": made["tensors"] | scales, "quantised": coded}
+    config = checkpoint["config"] | {"quantization_config": packing}
+    return checkpoint | {"config": config, "tensors": checkpoint["tensors"] | scales, "quantised": coded}
 
 
 def dequantised_logits(loaded: LoadedModel) -> npt.NDArray[np.float32]:
@@ -97,11 +99,11 @@ def source_of(folder: Path, dtype: str, *, activations: str = "float32", allow_n
 
 
 def test_mxfp4_codes_and_scales_are_the_bits_of_the_file(tmp_path: Path) -> None:
-    made = golden("formats/mxfp4.json")
-    source = source_of(write_checkpoint(tmp_path / "model", made), "mxfp4")
+    checkpoint = golden("formats/mxfp4.json")
+    source = source_of(write_checkpoint(tmp_path / "model", checkpoint), "mxfp4")
     stacked = "model.layers.1.mlp.experts.gate_up_proj"
     blocks, exponents = (
-        quantised(name, made["tensors"][name], kind, made["seed"])
+        quantised(name, checkpoint["tensors"][name], kind, checkpoint["seed"])
         for name, kind in ((f"{stacked}_blocks", "mxfp4"), (f"{stacked}_scales", "mxfp4_scale"))
     )
     experts, outputs, groups, _ = blocks.shape
@@ -115,14 +117,14 @@ def test_mxfp4_codes_and_scales_are_the_bits_of_the_file(tmp_path: Path) -> None
         np.testing.assert_array_equal(scales[:], exponents[:, half::2].reshape(scales.shape))
 
 
-def write_changed(made: Golden, folder: Path, name: str, value: Any) -> Path:
+def write_changed(checkpoint: Golden, folder: Path, name: str, value: Any) -> Path:
     """Write a checkpoint in which the first element of a tensor has another value; return the folder."""
-    write_checkpoint(folder, made)
+    write_checkpoint(folder, checkpoint)
     tensors = {
-        other: quantised(other, shape, made["quantised"][other], made["seed"])
-        if other in made["quantised"]
+        other: quantised(other, shape, checkpoint["quantised"][other], checkpoint["seed"])
+        if other in checkpoint["quantised"]
         else np.zeros(shape, np.float32)
-        for other, shape in made["tensors"].items()
+        for other, shape in checkpoint["tensors"].items()
     }
     tensors[name].reshape(-1).view(np.asarray(value).dtype)[0] = value
     write_safetensors(folder / "model.safetensors", tensors)

@@ -110,7 +110,7 @@ def test_cost_of_distributed_experts_does_not_depend_on_the_selection() -> None:
     assert np.array_equal(skewed.links, fabric.decode_cost(7).links)
 
 
-def test_wavelets_of_distributed_experts_are_those_words_and_others_are_refused() -> None:
+def test_wavelets_count_distributed_experts_and_refuse_dedicated_ones() -> None:
     run = expert_session((3, 4), DISTRIBUTED)
     decode = run.program.decode
     wavelet_run = phase_run(run.program, decode, [7], run.machine, SOFTWARE)
@@ -147,6 +147,7 @@ LAYER = 1
 
 
 def compiled(machine: WaferSpec, wafers: int = 2, experts: str = DISTRIBUTED) -> Program:
+    """Return a Program of the mixture with `--mapping expert`."""
     return compile_choice(SPEC, machine, SOFTWARE, replace(EXPERT_OPTIONS, wafers=wafers, experts=experts), CHOICE)
 
 

@@ -143,6 +143,7 @@ def test_queries_are_not_read_if_their_norms_scale_the_scores() -> None:
 
 
 def compiled(case: Case, spec: ModelSpec) -> Program:
+    """Return the Program of a case for the prompt and the new tokens."""
     options = region_options(**{"context": PROMPT + NEW, "prompt_tokens": (PROMPT,)} | case.options)
     return compile_choice(spec, wafer(*case.mesh, 1 << 20), SOFTWARE, options, case.choice)
 

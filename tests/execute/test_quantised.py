@@ -82,9 +82,9 @@ def test_codes_are_rounded_to_nearest_and_symmetric(coding: str, inputs: int, se
     largest = CODINGS[coding].largest_code
     assert np.abs(got).max() <= largest
     unit = scale
-    if coding == "fp8":  # last of 3 mantissa bits, or the smallest number
+    if coding == "fp8":  # the last of 3 mantissa bits, or the smallest number
         unit = np.maximum(np.abs(weights) * 2.0**-3, scale * 2.0**-9)
-    elif coding == "mxfp4":  # last of 1 mantissa bit; values above 6 scales are clipped to 6
+    elif coding == "mxfp4":  # the last of 1 mantissa bit; values above 6 scales are clipped to 6
         unit = np.maximum(np.maximum(np.abs(weights) * 2.0**-1, scale * 2.0**-1), 2 * (np.abs(weights) - 6 * scale))
     assert (np.abs(got * scale - weights) <= 0.5 * unit * (1 + 1e-5) + 1e-30).all()
     mirrored, _ = quantise("w", -weights, CODINGS[coding], TYPES["float32"])
@@ -225,7 +225,7 @@ def test_rows_with_whole_groups_and_padding_give_the_same_logits(trait: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(("coding", "activations"), [("int8", "float16"), ("int4", "float16"), ("int8", "bfloat16")])
 def test_narrow_activations_change_logits_within_their_rounding(coding: str, activations: str) -> None:
-    """A token passes some tens of roundings, each of half a unit in the last place. The limit is 20 units."""
+    """A token passes some tens of roundings, each of half a unit in the last place. The limit is 20 such roundings."""
     run = quantised_session(SPEC, (3, 4), coding, activations=activations, schedule=BASELINE)
     assert logit_error(run, SPEC, coding, activations) <= 20 * {"float16": 2.0**-11, "bfloat16": 2.0**-8}[activations]
 
@@ -236,10 +236,10 @@ def test_flipped_bit_of_weights_codes_scales_or_groups_changes_the_logits(coding
         SPEC, (2, 3), coding, activations="float32" if coding in CODINGS else None, schedule=BASELINE
     )
     clean = run.forced(IDS[PROMPT:])
-    held = [b for b in run.program.buffers if b.use == "weights"]
-    layer = [b for b in held if b.name.startswith(("layers.1.", "groups.")) and "norm" not in b.name]
+    weights = [b for b in run.program.buffers if b.use == "weights"]
+    layer = [b for b in weights if b.name.startswith(("layers.1.", "groups.")) and "norm" not in b.name]
     assert len(layer) == {"int8": 8, "fp8": 8, "int4": 12, "mxfp4": 12, "float32": 4}[coding]
-    for buffer in layer if coding in CODINGS else held:
+    for buffer in layer if coding in CODINGS else weights:
         engine = flip_bit(Engine(run.program, SPEC, tensors(SPEC).__getitem__), buffer)
         assert not np.array_equal(forced(engine, IDS[:PROMPT], IDS[PROMPT:]), clean), buffer.name
 
@@ -252,19 +252,18 @@ def test_pe_stores_codes_and_scales_of_its_experts_and_nothing_else(coding: str,
     Each mesh row has 14 rows of a matrix. A column has 14 features of all experts, or 70 features of one expert.
     """
     spec = mixture_spec(MIXTURES["groups cut by columns"])
-    held, features = {DISTRIBUTED: (5, 14), DEDICATED: (1, 70)}[experts]
+    experts_per_pe, features = {DISTRIBUTED: (5, 14), DEDICATED: (1, 70)}[experts]
     program = quantised_session(spec, (3, 5), coding, activations="float16", experts=experts).program
     got = {b.name: b.bytes for b in program.buffers if b.use == "weights" and ".experts." in b.name}
-    bits, each = CODINGS[coding].bits, CODINGS[coding].scale_bytes(2)
+    bits, scale_bytes = CODINGS[coding].bits, CODINGS[coding].scale_bytes(2)
     up, down = "layers.1.experts.gate+layers.1.experts.up", "layers.1.experts.down"
-    groups = (
-        {DISTRIBUTED: (2, 2), DEDICATED: (2, 3)}[experts] if CODINGS[coding].group else (1, 1)
-    )  # rows 28 to 39; 28 to 41
+    # Maximum numbers of groups on a PE. For example, inputs 28 to 39 of `up` and 28 to 41 of `down` are in two groups.
+    groups = {DISTRIBUTED: (2, 2), DEDICATED: (2, 3)}[experts] if CODINGS[coding].group else (1, 1)
     want = {
-        up: ceil_div(14 * bits, 8) * 2 * held * features,
-        f"{up}.scales": each * groups[0] * 2 * held * features,
-        down: ceil_div(features * bits, 8) * held * 14,
-        f"{down}.scales": each * groups[1] * held * 14,
+        up: ceil_div(14 * bits, 8) * 2 * experts_per_pe * features,
+        f"{up}.scales": scale_bytes * groups[0] * 2 * experts_per_pe * features,
+        down: ceil_div(features * bits, 8) * experts_per_pe * 14,
+        f"{down}.scales": scale_bytes * groups[1] * experts_per_pe * 14,
     }
     if CODINGS[coding].group:
         want |= {"groups.experts.gate": 14, "groups.experts.down": features}

@@ -30,7 +30,7 @@ GOLDENS: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))
 def draw_probabilities(
     logits: list[float], seen: list[int], sampling: Sampling
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the probability of each token id, `[vocabulary]`, the softmax of the adjusted scores."""
+    """Return the probabilities of all token ids, `[vocabulary]`: the softmax of the adjusted scores."""
     scores = adjusted_scores(np.array(logits, np.float32), list(dict.fromkeys(seen)), sampling)
     weights = np.exp(scores)
     return np.asarray(weights / weights.sum())
@@ -87,7 +87,7 @@ def test_draws_follow_the_probabilities() -> None:
 
 
 def test_penalty_applies_to_greedy_draws_of_prompt_and_drawn_ids() -> None:
-    """The penalty applies to ids of the prompt and to drawn ids, so the id with the largest logit is replaced."""
+    """Id 1 of the prompt is penalised, so id 0 is drawn first. Then id 0 is penalised, so id 2 is drawn."""
     logits = np.array([1.0, 0.95, 0.9, -1.0], np.float32)
     sampler = Sampler(Sampling(repetition_penalty=2.0), prompt=[1, 1])
     assert [sampler.draw(logits) for _ in range(4)] == [0, 2, 0, 0]

@@ -73,9 +73,9 @@ def transfer_on_lines(schedule: LineSchedule, axis: int, source: int, target: in
     found = transfer_of(program, program.decode, step, program.cache_slots(0))
     view = program.element_types.index("float16")
     site = replace(found.site, pattern=schedule, axis=axis, view=view, first_row=0, rows=SIDE)
-    made = replace(found, site=site, source=source, target=target, elements=ELEMENTS)
-    assert isinstance(made.messages, LineMessages)
-    return made, made.messages
+    transfer = replace(found, site=site, source=source, target=target, elements=ELEMENTS)
+    assert isinstance(transfer.messages, LineMessages)
+    return transfer, transfer.messages
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_verify_ids_and_logits_are_those_of_single_tokens(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["4x5", "untied", "own experts", "attention in the middle"])
-def test_verify_words_and_crossing_bytes_are_those_of_the_fast_model(name: str) -> None:
+def test_verify_words_and_crossing_bytes_are_those_of_the_fabric_model(name: str) -> None:
     engine, program, machine = compiled_with_verify(PROMPTS[:1], name)
     fabric, pairs = Fabric(program, machine, SOFTWARE), engine.routing.pairs
     costs: list[PhaseCost] = [fabric.prefill_cost(index, dict(pairs)) for index in engine.prefill(*PROMPTS[:1])]
@@ -124,7 +124,7 @@ def test_verify_does_not_change_other_users(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["4x5", "pipeline", "latent", "latent attention in the middle"])
-def test_verify_wavelets_on_links_are_the_words_of_the_fast_model(name: str) -> None:
+def test_verify_wavelets_on_links_are_the_words_of_the_fabric_model(name: str) -> None:
     _, program, machine = compiled_with_verify(PROMPTS[:1], name)
     for length in (7, 14):
         cost = Fabric(program, machine, SOFTWARE).verify_cost(length)

@@ -132,19 +132,19 @@ def test_large_tensors_are_read_in_ranges_of_limited_size(monkeypatch: pytest.Mo
     monkeypatch.setattr(tiles, "VALUES_PER_READ", 100)
     monkeypatch.setattr(weights, "VALUES_PER_READ", 100)
     read: list[tuple[str, int, int]] = []
-    made = tensors(SPEC)
+    values_by_name = tensors(SPEC)
 
     class WatchedTensor:
         def __init__(self, name: str) -> None:
-            self.name, self.shape = name, made[name].shape
+            self.name, self.shape = name, values_by_name[name].shape
 
         def __getitem__(self, rows: slice) -> Any:
             begin, end, _ = rows.indices(self.shape[0])
             read.append((self.name, begin, end))
             assert (end - begin) * int(np.prod(self.shape[1:])) <= max(100, 2 * int(np.prod(self.shape[1:])))
-            return made[self.name][rows]
+            return values_by_name[self.name][rows]
 
-    streamed, whole = engine(tensor=WatchedTensor), engine(tensor=made.__getitem__)
+    streamed, whole = engine(tensor=WatchedTensor), engine(tensor=values_by_name.__getitem__)
     for one, other in zip(streamed.arenas.values(), whole.arenas.values(), strict=True):
         np.testing.assert_array_equal(one.memory, other.memory)
     assert len([begin for name, begin, _ in read if name == "embedding"]) > 10
@@ -161,18 +161,18 @@ def engine(dtype: str = "float32", tensor: Any = None, **given: Any) -> Engine:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nonfinite_values_are_refused_with_their_number(dtype: Any, bad: float) -> None:
-    made: dict[str, Any] = dict(tensors(SPEC))
-    made["layers.1.up"] = made["layers.1.up"].astype(dtype)
-    made["layers.1.up"][[3, 7, 40], [1, 30, 2]] = bad
+    values_by_name: dict[str, Any] = dict(tensors(SPEC))
+    values_by_name["layers.1.up"] = values_by_name["layers.1.up"].astype(dtype)
+    values_by_name["layers.1.up"][[3, 7, 40], [1, 30, 2]] = bad
     message = (
         r"^layers\.1\.up: 3 of 2,080 values are not finite numbers; "
         r"fetch or convert the weights again, or use --allow-nonfinite$"
     )
     with pytest.raises(BadModel, match=message):
-        engine(tensor=made.__getitem__)
+        engine(tensor=values_by_name.__getitem__)
     with pytest.raises(BadModel, match=message):
-        engine("float16", tensor=made.__getitem__)
-    run = engine(tensor=made.__getitem__, allow_nonfinite=True)
+        engine("float16", tensor=values_by_name.__getitem__)
+    run = engine(tensor=values_by_name.__getitem__, allow_nonfinite=True)
     stored = np.concatenate([arena.view("float32").reshape(-1) for arena in run.arenas.values()])
     assert (~np.isfinite(stored)).sum() >= 3
 
@@ -180,18 +180,18 @@ def test_nonfinite_values_are_refused_with_their_number(dtype: Any, bad: float) 
 @pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_storing_uses_as_many_threads_as_the_caller_set_for_kernels(threads: int) -> None:
-    made, reading, reader_counts = tensors(SPEC), set[int](), list[int]()
+    values_by_name, reading, reader_counts = tensors(SPEC), set[int](), list[int]()
 
     class WatchedTensor:
         def __init__(self, name: str) -> None:
-            self.name, self.shape = name, made[name].shape
+            self.name, self.shape = name, values_by_name[name].shape
 
         def __getitem__(self, rows: slice) -> Any:
             reading.add(threading.get_ident())
             reader_counts.append(len(reading))
             time.sleep(0.002)  # lets other threads start to read
             reading.discard(threading.get_ident())
-            return made[self.name][rows]
+            return values_by_name[self.name][rows]
 
     before = get_threads()
     try:
@@ -204,8 +204,8 @@ def test_storing_uses_as_many_threads_as_the_caller_set_for_kernels(threads: int
 
 def test_progress_counts_the_values_of_each_stored_tile() -> None:
     """Progress is reported once per tile, in the order of the tiles of the Program."""
-    made, counted = tensors(SPEC), list[tuple[int, int, str]]()
-    stored = engine(tensor=made.__getitem__, on_stored=lambda *progress: counted.append(progress))
+    values_by_name, counted = tensors(SPEC), list[tuple[int, int, str]]()
+    stored = engine(tensor=values_by_name.__getitem__, on_stored=lambda *progress: counted.append(progress))
     tiles_stored = {tile.name: tile.outer * tile.inner for tile in stored.program.tiles}
     pes = sum(arena.rows * arena.cols for arena in stored.arenas.values())
     assert counted[0] == (0, counted[-1][0], "")
@@ -218,22 +218,22 @@ def test_tensors_that_are_decoded_whole_are_read_at_once(monkeypatch: pytest.Mon
     for module in (tiles, weights):
         monkeypatch.setattr(module, "VALUES_PER_READ", 100)
     monkeypatch.setattr(quantise, "VALUES_AT_ONCE", 100)
-    made, reads = tensors(SPEC), Counter[str]()
+    values_by_name, reads = tensors(SPEC), Counter[str]()
 
     class DecodedTensor:
         is_read_whole = True
 
         def __init__(self, name: str) -> None:
-            self.name, self.shape = name, made[name].shape
+            self.name, self.shape = name, values_by_name[name].shape
 
         def decoded_values(self, first: int, last: int) -> int:
-            return made[self.name].size
+            return values_by_name[self.name].size
 
         def __getitem__(self, rows: slice) -> Any:
             reads[self.name] += 1
-            return made[self.name][rows]
+            return values_by_name[self.name][rows]
 
-    decoded, whole = engine(dtype, DecodedTensor), engine(dtype, made.__getitem__)
+    decoded, whole = engine(dtype, DecodedTensor), engine(dtype, values_by_name.__getitem__)
     for one, other in zip(decoded.arenas.values(), whole.arenas.values(), strict=True):
         np.testing.assert_array_equal(one.memory, other.memory)
     assert reads["layers.0.up"] == (1 if dtype == "float32" else 2)  # once for codes and once for scales

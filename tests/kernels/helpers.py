@@ -101,7 +101,7 @@ def to_lanes(memory: Array, ranges: list[ByteRange], spare: int = 0, dead: int =
 
     Args:
         memory: PE bytes, ``uint8[rows, cols, bytes]``.
-        stretches: Ranges of bytes with elements of known types.
+        ranges: Ranges of bytes with elements of known types.
         spare: Number of lanes per block without a PE.
         dead: Value of the bytes of these lanes.
     """

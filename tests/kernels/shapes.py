@@ -116,7 +116,7 @@ def shape_of(kernel: str, size: dict[str, int], rows: int, cols: int, rng: np.ra
 
 
 def extents(kernel: str, plain: dict[str, int]) -> dict[str, int]:
-    """Return the elements of each buffer that a call may touch, as far as the record says so."""
+    """Return the number of elements that a call may access, for each buffer whose record has an extent."""
     record = kernel_named(kernel)
     call = [0] * FIRST_OPERAND + [plain.get(name, 0) for name in record.views]
     return {

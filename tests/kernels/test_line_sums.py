@@ -90,7 +90,7 @@ def test_sums_along_rows_that_multicasts_cover(build: str, element: str, arrival
     ],
     ids=["the first PE does not receive", "sums after a multicast", "no sum"],
 )
-def test_other_multicasts_do_not_cover(group: list[tuple[int, int, Arrival]]) -> None:
+def test_multicasts_cover_is_false_for_other_messages(group: list[tuple[int, int, Arrival]]) -> None:
     assert not multicasts_cover(uniform_schedule("other", 3, 1, group, colours=1))
 
 

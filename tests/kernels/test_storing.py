@@ -130,7 +130,7 @@ def test_normal_numbers_equal_their_oracle(key: int, first: int, count: int, mea
 def test_numbers_are_near_to_a_normal_distribution() -> None:
     """Mean, deviation and quantiles are compared.
 
-    The sum of four parts has fewer values far from the mean.
+    The numbers are sums of four parts, so fewer values are far from the mean.
     """
     values = normal_numbers(3, 0, 1 << 20, factor=1 / DEVIATION).astype(np.float64)
     assert abs(values.mean()) < 4 / 1024

@@ -63,8 +63,8 @@ def test_misfits_on_fewer_wafers_do_not_change_what_fits(spec: ModelSpec) -> Non
 @pytest.mark.parametrize("rows", [6, 5])
 def test_verification_pass_that_does_not_fit_gets_a_number_of_tokens_that_does(rows: int) -> None:
     """The error suggests fewer tokens, or no verification if a token alone needs all memory."""
-    least = next(size for size in range(30_000, 70_000, 200) if fits(SPEC, wafer(rows, 6, size), SOFTWARE, OPTIONS))
-    small, verify_options = wafer(rows, 6, least + 3000 * (rows == 6)), replace(OPTIONS, verify_tokens=60)
+    min_bytes = next(size for size in range(30_000, 70_000, 200) if fits(SPEC, wafer(rows, 6, size), SOFTWARE, OPTIONS))
+    small, verify_options = wafer(rows, 6, min_bytes + 3000 * (rows == 6)), replace(OPTIONS, verify_tokens=60)
     assert not fits(SPEC, small, SOFTWARE, verify_options)
     found = [each for each in remedies(SPEC, small, small, SOFTWARE, verify_options) if "--verify-tokens" in each]
     if rows == 5:
@@ -176,7 +176,9 @@ def test_fastest_layouts_are_tried_with_grouped_experts_even_if_others_fit(
     assert {trial.layout.experts for trial in without.trials} == {None}
     trials = search(spec, machine, SOFTWARE, options, timing=timing).trials
     ungrouped = [trial for trial in trials if trial.layout.experts is None and trial.prompts is not None]
-    ungrouped = [trial for trial in ungrouped if trial.layout.groups is None]  # other groups of all-reduces come after
+    ungrouped = [
+        trial for trial in ungrouped if trial.layout.groups is None
+    ]  # layouts with other all-reduce groups are tried later
     fastest = sorted(ungrouped, key=lambda trial: trial.request_cycles)[:MAX_PLACED]
     assert len(fastest) > 1
     grouped = {trial.layout for trial in trials if trial.layout.experts and trial.layout.groups is None}

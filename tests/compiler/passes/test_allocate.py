@@ -20,6 +20,7 @@ from wse.program.steps import StepKind
 
 
 def allocated(state: State) -> State:
+    """Run the passes up to allocation, check the result, and return it."""
     result = allocate(before("allocate", state))
     check(result, pass_name="allocate")
     return result

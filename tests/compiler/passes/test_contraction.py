@@ -31,6 +31,7 @@ OPTIONS = region_options(dtype="bfloat16", activations="bfloat16", context=3, pr
 
 
 def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = DISTRIBUTED) -> Program:
+    """Return a Program on ``rows`` x ``cols`` PEs with weights of a type."""
     options = replace(OPTIONS, dtype=dtype, experts=experts, cache=ResultCache())
     choice = Choice(prefill=THIN_GEMM, prefill_chunk=2, head_chunk=16)
     return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
@@ -61,28 +62,27 @@ def test_other_cuts_need_at_least_as_many_bytes(
     Each dimension is cut independently, so the result may be up to 2 % worse than the best
     combination.
     """
-    chosen = weight_bytes(compiled(spec, *mesh, dtype))
-    others = []
+    chosen_bytes = weight_bytes(compiled(spec, *mesh, dtype))
+    forced_bytes = []
     for forced in range(1 << len(KINDS)):
         groups = {kind: 32 * (forced >> place & 1) for place, kind in enumerate(KINDS)}
         monkeypatch.setattr(WeightTypes, "group_of_cut", lambda self, spec, kind, parts, groups=groups: groups[kind])
-        others.append(weight_bytes(compiled(spec, *mesh, dtype)))
+        forced_bytes.append(weight_bytes(compiled(spec, *mesh, dtype)))
     monkeypatch.undo()
-    assert chosen <= 1.02 * min(others)
-    assert chosen <= others[0]
+    assert chosen_bytes <= 1.02 * min(forced_bytes)
+    assert chosen_bytes <= forced_bytes[0]
 
 
 def test_dimension_is_cut_at_groups_if_blocks_do_not_get_longer() -> None:
-    """Divide 192 features over 18 rows.
+    """192 features are divided over 18 rows.
 
-    Evenly there are 11 per row, which touch up to two groups. By groups, each group has three rows.
+    An even cut has 11 features per row, of up to two groups. A cut at groups has three rows per group.
     """
     for dtype, want in (("int4", 32), ("mxfp4", 32), ("int8", 0), ("fp8", 0), ("bfloat16", 0)):
         assert WeightTypes(dtype=dtype, float_bytes=2).group_of_cut(DENSE, HIDDEN, 18) == want
-    assert (
-        WeightTypes(dtype="int4", float_bytes=2).group_of_cut(DENSE, HIDDEN, 7) == 0
-    )  # 28 a row, or 32 on six of seven
-    assert WeightTypes(dtype="int4", float_bytes=2).group_of_cut(DENSE, EXPERTS, 18) == 0  # there are none
+    int4 = WeightTypes(dtype="int4", float_bytes=2)
+    assert int4.group_of_cut(DENSE, HIDDEN, 7) == 0  # 28 features per row, or 32 on six of seven rows
+    assert int4.group_of_cut(DENSE, EXPERTS, 18) == 0  # the model has no experts
 
 
 @given(extent=st.integers(1, 200), parts=st.integers(1, 60), group=st.integers(1, 40))
@@ -92,8 +92,8 @@ def test_size_of_a_cut_is_known_without_its_blocks(extent: int, parts: int, grou
         (even_cut(extent, parts, group), padded_blocks(extent, parts)),
         (grouped_cut(extent, parts, group), grouped_blocks(extent, parts, group)),
     ):
-        touched = [len({place // group for place in line if place >= 0}) for line in index.tolist()]
-        assert cut == (index.shape[1], max(touched))
+        group_counts = [len({place // group for place in line if place >= 0}) for line in index.tolist()]
+        assert cut == (index.shape[1], max(group_counts))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int4"])

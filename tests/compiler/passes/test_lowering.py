@@ -27,12 +27,14 @@ from wse.program.steps import StepKind
 
 
 def lowered(state: State) -> State:
+    """Run the passes up to the lowering of ops, check the result, and return it."""
     result = lower_ops(before("lower_ops", state))
     check(result, pass_name="lower_ops")
     return result
 
 
 def kernels_of(phase: SymPhase) -> set[str]:
+    """Return the names of the kernels that a phase runs."""
     steps = [step for run in phase.steps.runs for step in run.block.steps]
     return {KERNELS[step.code].name for step in steps if step.kind == StepKind.COMPUTE}
 
@@ -71,6 +73,7 @@ def mixed_layers() -> ModelSpec:
 
 
 def compiled(spec: ModelSpec, prefill: str, **options: Any) -> Program:
+    """Return a Program of a pipeline on two wafers."""
     given_options = Options(
         mapping="pipeline", wafers=2, accumulate="float32", context=30, **{"dtype": "float16", **options}
     )

@@ -35,6 +35,7 @@ OPTIONS = region_options(dtype="int8", activations="float16", context=30, prompt
 
 
 def compiled(dtype: str, rows: int, cols: int, spec: ModelSpec = SPEC) -> Program:
+    """Return a Program with weights of a type; codes are multiplied by float16 activations."""
     activations = "float16" if dtype in CODINGS else None
     choice = Choice(prefill=THIN_GEMM, prefill_chunk=9, head_chunk=16)
     options = replace(OPTIONS, dtype=dtype, activations=activations)
@@ -68,11 +69,11 @@ def test_buffers_have_exactly_codes_and_scales(coding: str, rows: int, cols: int
 @pytest.mark.parametrize("dtype", ["float32", "float16", *CODINGS])
 def test_model_bytes_are_those_of_all_tensors_as_stored(dtype: str) -> None:
     program = compiled(dtype, 3, 3)
-    each = 4 if dtype == "float32" else 2
+    element_bytes = 4 if dtype == "float32" else 2
     total = 0
     for name, shape in tensor_shapes(SPEC).items():
         if dtype not in CODINGS or not is_linear(name):
-            total += int(np.prod(shape)) * each
+            total += int(np.prod(shape)) * element_bytes
         else:
             outputs, inputs = shape
             codes = outputs * inputs if dtype not in SCALE_BYTES else outputs * ceil_div(inputs, 2)
@@ -81,7 +82,7 @@ def test_model_bytes_are_those_of_all_tensors_as_stored(dtype: str) -> None:
     result = model_result(SPEC, program)
     assert (result.bytes, result.dtype) == (total, dtype)
     assert result.activations == ("float16" if dtype in CODINGS else dtype)
-    assert stored_bytes(SPEC, dtype, each) == total
+    assert stored_bytes(SPEC, dtype, element_bytes) == total
 
 
 @given(
@@ -127,7 +128,7 @@ def test_prefill_on_a_square_does_not_move_quantised_weights(coding: str) -> Non
     program = compile_model(SPEC, wafer(6, 6), SOFTWARE, options, cost=lambda program: -len(program.decode.steps))
     assert program.prefill_name == THIN_GEMM
     assert f"matmul_{coding}" in kernels_of(program)
-    assert "matmul" not in kernels_of(program)  # the head's gemv stays
+    assert "matmul" not in kernels_of(program)  # the head is a gemv
 
 
 @pytest.mark.parametrize("product", [MESH_GEMM, MESH_GEMM_OWN])

@@ -23,6 +23,7 @@ OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float
 
 
 def compiled(mesh: tuple[int, int], colours: int, prefill: str) -> Program:
+    """Return a Program on a wafer with ``colours`` colours for patterns."""
     choice = Choice(prefill=prefill, prefill_chunk=9, head_chunk=67)
     machine = replace(wafer(*mesh, 1 << 20), colours=colours + 3, reserved_colours=3)
     return compile_choice(tiny_spec(), machine, SOFTWARE, OPTIONS, choice)

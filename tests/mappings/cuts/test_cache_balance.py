@@ -51,7 +51,7 @@ class Rows:
                 assert self.slots[row][slot] == -1, "an entry in use is overwritten"
                 self.slots[row][slot] = words[POSITION] + words[APPEND_FROM] + i * stride
 
-    def chunk(self, tokens: int, *, replicated: bool) -> None:
+    def append_chunk(self, tokens: int, *, replicated: bool) -> None:
         """Append a chunk. Every row processes its part of the tokens or, if replicated, all tokens."""
         cached = self.cache.length
         self.cache.append_chunk(tokens, replicated=replicated)
@@ -64,7 +64,7 @@ class Rows:
         assert self.shift() == 0
         self.append()
 
-    def several(self, tokens: int) -> None:
+    def append_verified(self, tokens: int) -> None:
         """Append the tokens of a verification pass, which are distributed round-robin over the rows."""
         self.cache.append_each(tokens)
         assert self.shift() == 0
@@ -75,7 +75,7 @@ class Rows:
         self.cache.take_back(tokens)
         self.slots = [[entry if entry < self.cache.length else -1 for entry in row] for row in self.slots]
 
-    def one(self) -> int:
+    def append_token(self) -> int:
         """Append one token, and return the number of entries that moved to the row above."""
         self.cache.append_one()
         assert (self.cache.control[:, POSITION] == self.cache.length - 1).all()
@@ -130,12 +130,12 @@ def test_rows_stay_balanced_up_to_the_last_slot(
     replayed = Rows(CacheBalance(rows, context))
     length = 0
     for tokens in chunks:
-        replayed.chunk(tokens, replicated=replicated)
+        replayed.append_chunk(tokens, replicated=replicated)
         length += tokens
         check_balance(replayed, length)
         assert all(row == sorted(row) for row in replayed.in_order())
     while length < context:
-        assert replayed.one() == CacheBalance.passing_rows(length, rows)
+        assert replayed.append_token() == CacheBalance.passing_rows(length, rows)
         length += 1
         check_balance(replayed, length)
         if len(chunks) <= 1:
@@ -159,14 +159,14 @@ def test_rows_stay_balanced_after_tokens_are_taken_back(
     replayed = Rows(CacheBalance(rows, prompt + sum(tokens + decoded for tokens, _, decoded in passes)))
     length = prompt
     if prompt:
-        replayed.chunk(prompt, replicated=True)
+        replayed.append_chunk(prompt, replicated=True)
     for tokens, refused, decoded in passes:
-        replayed.several(tokens)
+        replayed.append_verified(tokens)
         check_balance(replayed, length + tokens)
         replayed.take_back(min(refused, tokens))
         length += tokens - min(refused, tokens)
         check_balance(replayed, length)
         for _ in range(decoded):
-            replayed.one()
+            replayed.append_token()
             length += 1
             check_balance(replayed, length)

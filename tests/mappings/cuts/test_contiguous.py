@@ -28,8 +28,8 @@ def test_even_runs_have_the_smallest_possible_maximum(sizes: list[float], data: 
         sums = [sum(sizes[a:b]) for a, b in pairwise((0, *ends, len(sizes)))]
         return max(sums), sum(s * s for s in sums)
 
-    least = min(cost(ends) for ends in combinations(range(1, len(sizes)), parts - 1))
-    assert cost(tuple(start for start, _ in runs[1:])) == least
+    min_cost = min(cost(ends) for ends in combinations(range(1, len(sizes)), parts - 1))
+    assert cost(tuple(start for start, _ in runs[1:])) == min_cost
 
 
 def test_even_runs_minimise_the_maximum_before_the_sum_of_squares() -> None:
@@ -89,7 +89,7 @@ def test_padded_blocks_hold_every_index_once_in_order_with_padding_at_the_end(to
 
 
 @given(total=st.integers(1, 500), parts=PARTS, group=st.integers(1, 40))
-def test_grouped_blocks_hold_every_index_once_and_part_groups(total: int, parts: int, group: int) -> None:
+def test_grouped_blocks_hold_every_index_once_and_few_groups_each(total: int, parts: int, group: int) -> None:
     blocks = grouped_blocks(total, parts, group)
     assert len(blocks) == parts
     assert blocks[blocks >= 0].tolist() == [*range(total)]

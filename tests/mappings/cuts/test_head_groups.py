@@ -110,9 +110,9 @@ def test_columns_of_a_segment_store_the_same_heads_and_segments_cover_the_line(s
 
 @given(size=sizes())
 def test_columns_store_the_smallest_number_of_features(size: Sizes) -> None:
-    """With few columns, a column stores whole heads. With many columns, a group stores whole pairs and single features.
+    """With few columns, a column stores whole heads. With many columns, it stores whole pairs and single features.
 
-    The number of heads that share a group is the one with the fewest places.
+    The number of heads that share a group of columns is the one with which a column has the fewest places.
     """
     cols, kv_heads, head_size, rotary_size = size
     groups = head_groups(*size)
