@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Any, tuple[int, int], int, dict[str, Any]]] = {
     "one kv head, normalised": (NORMS, (3, 4), 2, {}),
     "latent": (latent_spec(), (4, 3), 3, {}),
     "experts": (mixture_spec(MIXTURES["shared"]), (3, 3), 2, {}),
-    "own experts": (mixture_spec(MIXTURES["biased"]), (3, 3), 2, {"experts": "dedicated"}),
+    "dedicated experts": (mixture_spec(MIXTURES["biased"]), (3, 3), 2, {"experts": "dedicated"}),
 }
 
 

@@ -174,7 +174,7 @@ def test_logits_are_those_of_the_dequantised_weights(coding: str, shape: tuple[i
 TRAITS = {
     "biases": replace(SPEC, qkv_bias=True, output_bias=True, ffn_bias=True),
     "not gated": replace(SPEC, gated=False, activation="gelu_tanh", norm="layer"),
-    "experts and a block that all tokens use": replace(
+    "experts and shared block": replace(
         SPEC, layers=(Layer(experts=True), Layer()), experts=Experts(count=5, active=2, ffn_size=9, shared_size=34)
     ),
     "latent": latent_spec(),
@@ -190,7 +190,7 @@ def test_logits_with_other_traits_are_those_of_the_dequantised_weights(coding: s
 
 MIXTURES = {
     "groups cut by columns": Experts(count=5, active=2, ffn_size=70, scoring="sigmoid", correction=True),
-    "weighed on its way in": Experts(count=3, active=1, ffn_size=37, normalised=False, weighs_input=True),
+    "weighted inputs": Experts(count=3, active=1, ffn_size=37, normalised=False, weighs_input=True),
     "biased": Experts(count=7, active=4, ffn_size=5, router_bias=True),
 }
 

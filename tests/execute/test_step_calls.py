@@ -197,7 +197,7 @@ def test_logits_on_all_cores_equal_those_on_one_core_bit_for_bit(shared: Path, m
 
 
 def test_phases_with_the_same_calls_are_bound_once() -> None:
-    """Every chunk is one token. The first chunk has no cached tokens, and from the sixth a row has two cache slots."""
+    """Every chunk is one token. The first chunk starts the prompt, and from the sixth on a row has two cache slots."""
     run = tiny_session(tiny_spec(), (5, 5), THIN_GEMM, range(1, 8), 2, chunk=1)
     bind, slots_of = run.engine._binder.bind, run.program.cache_slots
     chunks = run.program.prefill

@@ -29,7 +29,7 @@ def random_operands(kernel: str, size: dict[str, int], rows: int, rng: np.random
 
 
 def contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.random.Generator) -> dict[str, Array]:
-    """Return contents that must not be arbitrary: positions of keys, and sums of products of real queries and keys."""
+    """Return contents that must not be arbitrary: feature ordinals (index + 1), and products of queries and keys."""
     if kernel == "place_keys":
         return {"first": rng.integers(0, p["D"] + 1, (*line, 1))}
     if kernel != "delta_update":

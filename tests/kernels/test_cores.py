@@ -98,10 +98,10 @@ def test_all_threads_return_soon_after_other_programs_end() -> None:
     assert threads.index(4) * WINDOW_S / 7 < LONGEST_REST_S + WINDOW_S
     assert 1 not in threads[threads.index(4) :]
     first = machine.run(SHORTEST_REST_S, waiting=1.0)
-    assert first.count(1) * WINDOW_S / 7 <= SHORTEST_REST_S  # the rests are short again
+    assert first.count(1) * WINDOW_S / 7 <= SHORTEST_REST_S  # pauses are short again
 
 
-def test_rest_continues_in_the_next_steps_and_pauses_in_between() -> None:
+def test_pause_applies_only_to_steps_and_continues_in_the_next_steps() -> None:
     machine = Machine()
     with machine.cores.steps():
         assert machine.run(3 * WINDOW_S, waiting=1.0)[-1] == 1
