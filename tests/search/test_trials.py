@@ -1,4 +1,4 @@
-"""Tests of the time of the output head in trials, and of searches that try equal regions only once."""
+"""Tests of trials: the time of the output head, the passes in flight, and equal regions that are tried only once."""
 
 from dataclasses import replace
 
@@ -54,6 +54,13 @@ def test_trial_times_the_head_with_the_largest_chunk_that_fits(layout: Layout) -
     trial = try_layout(SETUP, layout, THIN_GEMM)
     assert trial.token_cycles == pytest.approx(token_cycles(chosen.head_chunk), rel=0.002)
     assert trial.token_cycles < 0.99 * token_cycles(chunks[-1])
+
+
+def test_slowest_stage_limits_the_passes_of_a_trial() -> None:
+    """One of the two stages has two of the three layers, so fewer than 3 / 2 passes share the cycles of a token."""
+    trial = try_layout(replace(SETUP, many_users=True), Layout("bands", 2, 1), THIN_GEMM)
+    assert 1.2 < trial.passes < 1.5
+    assert trial.generated_cycles == pytest.approx(50 * trial.token_cycles / trial.passes)
 
 
 def test_search_tries_equal_regions_once() -> None:
