@@ -1,4 +1,4 @@
-"""Fixtures of the whole suite."""
+"""Settings and fixtures for all tests: a new cache folder, one core per process, memoized searches."""
 
 import atexit
 import gc
@@ -27,39 +27,40 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.serve_sim.machines import wafer_drafts, wafers
 from wse_kernels import library, precompile
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks a hub but one of its own
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # tests of downloads start a server of their own
 
-# Workers and processes of tests keep compiled modules, as Python does by default: each would compile them again.
+# Let all processes of a test run share compiled Python modules. Without them, each process compiles them again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the folder: all tests of a run share one new cache
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the variable: all tests of a run share one new cache
     os.environ[FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="wse-cache-")
     atexit.register(shutil.rmtree, os.environ[FOLDER_VARIABLE], ignore_errors=True)
 
-LONGEST = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py", "test_model_errors.py")
-"""Files whose tests take longest: they begin first, so that no worker is left with one of them at the end."""
+SLOWEST_FILES = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test_examples.py", "test_model_errors.py")
+"""Test files that start first, so that no worker still runs one of them when the others have finished."""
 
 settings.register_profile("plain", max_examples=25, deadline=None)  # the machine may be busy
 settings.load_profile("plain")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order tests by what they take, as far as that counts."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    """Move the tests of the slowest files to the front."""
+    items.sort(key=lambda item: item.path.name not in SLOWEST_FILES)
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of tests' data, which has a trained model: ``models/stories260k``."""
+    """Return the folder of the test data. It contains a trained model, ``models/stories260k``."""
     return Path(__file__).parent / "data"
 
 
 @pytest.fixture(scope="session")
 def beside() -> Path:
-    """The folder of what is too large for the project: $WSE_SHARED, or shared/ beside the checkout.
+    """Return the folder of data that is too large for the repository; skip the test if it is missing.
 
-    It has a larger trained model, and the files of measurements and configurations from which bundled ones are made.
+    The folder is $WSE_SHARED, or ``shared`` next to the checkout. It contains a larger trained model, traffic
+    traces, and the measurements and configurations from which the bundled files are made.
     """
     folder = Path(os.environ.get("WSE_SHARED") or Path(__file__).parents[2] / "shared")
     if not folder.is_dir():
@@ -69,9 +70,10 @@ def beside() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_core() -> Iterator[None]:
-    """Run each step of an engine on one core, and compile on it: other cores have tests of their own.
+    """Execute and compile kernels on one core, because other test processes use the other cores.
 
-    What `parallel_core_s` measures depends on what else runs on the machine; tests of the builds for all cores say so.
+    ``parallel_core_s`` decides by a measurement whether a kernel runs on all cores. The measurement depends on what
+    else runs on the machine. Tests of the parallel kernels set it themselves.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "parallel_core_s", lambda: inf)
@@ -81,47 +83,51 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_search() -> Iterator[None]:
-    """Search for a Program once where tests ask for the same, and for its passes: by command, from Python, as JSON.
+    """Memoize layout searches, pass costs and uncertainty ranges over all tests of this process.
 
-    The same Program is timed with other constants once.
+    Many tests request the same Program: on the command line, from Python and as JSON. It is searched for and timed
+    with other constants only once.
     """
 
-    def asked(prepared: Placeable, *rest: object) -> Hashable:
+    def search_key(prepared: Placeable, *rest: object) -> Hashable:
         p = prepared
         before_pass = p.middle_before_pass if p.options.verify_tokens else None
         request = p.spec, p.wafer, p.software, p.options, tuple(p.middle_context), before_pass, p.new_tokens
         return *request, *((one.options, one.choice) if isinstance(one, Compilation) else one for one in rest)
 
-    def timed(prepared: PreparedEstimate, program: Program) -> Hashable:
+    def uncertainty_key(prepared: PreparedEstimate, program: Program) -> Hashable:
         p = prepared
         return p.request.machine, p.wafer, p.software, p.options, tuple(p.middle_context), digest_of(program)
 
-    uncertainty = once(estimate_study.uncertainty_of, timed)
+    uncertainty = memoized(estimate_study.uncertainty_of, uncertainty_key)
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((choose, "compile_fastest"), (wafer_drafts, "wafer_costs")):
-            patch.setattr(module, name, once(getattr(module, name), asked))
+            patch.setattr(module, name, memoized(getattr(module, name), search_key))
         for module in (estimate_study, rows, combination, wafers):
             patch.setattr(module, "uncertainty_of", uncertainty)
         yield
 
 
-def once(function: Callable[..., Any], asked: Callable[..., Hashable]) -> Callable[..., Any]:
-    """A function of a request that is called once for all that ask for the same; dead PEs have no key."""
-    found = dict[Hashable, Any]()
+def memoized(function: Callable[..., Any], key_of: Callable[..., Hashable]) -> Callable[..., Any]:
+    """Return `function` with its results stored by `key_of(*arguments)`.
+
+    Requests with dead PEs (``prepared.meshes``) are not stored, because no key describes the defects.
+    """
+    results = dict[Hashable, Any]()
 
     def call(prepared: Placeable, *rest: object) -> Any:
         if prepared.meshes:
             return function(prepared, *rest)
-        key = asked(prepared, *rest)
-        if key not in found:
-            found[key] = function(prepared, *rest)
-        return found[key]
+        key = key_of(prepared, *rest)
+        if key not in results:
+            results[key] = function(prepared, *rest)
+        return results[key]
 
     return call
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was collected, some hundred thousand objects, out of every later search for garbage."""
+    """Exclude the several hundred thousand objects of the test collection from later garbage collections."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 10, 10)

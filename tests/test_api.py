@@ -1,4 +1,4 @@
-"""The library: the arguments are the command line's, results are its JSON, importing is quick and prints nothing."""
+"""Tests of the Python API: same arguments and results as the commands, no output, no heavy imports."""
 
 import inspect
 import json
@@ -30,7 +30,14 @@ from wse.studies.serve_sim.request import ServeRequest
 
 
 class Argument(NamedTuple):
-    """An argument: its type, its default, and the form and meaning that the docstring gives."""
+    """An argument of an API function, as an option of the command line defines it.
+
+    Attributes:
+        type: Type annotation.
+        default: Default value, or ``inspect.Parameter.empty``.
+        form: Accepted texts in the ``Args:`` section, such as ``ROWSxCOLS``, or empty.
+        meaning: Description in the ``Args:`` section.
+    """
 
     type: Any
     default: Any
@@ -39,11 +46,12 @@ class Argument(NamedTuple):
 
 
 def arguments_of(request: type) -> dict[str, Argument]:
-    """Return the arguments that the options of a request class are, by name."""
+    """Return the expected arguments of a function by name, from the options of its request class."""
     return {argument_name(field): _argument(field) for field in options_of(request).values()}
 
 
 def _argument(field: RequestField) -> Argument:
+    """Return the argument of one option; option names in its text become argument names."""
     option = field.option
     doc = re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), option.doc)
     none = f" None is {option.none}." if option.none not in ("", "none") and field.default is None else ""
@@ -54,7 +62,7 @@ def _argument(field: RequestField) -> Argument:
 
 
 def _type(field: RequestField) -> Any:
-    """Return the type: any sequence for a tuple, and a text too where the command line reads one."""
+    """Return the type annotation of an option: tuples accept any sequence, options read from text also accept str."""
     parts = [Sequence[get_args(part)[0]] if get_origin(part) is tuple else part for part in union_parts(field.hint)]  # type: ignore[misc]
     if field.is_text and str not in parts:
         parts.append(str)
@@ -71,52 +79,53 @@ FUNCTIONS = {
     "pattern": PatternRequest,
 }
 SMALL = {"mesh": "24x24", "mapping": "region", "prompt_len": 16, "new_tokens": 8}
-HEAVY = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx", "ray")
+HEAVY_LIBRARIES = ("numba", "matplotlib", "h5py", "rich", "numpy", "networkx", "ray")
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+def printed_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    """Return the JSON output of a command without "emulation", which depends on the speed of this computer."""
     assert main([*arguments, "--json"]) == 0
     report: dict[str, object] = json.loads(capsys.readouterr().out)
     return {key: value for key, value in report.items() if key != "emulation"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_arguments_are_the_options_with_their_types_defaults_and_meanings(name: str) -> None:
+def test_arguments_have_the_types_defaults_and_descriptions_of_the_options(name: str) -> None:
     function = getattr(wse, name)
     parameters = inspect.signature(function, eval_str=False).parameters
     docs = argument_docs(wse.estimate.__doc__ or "") | argument_docs(function.__doc__)
     hints = parameter_types(function)
-    for argument, wanted in arguments_of(FUNCTIONS[name]).items():
-        assert (argument, hints[argument]) == (argument, wanted.type)
-        assert parameters[argument].default == wanted.default
-        assert docs[argument] == (wanted.form, wanted.meaning)
+    for argument, expected in arguments_of(FUNCTIONS[name]).items():
+        assert (argument, hints[argument]) == (argument, expected.type)
+        assert parameters[argument].default == expected.default
+        assert docs[argument] == (expected.form, expected.meaning)
     assert set(argument_docs(function.__doc__)) <= set(parameters) <= set(docs)
 
 
-def test_estimate_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    heard: list[tuple[int, int, str]] = []
-    result = wse.estimate("story", **SMALL, on_progress=lambda *piece: heard.append(piece))
+def test_estimate_equals_the_output_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    progress: list[tuple[int, int, str]] = []
+    result = wse.estimate("story", **SMALL, on_progress=lambda *piece: progress.append(piece))
     assert capsys.readouterr() == ("", "")
-    assert [done for done, _, _ in heard] == list(range(len(heard)))
+    assert [done for done, _, _ in progress] == list(range(len(progress)))
     options = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
-    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "estimate", "story", *options)
+    assert json.loads(json.dumps(result.to_dict())) == printed_json(capsys, "estimate", "story", *options)
     assert result.decode.tokens_per_s_per_user == result.to_dict()["decode"]["tokens_per_s_per_user"]
 
 
-def test_run_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_equals_the_output_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     texts: list[str] = []
     result = wse.run(new_tokens=4, trace=None, on_text=texts.append)
     assert capsys.readouterr() == ("", "")
     assert "".join(texts) == result.text
     report = {key: value for key, value in result.to_dict().items() if key != "emulation"}
-    assert json.loads(json.dumps(report)) == printed(capsys, "run", "--new-tokens", "4", "--trace", "none")
+    assert json.loads(json.dumps(report)) == printed_json(capsys, "run", "--new-tokens", "4", "--trace", "none")
 
 
-def test_claims_are_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_claims_equal_the_output_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page = tmp_path / "claims.md"
-    decided = wse.claims(7, 11, page=page)
+    result = wse.claims(7, 11, page=page)
     assert capsys.readouterr() == ("", "")
-    assert json.loads(json.dumps(decided.to_dict())) == printed(capsys, "claims", "7", "11")
+    assert json.loads(json.dumps(result.to_dict())) == printed_json(capsys, "claims", "7", "11")
     assert "## Claim 11" in page.read_text()
     with pytest.raises(BadInput, match="give the number of a claim, 1 to 17"):
         wse.claims(18)
@@ -124,21 +133,21 @@ def test_claims_are_what_the_command_prints(capsys: pytest.CaptureFixture[str], 
         wse.claims("seven")
 
 
-def test_compilation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compilation_equals_the_output_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     result = wse.compile("story", context=64, schedule="baseline")
     assert capsys.readouterr() == ("", "")
     options = ("--context", "64", "--schedule", "baseline")
-    assert json.loads(json.dumps(result.to_dict())) == printed(capsys, "compile", "story", *options)
+    assert json.loads(json.dumps(result.to_dict())) == printed_json(capsys, "compile", "story", *options)
 
 
-def test_notebooks_show_tables() -> None:
+def test_results_are_shown_as_tables_in_notebooks() -> None:
     for result in (wse.estimate("story", **SMALL), wse.compile("story", context=64, schedule="baseline")):
         html = result._repr_html_()
         assert html.count("<table") == len(result.tables()) > 3
         assert "SRAM of the fullest PE" in html
 
 
-def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
+def test_errors_have_the_documented_classes(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="story"):
         wse.estimate("stroy")
     with pytest.raises(BadInput, match="--prompt-len 0"):
@@ -170,7 +179,7 @@ def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_argument_that_cannot_be_is_one_line(
+def test_invalid_argument_is_refused_in_one_line(
     name: str, arguments: tuple[object, ...], named: dict[str, object], message: str
 ) -> None:
     with pytest.raises(BadInput) as caught:
@@ -178,7 +187,7 @@ def test_argument_that_cannot_be_is_one_line(
     assert str(caught.value).startswith(message)
 
 
-def test_names_of_python_itself_stay() -> None:
+def test_star_import_keeps_builtin_names() -> None:
     names: dict[str, object] = {}
     exec("from wse import *", names)
     assert "compare" in names
@@ -186,14 +195,14 @@ def test_names_of_python_itself_stay() -> None:
     assert {"compile", "__version__"} <= set(dir(wse))
 
 
-def test_what_is_not_needed_is_not_loaded() -> None:
+def test_import_loads_no_heavy_libraries() -> None:
     code = "import wse; wse.estimate; wse.run; wse.open_trace"
-    script = f"{code}\nimport sys\nprint([name for name in {HEAVY!r} if name in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ended.stdout == "[]\n"
+    script = f"{code}\nimport sys\nprint([name for name in {HEAVY_LIBRARIES!r} if name in sys.modules])"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"
 
 
-def test_path_is_taken_where_a_file_is_meant(tmp_path: Path) -> None:
+def test_paths_are_accepted_for_names_and_files(tmp_path: Path) -> None:
     (tmp_path / "dead.csv").write_text("row,col\n")
     report = wse.estimate(Path("story"), wafer=Path("wse3"), defects=tmp_path / "dead.csv", **SMALL).to_dict()
     assert report["inputs"]["model"] == "story"

@@ -1,4 +1,4 @@
-"""Names in the code are noun or verb phrases: no bare participle, adjective, pronoun, preposition or adverb."""
+"""Tests of the names in the code: no name is only a participle, adjective, pronoun, preposition or adverb."""
 
 import ast
 from collections.abc import Iterator
@@ -25,15 +25,15 @@ unknown unstated until unused used visible waited waiting wanted what which whos
 without worst written wrong
 """
 OPTIONS: Final = {"against", "what"}
-"""Parameters that are options or values of the public API."""
+"""Names of command-line options, which are parameters of API functions."""
 OPERANDS: Final = {"chosen", "own", "turned", "of_gain", "of_bias", "down"}
-"""Operands of kernels and operations of a layer, under which records, kernels and Programs refer to them."""
+"""Names of kernel operands and layer operations, which are also written to records and Programs."""
 KEYS: Final = {"mostly"}
-"""Keys of JSON."""
+"""Keys of the JSON output."""
 
 
 def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and the name of every variable, parameter, function and class; fields of classes are exempt."""
+    """Yield (line, name) of every variable, parameter, function and class, except annotated fields of classes."""
     fields = {
         id(statement.target)
         for node in ast.walk(tree)
@@ -51,7 +51,7 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def is_bare(name: str) -> bool:
-    """Return whether a name is one of the words, or begins with a preposition."""
+    """Return whether a name is one of WORDS or begins with "of_", and is not allowed explicitly."""
     allowed_names = OPTIONS | OPERANDS | KEYS
     return name not in allowed_names and (name in WORDS.split() or name.startswith("of_"))
 

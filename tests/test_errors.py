@@ -1,4 +1,4 @@
-"""Messages about names that are not known: the nearest one, and the known ones in a line."""
+"""Tests of the UnknownName message: it suggests the nearest known name or lists the known names."""
 
 import pytest
 
@@ -21,11 +21,11 @@ NUMBERS = [*(f"wafer.number_{n}" for n in range(9)), "wafer.clock_hz", "software
         ("or", MODELS, ""),
     ],
 )
-def test_the_nearest_name(name: str, known: list[str], nearest: str) -> None:
+def test_nearest_name_is_suggested(name: str, known: list[str], nearest: str) -> None:
     message = str(UnknownName("thing", name, known))
     assert (f"did you mean {nearest!r}?" if nearest else "'or': known: llama-2-13b") in message
 
 
-def test_long_groups_are_folded_but_for_the_one_that_was_named() -> None:
+def test_long_groups_are_abbreviated_except_the_named_one() -> None:
     assert str(UnknownName("number", "plum", NUMBERS)).endswith("known: batch, software.loop_cycles, wafer.… (10)")
     assert str(UnknownName("number", "wafer.plum", NUMBERS)).endswith(f"known: {', '.join(sorted(NUMBERS[:10]))}")

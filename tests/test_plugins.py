@@ -1,4 +1,4 @@
-"""Entry points of packages of users: what is found, what is refused and how it is reported."""
+"""Tests of entry points: plugins of other packages are found, and unusable ones are refused with a remedy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -33,25 +33,25 @@ class Halves(Region):
     name = "halves"
 
 
-class Taken(Region):
+class NamedLikeBundled(Region):
     name = "tensor"
 
 
-class Alone:
-    """What has the methods and texts of a strategy, without its defaults."""
+class WithoutDefaults:
+    """A strategy that does not derive from Strategy, so that it lacks the default attributes."""
 
     name, summary, source, regions = "alone", "", "", ""
     layouts = partition = differs = print
 
 
-class Empty(Region):
+class WithoutLayouts(Region):
     name = "empty"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> list[Layout]:
         return []
 
 
-GOOD, TAKEN, BAD, ALONE, EMPTY = Halves(), Taken(), object(), Alone(), Empty()
+GOOD, TAKEN, BAD, ALONE, EMPTY = Halves(), NamedLikeBundled(), object(), WithoutDefaults(), WithoutLayouts()
 PATTERN = replace(chain.PATTERN, name="mine")
 REWRITE = replace(early_shift.REWRITE, name="mine", position=5)
 FAMILY = replace(llama.FAMILY, model_types=("mine",))
@@ -60,7 +60,7 @@ PRESET = Path(__file__).parents[1] / "docs" / "examples" / "package" / "wse_exam
 
 @pytest.fixture
 def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
-    """Entry points that are found in the place of the installed ones."""
+    """Replace the installed entry points by the returned list, to which tests append."""
     found: list[EntryPoint] = []
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point for point in found if point.group == group])
     caches: tuple[Any, ...] = (
@@ -100,29 +100,29 @@ def test_bundled_names_are_found_without_looking_for_packages(entry_points: list
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message_part"),
     [
         ("no_such_package_of_anybody:STRATEGY", "cannot be loaded: ModuleNotFoundError: No module named"),
         (f"{__name__}:NOTHING", "cannot be loaded: AttributeError: module"),
         (f"{__name__}:BAD", f"cannot be used: an object of type object {NO_STRATEGY} 'name'"),
-        (f"{__name__}:ALONE", f"cannot be used: an object of type Alone {NO_STRATEGY} 'spans_wafers'"),
+        (f"{__name__}:ALONE", f"cannot be used: an object of type WithoutDefaults {NO_STRATEGY} 'spans_wafers'"),
         (f"{__name__}:TAKEN", "its name 'tensor' is taken by wse itself: give it another or uninstall it"),
     ],
 )
-def test_what_cannot_be_used_is_one_line_with_place_and_remedy(
-    value: str, told: str, entry_points: list[EntryPoint]
+def test_unusable_entry_point_is_refused_in_one_line_with_a_remedy(
+    value: str, message_part: str, entry_points: list[EntryPoint]
 ) -> None:
     entry_points.append(point("mine", value))
     with pytest.raises(BadInput) as error:
         strategies.strategies()
     message = str(error.value)
     assert message.startswith(f"entry point mine = {value} in wse.mappings: ")
-    assert told in message
+    assert message_part in message
     assert "uninstall it" in message
     assert "\n" not in message
 
 
-def test_a_strategy_without_a_layout_is_named(entry_points: list[EntryPoint]) -> None:
+def test_a_strategy_without_a_layout_is_refused(entry_points: list[EntryPoint]) -> None:
     entry_points.append(point("empty", f"{__name__}:EMPTY"))
     with pytest.raises(BadInput, match="--mapping empty: has no layout for this model and mesh; choose another"):
         wse.estimate("story", mapping="empty", wafers=1, prompt_len=8, new_tokens=8)
@@ -134,7 +134,7 @@ def test_two_packages_cannot_share_a_name(entry_points: list[EntryPoint]) -> Non
         strategies.strategies()
 
 
-def test_an_unknown_mapping_is_told_with_those_of_packages(entry_points: list[EntryPoint]) -> None:
+def test_an_unknown_mapping_is_refused_with_the_names_of_plugins(entry_points: list[EntryPoint]) -> None:
     entry_points.append(point("halves", f"{__name__}:GOOD"))
     with pytest.raises(UnknownName, match=r"did you mean 'halves'\? known: auto, bands, expert, halves, "):
         strategies.strategy("halve")
@@ -184,7 +184,7 @@ def test_bundled_presets_are_read_without_looking_for_packages(entry_points: lis
 
 
 @pytest.mark.parametrize(
-    ("group", "ask", "told"),
+    ("group", "load", "message"),
     [
         (
             plugins.PATTERNS,
@@ -204,9 +204,9 @@ def test_bundled_presets_are_read_without_looking_for_packages(entry_points: lis
         (plugins.LINKS, wafer_links.known_links, "an object of type object is not a pathlib.Path of a TOML file"),
     ],
 )
-def test_an_object_of_another_kind_is_refused(
-    group: str, ask: Callable[[], object], told: str, entry_points: list[EntryPoint]
+def test_an_object_of_another_type_is_refused(
+    group: str, load: Callable[[], object], message: str, entry_points: list[EntryPoint]
 ) -> None:
     entry_points.append(point("bad", f"{__name__}:BAD", group))
-    with pytest.raises(BadInput, match=told):
-        ask()
+    with pytest.raises(BadInput, match=message):
+        load()
