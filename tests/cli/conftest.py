@@ -1,4 +1,4 @@
-"""The command line called as a function, in an empty folder."""
+"""Fixtures of the command-line tests: call `wse` as a function in an empty working directory."""
 
 import os
 import re
@@ -18,16 +18,23 @@ from wse.cli import main
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """Exit status and output of a command.
+
+    Attributes:
+        code: Exit status.
+        out: Text on standard output.
+        err: Text on standard error.
+    """
 
     code: int
     out: str
     err: str
 
     def refusal(self) -> str:
-        """The one line of a user error, checked to be one: exit 2, nothing on stdout, no traceback.
+        """Check that the command was refused, and return its error message.
 
-        Where a command took a second, the lines of its progress stand before it.
+        A refused command exits with status 2, prints nothing on standard output, and prints one line on standard
+        error. Progress lines may precede the message if the command took longer than a second.
         """
         assert self.code == 2, self
         assert self.out == "", self
@@ -45,7 +52,7 @@ GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story.h5"
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to stand in; the terminal is 80 columns wide."""
+    """Change to a new, empty folder and return it; set the terminal width to 80 columns."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -55,7 +62,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def wse(empty: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Wse:
-    """Call a command line on a machine of one core, where it starts no processes of its own."""
+    """Return a function that runs a command line in this process, on one core and without worker processes."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
 
     def call(*arguments: object) -> Outcome:
@@ -69,28 +76,28 @@ def wse(empty: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """A model of two layers and 16 tokens, without a tokenizer."""
+    """Write a model with two layers and 16 token ids, without a tokenizer, and return its folder."""
     folder = tmp_path / "tiny"
     folder.mkdir()
     return write_model(folder)
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace with every table filled."""
-    return write(tmp_path_factory.mktemp("written") / "t.h5")
+def full_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a trace in which every table has rows."""
+    return write(tmp_path_factory.mktemp("full_trace") / "t.h5")
 
 
 @pytest.fixture
-def trace(written: Path, empty: Path) -> str:
-    """A copy of it here."""
-    shutil.copy(written, empty / "t.h5")
+def trace(full_trace: Path, empty: Path) -> str:
+    """Copy `full_trace` to the working directory and return its name."""
+    shutil.copy(full_trace, empty / "t.h5")
     return "t.h5"
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory, written: Path) -> Path:
-    """A folder with what the cases name: models, traces sound and not, tables good and bad, and folders."""
+def files(tmp_path_factory: pytest.TempPathFactory, full_trace: Path) -> Path:
+    """Return a folder with the files named in ``data/refusals.txt``: models, valid and damaged traces, and tables."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "tiny").mkdir()
     write_model(folder / "tiny")
@@ -99,7 +106,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, written: Path) -> Path:
         (folder / name).mkdir()
     shutil.copy(GOLDEN, folder / "story.h5")
     for name in ("t.h5", "newer.h5", "lacks.h5"):
-        shutil.copy(written, folder / name)
+        shutil.copy(full_trace, folder / name)
     with h5py.File(folder / "newer.h5", "r+") as file:
         file.attrs.modify("version", 3)
     with h5py.File(folder / "lacks.h5", "r+") as file:
@@ -108,8 +115,8 @@ def files(tmp_path_factory: pytest.TempPathFactory, written: Path) -> Path:
         file["placement/stages/rows"][1] = 100
     with h5py.File(folder / "other.h5", "w") as file:
         file["x"] = [1]
-    whole = written.read_bytes()
-    (folder / "cut.h5").write_bytes(whole[: len(whole) // 2])
+    content = full_trace.read_bytes()
+    (folder / "cut.h5").write_bytes(content[: len(content) // 2])
     (folder / "text.h5").write_text("no trace at all")
     (folder / "gpu.toml").write_text('base = "h100"\nhbm_bytes_per_s = 4e12\n')
     (folder / "good.csv").write_text(file_of(GOOD), newline="")
@@ -119,5 +126,5 @@ def files(tmp_path_factory: pytest.TempPathFactory, written: Path) -> Path:
 
 
 def files_below(folder: Path) -> set[str]:
-    """All files, for a look at what was left behind."""
+    """Return the relative paths of all files and folders below a folder."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}

@@ -1,4 +1,4 @@
-"""``wse claims`` as it is called: its keys, and claims that are decided."""
+"""Tests of ``wse claims``: the list of claims, their verdicts and the keys of the JSON output."""
 
 import json
 
@@ -10,11 +10,11 @@ from wse.cli.app import COMMANDS
 from wse.studies.claims.study import CLAIMS, decide
 
 KEYS = {"n", "claim", "command", "numbers", "verdict", "certainty", "answer", "reason", "source"}
-LONGEST = (1, 2, 4, 5, 6, 13, 14, 16, 17)
-"""Claims that take five seconds and more: they are decided where WSE_ALL_OUTPUTS is set, as for the page of all."""
+SLOW_CLAIMS = (1, 2, 4, 5, 6, 13, 14, 16, 17)
+"""Claims that take at least 5 s to decide. They are tested only if WSE_ALL_OUTPUTS is set."""
 
 
-def test_claims_are_numbered_and_show_their_figures_with_commands_that_exist() -> None:
+def test_claims_are_numbered_and_name_existing_commands() -> None:
     assert [claim.number for claim in CLAIMS] == list(range(1, 18))
     for claim in CLAIMS:
         program, command, *_ = claim.command.split()
@@ -26,33 +26,33 @@ def test_claims_are_numbered_and_show_their_figures_with_commands_that_exist() -
 VERDICTS = (
     dict.fromkeys(range(1, 18), "conditional") | {2: "false", 17: "false"} | dict.fromkeys((11, 12, 13, 14, 15), "true")
 )
-AT_ENDS = (5,)
-"""Claims that are decided with all constants at their low and at their high ends. The others have samples."""
+WITHOUT_SAMPLES = (5,)
+"""Claims decided with all constants at their low and at their high ends; the others sample the constants."""
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("claims")  # many ask for the same models, which a process searches for once
+@pytest.mark.xdist_group("claims")  # claims share models, and each process searches for the layout of a model once
 @pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=[AT_REQUEST] * (number in LONGEST)) for number in range(1, 18)]
+    "number", [pytest.param(number, marks=[AT_REQUEST] * (number in SLOW_CLAIMS)) for number in range(1, 18)]
 )
-def test_each_claim_is_decided_and_drawn_where_it_says_so(number: int) -> None:
-    decided = decide([number])
+def test_claim_has_the_expected_verdict_and_curves(number: int) -> None:
+    decision = decide([number])
     (claim,) = (claim for claim in CLAIMS if claim.number == number)
-    assert claim.is_drawn == (number in decided.curves)
-    (result,) = decided.result.claims
+    assert claim.is_drawn == (number in decision.curves)
+    (result,) = decision.result.claims
     assert result.n == number
     assert result.verdict == VERDICTS[number]
-    assert (result.share_of_samples is not None) == (result.samples is not None) == (number not in AT_ENDS)
+    assert (result.share_of_samples is not None) == (result.samples is not None) == (number not in WITHOUT_SAMPLES)
     assert result.certainty
     assert result.numbers
 
 
-def test_claim_that_gpus_decide(wse: Wse) -> None:
-    found = json.loads(wse("claims", "8", "11", "--json").out)["claims"]
-    assert [claim["n"] for claim in found] == [8, 11]
-    for claim in found:
+def test_claims_about_gpus_have_the_documented_keys(wse: Wse) -> None:
+    claims = json.loads(wse("claims", "8", "11", "--json").out)["claims"]
+    assert [claim["n"] for claim in claims] == [8, 11]
+    for claim in claims:
         assert claim.keys() - {"samples", "share_of_samples", "decisive"} == KEYS
         assert claim["verdict"] in {"true", "false", "conditional", "undecided"}
         assert all(number.keys() == {"value", "unit", "meaning"} for number in claim["numbers"].values())
-    batch = found[0]["numbers"]["batch_llama_3_1_70b_h200"]["value"]
-    assert 4 <= batch <= 32  # measured on eight H200: 2.16 times at 4 users of those at 64
+    batch = claims[0]["numbers"]["batch_llama_3_1_70b_h200"]["value"]
+    assert 4 <= batch <= 32  # measured on eight H200: 2.16 times as fast per user with 4 users as with 64

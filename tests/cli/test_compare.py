@@ -1,4 +1,4 @@
-"""``wse compare``: tables, files and escaped names; and ``--price`` on every command with costs."""
+"""Tests of ``wse compare`` (rows, files, escaped names) and of ``--price`` in several commands."""
 
 import csv
 import json
@@ -14,13 +14,13 @@ from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "baseline")
 HOSTILE = "<script>alert(1)<&script> $\\frac{"
-"""A name that would be a tag in a page and mathematics in a plot."""
+"""A model name that contains HTML tags and the math syntax of plots."""
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 FILES = ("--csv", "c.csv", "--png", "c.png", "--html", "c.html")
 
 
 def check_files(folder: Path) -> list[dict[str, str]]:
-    """Return the rows of the CSV file, after a look at the picture and at the tags of the page."""
+    """Return the rows of the CSV file. Check that the picture is a PNG and that the page has only its own scripts."""
     assert (folder / "c.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     page = (folder / "c.html").read_text(encoding="utf-8")
     assert page.count("<script") == page.count("</script>") == 2, "the data and the script of the page itself"
@@ -29,7 +29,7 @@ def check_files(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_comparison_of_a_hostile_name_has_the_same_rows_in_each_file(wse: Wse, tmp_path: Path, empty: Path) -> None:
+def test_comparison_of_a_hostile_name_writes_the_same_rows_to_all_files(wse: Wse, tmp_path: Path, empty: Path) -> None:
     (tmp_path / HOSTILE).mkdir()
     model = write_model(tmp_path / HOSTILE)
     outcome = wse("compare", model, *SMALL, "--wafers", "1,2,3", "--mapping", "region", *FILES, "--json")
@@ -39,15 +39,16 @@ def test_comparison_of_a_hostile_name_has_the_same_rows_in_each_file(wse: Wse, t
     assert [row["wafers"] for row in fastest] == [1, 2, 2, 2, 3]
     assert "--wafers 3" in fastest[-1]["reason"]
     for row, line in zip(report["rows"], check_files(empty), strict=True):
-        told = {name: text.removeprefix("'") for name, text in line.items() if text}  # a reason begins with dashes
-        assert told == {name: as_text(value) for name, value in row.items() if name in COLUMNS}
+        # texts that begin with a dash, such as reasons, are written after an apostrophe
+        cells = {name: text.removeprefix("'") for name, text in line.items() if text}
+        assert cells == {name: as_text(value) for name, value in row.items() if name in COLUMNS}
 
 
 def as_text(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def test_comparison_of_two_traces_has_its_files(wse: Wse, empty: Path) -> None:
+def test_comparison_of_two_traces_writes_its_files(wse: Wse, empty: Path) -> None:
     outcome = wse("compare", GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5", *FILES)
     assert outcome.code == 0, outcome.err
     assert "What changed in a generated token" in outcome.out
@@ -57,7 +58,7 @@ def test_comparison_of_two_traces_has_its_files(wse: Wse, empty: Path) -> None:
 SMALL_STORY = ("compare", "story", "--mesh", "24x24", "--wafers", "1", "--mapping", "region", "--schedule", "baseline")
 
 
-def test_rows_that_keep_targets_are_written_as_markdown_and_csv(wse: Wse, empty: Path) -> None:
+def test_rows_that_meet_targets_are_written_as_markdown_and_csv(wse: Wse, empty: Path) -> None:
     command = (*SMALL_STORY, "--lengths", "8/8,16/4")
     outcome = wse(*command, "--tpot", "1ms", "--markdown", "--csv", "t.csv")
     assert outcome.code == 0
@@ -77,13 +78,14 @@ TRACE = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story-two-wafe
 KEYS = ("usd_per_million_tokens_low", "usd_per_million_tokens", "usd_per_million_tokens_high")
 
 
-def _costs(wse: Wse, *arguments: object) -> Any:
+def _json_of(wse: Wse, *arguments: object) -> Any:
     answer = wse(*arguments, "--json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out)
 
 
-def _ends(row: Any) -> tuple[float, ...]:
+def _cost_range(row: Any) -> tuple[float, ...]:
+    """Return the low, central and high cost in USD per million tokens."""
     return tuple(row[key] for key in KEYS)
 
 
@@ -95,29 +97,29 @@ def _ends(row: Any) -> tuple[float, ...]:
         (GPU, "h100=60,b200=2,wafer=3", 2.95, (1.99, 5.0)),
     ],
 )
-def test_cost_is_at_the_central_price_and_both_ends_or_at_the_given_price(
+def test_cost_is_reported_at_three_prices_or_at_the_given_price(
     wse: Wse, machine: tuple[str, ...], price: str, central: float, range_: tuple[float, float]
 ) -> None:
-    plain = _costs(wse, "estimate", *machine)["cost"]
-    low, value, high = _ends(plain)
+    plain = _json_of(wse, "estimate", *machine)["cost"]
+    low, value, high = _cost_range(plain)
     assert (low, high) == pytest.approx((value * range_[0] / central, value * range_[1] / central))
     assert plain["range"] == [low, high]
-    given = _costs(wse, "estimate", *machine, "--price", price)["cost"]
-    assert _ends(given) == pytest.approx((60 / central * value,) * 3)
+    given = _json_of(wse, "estimate", *machine, "--price", price)["cost"]
+    assert _cost_range(given) == pytest.approx((60 / central * value,) * 3)
     assert given["grade"] == "U"
     assert given["assumptions"].endswith("60 USD/h: given")
 
 
-def test_price_wins_over_a_file(wse: Wse, tmp_path: Path) -> None:
+def test_price_option_overrides_an_economics_file(wse: Wse, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text("wafer_usd_per_hour = 30\nwafer_power_w = 11_500\n")
-    result = _costs(wse, "estimate", *WAFER, "--economics", file, "--price", "wafer=60")
+    result = _json_of(wse, "estimate", *WAFER, "--economics", file, "--price", "wafer=60")
     assert (result["cost"]["wafer_usd_per_hour"], result["energy"]["wafer_power_w"]) == (60, 11_500)
 
 
-def test_traces_take_prices(wse: Wse) -> None:
+def test_price_option_applies_to_traces(wse: Wse) -> None:
     plain, given = (
-        _costs(wse, "compare", TRACE, TRACE, *price) for price in ((), ("--price", "wafer=60,b200=2,cs4=3"))
+        _json_of(wse, "compare", TRACE, TRACE, *price) for price in ((), ("--price", "wafer=60,b200=2,cs4=3"))
     )
     for before, after in zip(plain["rows"], given["rows"], strict=True):
         assert after["usd_per_million_tokens"] == pytest.approx(60 / 64.45 * before["usd_per_million_tokens"])

@@ -1,4 +1,4 @@
-"""``wse estimate`` on wafers and on GPUs: JSON, trace, users and default lengths."""
+"""Tests of ``wse estimate`` on wafers and GPUs: keys of the JSON output, default lengths, numbers of users."""
 
 import json
 import math
@@ -34,8 +34,8 @@ def test_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Path,
     assert "note" not in stated
 
 
-def test_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
-    """The prompt gives it; what concerns further tokens is absent, not zero."""
+def test_single_new_token_has_no_decode_figures(wse: Wse, tmp_path: Path) -> None:
+    """The prompt phase computes the only token, so the keys about further tokens are absent, not zero."""
     config = write_config(tmp_path, num_hidden_layers=4)
     placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "baseline")
     arguments = ("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "1")
@@ -51,24 +51,24 @@ def test_single_token_is_no_decoding(wse: Wse, tmp_path: Path) -> None:
 SMALL = ("story", "--mesh", "16x16", "--prompt-len", "64", "--new-tokens", "64", "--schedule", "baseline")
 
 
-def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse) -> None:
+def test_too_many_users_are_refused_with_the_maximum_number(wse: Wse) -> None:
     text = (
         r"caches of (\d+) sequences of 128 tokens on 1 wafer; "
         r"give --users (\d+), more (--wafers (\(by bytes at least \d+\) )?or )?--replicas"
     )
     options = (*SMALL, "--wafers", "1", "--users")
-    room, room_by_bytes = (re.search(text, wse("estimate", *options, n).refusal()) for n in ("58", "4000"))
-    assert room is not None
-    assert room_by_bytes is not None
-    assert room[1] == room[2] == room_by_bytes[2]
-    assert room[3] is not None
-    assert room_by_bytes[3] is None, "more wafers would be needed than the model has layers"
-    assert int(room[2]) == 58 - 1, "which is refused above"
-    assert wse("estimate", *options, room[2]).code == 0
+    searched, by_bytes = (re.search(text, wse("estimate", *options, n).refusal()) for n in ("58", "4000"))
+    assert searched is not None
+    assert by_bytes is not None
+    assert searched[1] == searched[2] == by_bytes[2]
+    assert searched[3] is not None
+    assert by_bytes[3] is None, "more wafers would be needed than the model has layers"
+    assert int(searched[2]) == 58 - 1, "58 users are refused above"
+    assert wse("estimate", *options, searched[2]).code == 0
 
 
 @pytest.mark.parametrize(
-    ("options", "lengths", "says"),
+    ("options", "lengths", "note"),
     [
         (
             [],
@@ -81,50 +81,50 @@ def test_more_users_than_have_room_are_refused_with_the_number_that_has(wse: Wse
     ],
     ids=str,
 )
-def test_lengths_that_nobody_asked_for_are_those_that_the_model_was_made_for(
-    wse: Wse, tmp_path: Path, options: list[str], lengths: tuple[int, int], says: str
+def test_default_lengths_are_limited_by_the_context_of_the_model(
+    wse: Wse, tmp_path: Path, options: list[str], lengths: tuple[int, int], note: str
 ) -> None:
     config = write_config(tmp_path, max_position_embeddings=40)
     on_one_region = ("--mesh", "8x8", "--mapping", "region", "--schedule", "baseline")
     report = json.loads(wse("estimate", config, *on_one_region, *options, "--json").out)
     assert (report["inputs"]["prompt_len"], report["inputs"]["new_tokens"]) == lengths
-    assert says.replace("tiny", report["model"]["name"]) in report["note"]
+    assert note.replace("tiny", report["model"]["name"]) in report["note"]
 
 
 H100 = ("--gpu", "h100")
 
 
-def result(wse: Wse, *arguments: object) -> Any:
+def estimate_json(wse: Wse, *arguments: object) -> Any:
     answer = wse("estimate", *arguments, "--json")
     assert answer.code == 0, answer.err
     return json.loads(answer.out)
 
 
-def test_keys_of_the_contract(wse: Wse) -> None:
-    got = result(wse, "llama-3.1-70b", *H100, "--gpus", 8, "--stack", "vllm", "--dtype", "fp8", "--batch", 16)
-    assert got["model"]["name"] == "llama-3.1-70b"
-    assert got["model"]["parameters"] == 70_553_706_496
-    assert got["model"]["dtype"] == "fp8"
-    assert got["system"]["gpus"] == 8
-    decode, latency = got["decode"], got["latency"]
-    point = next(point for point in got["serving"]["points"] if point["users"] == 16)
+def test_gpu_estimate_has_consistent_figures(wse: Wse) -> None:
+    report = estimate_json(wse, "llama-3.1-70b", *H100, "--gpus", 8, "--stack", "vllm", "--dtype", "fp8", "--batch", 16)
+    assert report["model"]["name"] == "llama-3.1-70b"
+    assert report["model"]["parameters"] == 70_553_706_496
+    assert report["model"]["dtype"] == "fp8"
+    assert report["system"]["gpus"] == 8
+    decode, latency = report["decode"], report["latency"]
+    point = next(point for point in report["serving"]["points"] if point["users"] == 16)
     request_s = point["ttft_s"] + 1023 * point["tpot_s"]
     assert decode["tokens_per_s"] == point["tokens_per_s"] == pytest.approx(16 * 1024 / request_s)
     assert decode["tokens_per_s_per_user"] == point["tokens_per_s_per_user"]
     assert decode["tokens_per_s_per_user"] == pytest.approx(1 / latency["tpot_s"])
     assert math.fsum(latency["tpot_by"].values()) == pytest.approx(latency["tpot_s"])
     assert latency["bound_s"] < latency["tpot_s"]
-    assert got["prefill"]["tokens_per_s"] == 1024 / latency["ttft_s"]
-    assert got["grades"]["prefill.tokens_per_s"] == got["grades"]["latency.ttft_s"]
-    assert got["energy"]["joules_per_token"] == pytest.approx(8 * 450 / decode["tokens_per_s"])
-    assert got["cost"]["usd_per_million_tokens"] == pytest.approx(8 * 2.95 / 3600 / decode["tokens_per_s"] * 1e6)
-    assert got["memory"]["kv_capacity_users"] > 16
-    assert got["grades"]["decode.tokens_per_s"]["grade"] == "D"
-    assert got["grades"]["cost.usd_per_million_tokens"]["grade"] == "D"
+    assert report["prefill"]["tokens_per_s"] == 1024 / latency["ttft_s"]
+    assert report["grades"]["prefill.tokens_per_s"] == report["grades"]["latency.ttft_s"]
+    assert report["energy"]["joules_per_token"] == pytest.approx(8 * 450 / decode["tokens_per_s"])
+    assert report["cost"]["usd_per_million_tokens"] == pytest.approx(8 * 2.95 / 3600 / decode["tokens_per_s"] * 1e6)
+    assert report["memory"]["kv_capacity_users"] > 16
+    assert report["grades"]["decode.tokens_per_s"]["grade"] == "D"
+    assert report["grades"]["cost.usd_per_million_tokens"]["grade"] == "D"
 
 
-def test_batch_that_does_not_fit_says_how_large_it_can_be(wse: Wse) -> None:
+def test_batch_that_does_not_fit_is_refused_with_the_maximum(wse: Wse) -> None:
     refusal = wse("estimate", "llama-3-8b", *H100, "--batch", 1000).refusal()
-    most = int(refusal.partition("give --batch ")[2].partition(",")[0])
-    assert wse("estimate", "llama-3-8b", *H100, "--batch", most).code == 0
-    assert wse("estimate", "llama-3-8b", *H100, "--batch", most + 1).code == 2
+    max_batch = int(refusal.partition("give --batch ")[2].partition(",")[0])
+    assert wse("estimate", "llama-3-8b", *H100, "--batch", max_batch).code == 0
+    assert wse("estimate", "llama-3-8b", *H100, "--batch", max_batch + 1).code == 2

@@ -1,4 +1,4 @@
-"""Help of commands: widths, completion, and examples that work."""
+"""Tests of the help of commands: its examples run, its lines fit 80 columns, and shell completion works."""
 
 import importlib.util
 import re
@@ -18,15 +18,15 @@ from wse_traces import TraceWriter
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 BASELINE = ["--schedule", "baseline"]
-MORE = {
+QUICKER = {
     "run": ["--new-tokens", "3", *BASELINE],
     "compile": BASELINE,
     "estimate": BASELINE,
     "serve-sim": ["--requests", "500", *BASELINE],
 }
-"""Options that make examples quicker: no search for rewrites, fewer tokens and requests."""
+"""Options that make examples faster: no search for rewrites, fewer tokens and requests."""
 LARGE = re.compile(r"\b(llama-3-8b|llama-3\.1-70b|smollm2-135m)(?= |$)")
-"""Models of full size, instead of which a small one is placed on a small wafer."""
+"""Models of full size in examples; the test replaces them by a small model on a small mesh."""
 SHOWN = {
     "run": (4, "Placement"),
     "compile": (1, "Placement"),
@@ -40,11 +40,11 @@ SHOWN = {
     "export": (6, "written"),
     "pattern": (4, "bound"),
 }
-"""How many examples a command has at least, and what each of them prints."""
+"""Minimum number of examples of each command, and a text that each of them prints."""
 
 
 @pytest.mark.parametrize("command", slow_but(SHOWN, "view", "models", "wafers", "mappings"))
-def test_examples_of_the_help_work(wse: Wse, empty: Path, command: str) -> None:
+def test_examples_of_the_help_run(wse: Wse, empty: Path, command: str) -> None:
     for name in ("wse-run", "before", "after", "other"):
         shutil.copy(GOLDEN / "story.h5", empty / f"{name}.h5")
     with TraceWriter(empty / "wavelets.h5", HEADER) as trace:
@@ -52,8 +52,8 @@ def test_examples_of_the_help_work(wse: Wse, empty: Path, command: str) -> None:
         trace.append("wavelet_source", {"source": [4, 3, 3]})
         trace.write_summary({})
     examples = re.findall(rf"^ {{4}}wse ({command}.*)$", wse(command, "--help").out, re.MULTILINE)
-    least, shown = SHOWN[command]
-    assert len(examples) >= least
+    min_examples, shown = SHOWN[command]
+    assert len(examples) >= min_examples
     for example in examples:
         if "750" in example or ("parquet" in example and importlib.util.find_spec("pyarrow") is None):
             continue
@@ -65,30 +65,30 @@ def test_examples_of_the_help_work(wse: Wse, empty: Path, command: str) -> None:
 
 
 def quicker(command: str, example: str) -> str:
-    """Return an example on wafers with a small model, a small wafer and fewer tokens or requests."""
-    if command in MORE:
-        example = shlex.join([*shlex.split(LARGE.sub("story", example)), *MORE[command]])
+    """Return an example changed to a small model, a small mesh and fewer tokens or requests."""
+    if command in QUICKER:
+        example = shlex.join([*shlex.split(LARGE.sub("story", example)), *QUICKER[command]])
         example += "" if "--mesh" in example else " --mesh 24x24"
         example += "" if "--mapping" in example else " --mapping region"
     return example
 
 
-def test_summary_of_each_command_fits_its_line(wse: Wse) -> None:
+def test_summary_of_each_command_is_not_cut_off(wse: Wse) -> None:
     listed = re.findall(r"^ {2}([\w-]+) +(.*)$", wse("--help").out.partition("Commands:")[2], re.MULTILINE)
     assert [name for name, _ in listed[: len(COMMANDS)]] == list(COMMANDS)
     assert all(summary.endswith(".") and "..." not in summary for _, summary in listed[: len(COMMANDS)])
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_h_is_help_and_fits_80_columns(wse: Wse, command: str) -> None:
+def test_short_help_option_prints_help_of_80_columns(wse: Wse, command: str) -> None:
     words = [command] if command else []
     text = wse(*words, "-h").out
     assert text == wse(*words, "--help").out
-    long = [line for line in text.split("\n") if len(line) > 80 and not line.startswith("    wse ")]
-    assert not long
+    too_long = [line for line in text.split("\n") if len(line) > 80 and not line.startswith("    wse ")]
+    assert not too_long
 
 
-def test_h_is_help_after_an_unknown_option(wse: Wse) -> None:
+def test_short_help_option_works_after_an_unknown_option(wse: Wse) -> None:
     wse("models", "--no-such-option").refusal()
     assert wse("cache", "-h").out == wse("cache", "--help").out != ""
 
@@ -102,7 +102,7 @@ def test_h_is_help_after_an_unknown_option(wse: Wse) -> None:
         ("wse run --temp", "--temperature"),
     ],
 )
-def test_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
-    asked = {"_WSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    done = subprocess.run(WSE, env=ENVIRONMENT | asked, cwd=tmp_path, capture_output=True, text=True, check=True)
+def test_shell_completion_offers_names(tmp_path: Path, line: str, offered: str) -> None:
+    variables = {"_WSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run(WSE, env=ENVIRONMENT | variables, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == offered

@@ -1,4 +1,4 @@
-"""``wse inspect``: views, JSON, CSV, narrow terminals, hostile names, damaged files and ``--check``."""
+"""Tests of ``wse inspect``: all views as text, JSON and CSV, hostile names, damaged files and ``--check``."""
 
 import csv
 import io
@@ -41,52 +41,50 @@ TABLES = [view for view in VIEWS if view and view[1:] not in (["--sort", "start"
 HOSTILE = "\x1b[31m<script>\n=1+2[bold]"
 
 
-def names_of(view: list[str]) -> str:
+def view_id(view: list[str]) -> str:
     return " ".join(view) or "summary"
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=names_of)
-def test_what_is_printed_fits_the_terminal(
-    wse: Wse, trace: str, view: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("view", VIEWS, ids=view_id)
+def test_views_fit_the_terminal(wse: Wse, trace: str, view: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in (40, 80):
         monkeypatch.setenv("COLUMNS", str(columns))
-        seen = wse("inspect", trace, *view)
-        assert seen.code == 0, seen.err
-        assert "\x1b" not in seen.out
-        assert 20 < max(map(len, seen.out.splitlines())) <= columns
+        outcome = wse("inspect", trace, *view)
+        assert outcome.code == 0, outcome.err
+        assert "\x1b" not in outcome.out
+        assert 20 < max(map(len, outcome.out.splitlines())) <= columns
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", TABLES, ids=names_of)
-def test_csv_is_the_table_of_the_view(wse: Wse, trace: str, empty: Path, view: list[str]) -> None:
+@pytest.mark.parametrize("view", TABLES, ids=view_id)
+def test_csv_has_the_rows_of_the_view(wse: Wse, trace: str, empty: Path, view: list[str]) -> None:
     out = wse("inspect", trace, *view, "--csv", "-").out
     rows = list(csv.DictReader(io.StringIO(out)))
     facts = json.loads(wse("inspect", trace, *view, "--json").out)
-    found = facts.get({"by": "groups", "tree": "", "cycles": ""}.get(facts["view"], facts["view"]))
-    if isinstance(found, list):
-        assert len(rows) == len(found)
-        for row, fact in zip(rows, found, strict=True):
-            plain = {name: value for name, value in fact.items() if isinstance(value, int | float)}
+    items = facts.get({"by": "groups", "tree": "", "cycles": ""}.get(facts["view"], facts["view"]))
+    if isinstance(items, list):
+        assert len(rows) == len(items)
+        for row, item in zip(rows, items, strict=True):
+            plain = {name: value for name, value in item.items() if isinstance(value, int | float)}
             assert {name: float(row[name]) for name in plain} == plain
     both = wse("inspect", trace, *view, "--csv", "rows.csv", "--json")
     assert json.loads(both.out) == facts
     assert (empty / "rows.csv").read_text() == out
 
 
-def test_csv_has_every_row_where_nobody_said_how_many(wse: Wse) -> None:
+def test_csv_has_all_rows_unless_a_number_is_given(wse: Wse) -> None:
     path = GOLDEN / "story.h5"
     ops = ("inspect", path, "--by", "op", "--each-layer")
     assert "and 18 more" in wse(*ops).out
-    every = list(csv.DictReader(io.StringIO(wse(*ops, "--csv", "-").out)))
-    assert len(every) == 76
+    all_rows = list(csv.DictReader(io.StringIO(wse(*ops, "--csv", "-").out)))
+    assert len(all_rows) == 76
     assert "more" not in wse(*ops, "--top", "38").out
-    equal = list(csv.DictReader(io.StringIO(wse("inspect", path, "--by", "op", "--csv", "-").out)))
-    assert len(equal) == 20
-    assert {(row["op"], row["layers"]) for row in equal} >= {("gate_up", "0:4"), ("head", "")}
+    combined_layers = list(csv.DictReader(io.StringIO(wse("inspect", path, "--by", "op", "--csv", "-").out)))
+    assert len(combined_layers) == 20
+    assert {(row["op"], row["layers"]) for row in combined_layers} >= {("gate_up", "0:4"), ("head", "")}
 
 
-def test_run_that_goes_on_is_told_to_be_incomplete(wse: Wse, empty: Path) -> None:
+def test_unfinished_trace_is_reported_as_incomplete(wse: Wse, empty: Path) -> None:
     writer = TraceWriter(empty / "on.h5", HEADER)
     writer.flush()
     try:
@@ -115,10 +113,10 @@ def test_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: list
         "baseline",
         *defects,
     ]
-    said = json.loads(wse("estimate", tiny / "config.json", *placed, "--trace", "e.h5", "--json").out)
+    report = json.loads(wse("estimate", tiny / "config.json", *placed, "--trace", "e.h5", "--json").out)
     facts = json.loads(wse("inspect", "e.h5", "--json").out)
-    assert (said["trace"], facts["report"], facts["options"]["command"]) == ("e.h5", said, "estimate")
-    assert facts["decode"]["cycles_per_pass"] == pytest.approx(said["decode"]["cycles_per_token"], rel=1e-3)
+    assert (report["trace"], facts["report"], facts["options"]["command"]) == ("e.h5", report, "estimate")
+    assert facts["decode"]["cycles_per_pass"] == pytest.approx(report["decode"]["cycles_per_token"], rel=1e-3)
     assert facts["generated_tokens"] == 4
     tokens = json.loads(wse("inspect", "e.h5", "--tokens", "--json").out)["tokens"]
     assert all({"id", "text"}.isdisjoint(token) for token in tokens)
@@ -127,13 +125,13 @@ def test_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: list
     assert ("links" in pe) == (not defects)
     assert ("links  unknown: PEs are dead" in wse("inspect", "e.h5", "--pe", "0,0").out) == bool(defects)
     for view in (["--steps"], ["--by", "token"], ["--links"], ["--tree"], ["--diff", "e.h5"], ["--check"]):
-        seen = wse("inspect", "e.h5", *view)
-        assert seen.code == 0, seen.err
+        outcome = wse("inspect", "e.h5", *view)
+        assert outcome.code == 0, outcome.err
     assert wse("inspect", "e.h5", "--tokens").out.count("generated") == 4
 
 
 @pytest.mark.slow
-def test_hostile_names_stay_text_in_every_view_and_are_no_formulas_in_csv(wse: Wse, empty: Path) -> None:
+def test_hostile_names_are_printed_as_text_and_not_as_csv_formulas(wse: Wse, empty: Path) -> None:
     path = write(empty / "t.h5", replace(HEADER, model=HOSTILE, wafer=HOSTILE, mapping=HOSTILE), texts=[HOSTILE])
     with h5py.File(path, "r+") as file:
         for column in ("graph/ops/kind", "strings/names", "sram/buffers/name", "sram/buffers/dtype"):
@@ -159,27 +157,27 @@ FILES: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "says"), FILES)
-def test_check_lists_what_is_wrong(
-    wse: Wse, files: Path, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+@pytest.mark.parametrize(("name", "problem_part"), FILES)
+def test_check_lists_the_problems_of_a_file(
+    wse: Wse, files: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem_part: str
 ) -> None:
     monkeypatch.chdir(files)
-    seen = wse("inspect", name, "--check")
-    assert (seen.code, seen.err) == (2, "")
-    first, *problems = seen.out.splitlines()
+    outcome = wse("inspect", name, "--check")
+    assert (outcome.code, outcome.err) == (2, "")
+    first, *problems = outcome.out.splitlines()
     assert first == f"{name}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
-    assert any(says in problem for problem in problems)
-    asked = wse("inspect", name, "--check", "--json")
-    facts = json.loads(asked.out)
-    assert (asked.code, facts["sound"]) == (2, False)
+    assert any(problem_part in problem for problem in problems)
+    as_json = wse("inspect", name, "--check", "--json")
+    facts = json.loads(as_json.out)
+    assert (as_json.code, facts["sound"]) == (2, False)
     assert [f"  {problem}" for problem in facts["problems"]] == problems
 
 
-def test_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
-    seen = wse("inspect", trace, "--check")
-    assert seen.code == 0
-    assert seen.out.count("\n") == 1
-    assert seen.out.startswith("t.h5: sound: trace format 1, ")
+def test_check_of_a_valid_file_prints_one_line(wse: Wse, trace: str) -> None:
+    outcome = wse("inspect", trace, "--check")
+    assert outcome.code == 0
+    assert outcome.out.count("\n") == 1
+    assert outcome.out.startswith("t.h5: sound: trace format 1, ")
     facts = json.loads(wse("inspect", trace, "--check", "--json").out)
     with h5py.File(trace) as file:
         datasets: list[str] = []

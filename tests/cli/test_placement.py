@@ -1,4 +1,4 @@
-"""Commands that place a model: equal defaults, and refusals whose remedies work."""
+"""Tests of the commands that place a model: shared defaults, equal placements, and remedies that work."""
 
 import json
 import re
@@ -23,21 +23,21 @@ from wse.studies.run.request import RunRequest
 from wse.studies.serve_sim.request import ServeRequest
 
 REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, PatternRequest)
-OWN_MAPPING = {ServeRequest: {"mapping"}}
-"""A server of many users is placed on whole wafers unless another mapping is given."""
-SAME = ("model", "wafer", "system", "prefill", "decode", "crossing", "batch", "rewrites")
+DIFFERENT_DEFAULTS = {ServeRequest: {"mapping"}}
+"""Options whose default differs: `serve-sim` places a model on whole wafers."""
+SHARED_KEYS = ("model", "wafer", "system", "prefill", "decode", "crossing", "batch", "rewrites")
 
 
 @pytest.mark.parametrize("request_type", REQUESTS)
-def test_options_of_a_placement_have_one_default(request_type: type) -> None:
+def test_placement_options_have_the_same_default_in_all_commands(request_type: type) -> None:
     common, options = options_of(PlacementRequest), options_of(request_type)
-    shared = options.keys() & common.keys() - OWN_MAPPING.get(request_type, set())
+    shared = options.keys() & common.keys() - DIFFERENT_DEFAULTS.get(request_type, set())
     assert {"wafer", "software", "settings"} <= shared
     assert {name: options[name].default for name in shared} == {name: common[name].default for name in shared}
 
 
 SHORT = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
-ASKED: list[tuple[str, ...]] = [
+OPTIONS: list[tuple[str, ...]] = [
     ("story", "--mesh", "9x9"),
     ("story", "--mesh", "24x24", *SHORT, "--new-tokens", "1"),
     ("story", "--mesh", "9x9", "--batch", "2", "--verify-tokens", "3", "--prompt-len", "20", "--new-tokens", "20"),
@@ -46,20 +46,20 @@ ASKED: list[tuple[str, ...]] = [
 ]
 
 
-@pytest.mark.parametrize("asked", slow_but(ASKED, *ASKED[:2], ASKED[4]), ids=" ".join)
-def test_compilation_shows_the_placement_that_an_estimate_times(wse: Wse, asked: tuple[str, ...]) -> None:
-    compiled, estimated = (json.loads(wse(name, *asked, "--json").out) for name in ("compile", "estimate"))
-    assert {key: compiled.get(key) for key in SAME} == {key: estimated.get(key) for key in SAME}
-    assert ("decode" in compiled) == (asked[-2:] != ("--new-tokens", "1"))
+@pytest.mark.parametrize("options", slow_but(OPTIONS, *OPTIONS[:2], OPTIONS[4]), ids=" ".join)
+def test_compile_and_estimate_report_the_same_placement(wse: Wse, options: tuple[str, ...]) -> None:
+    compiled, estimated = (json.loads(wse(name, *options, "--json").out) for name in ("compile", "estimate"))
+    assert {key: compiled.get(key) for key in SHARED_KEYS} == {key: estimated.get(key) for key in SHARED_KEYS}
+    assert ("decode" in compiled) == (options[-2:] != ("--new-tokens", "1"))
     for key in ("bytes_per_pe", "stages", "fits", "kv_capacity_tokens"):
         assert compiled["sram"][key] == estimated["sram"][key]
 
 
-def test_run_takes_the_smallest_square_that_one_wafer_holds_the_model_on() -> None:
-    ran = run(new_tokens=8, schedule="baseline", trace=None)
-    side = ran.wafer.rows
-    assert (ran.wafer.name, ran.wafer.cols, ran.system.wafers) == ("wse3", side, 1)
-    lengths = {"prompt_len": ran.prompt_tokens, "new_tokens": 8, "schedule": "baseline"}
+def test_run_uses_the_smallest_square_mesh_that_fits() -> None:
+    result = run(new_tokens=8, schedule="baseline", trace=None)
+    side = result.wafer.rows
+    assert (result.wafer.name, result.wafer.cols, result.system.wafers) == ("wse3", side, 1)
+    lengths = {"prompt_len": result.prompt_tokens, "new_tokens": 8, "schedule": "baseline"}
     assert estimate("story", mesh=f"{side}x{side}", **lengths).system.wafers == 1
     with pytest.raises(DoesNotFit):
         estimate("story", mesh=f"{side - 1}x{side - 1}", wafers=1, **lengths)
@@ -69,10 +69,10 @@ NUMBERS = re.compile(
     r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
     r"KV cache [0-9,]+, the rest [0-9,]+; the largest use is [\w ]+, above all \S.* with"
 )
-DOES_NOT_FIT_ASKED = ["--wafer", "wse2", "--software", "tuned", "--schedule", "baseline", "--prompt-len", "1"]
-ONE_WAFER = ["--wafers", "1", *DOES_NOT_FIT_ASKED]
+COMMON = ["--wafer", "wse2", "--software", "tuned", "--schedule", "baseline", "--prompt-len", "1"]
+ONE_WAFER = ["--wafers", "1", *COMMON]
 CASES = [
-    ["--mesh", "5x5", "--wafers", "2", *DOES_NOT_FIT_ASKED],
+    ["--mesh", "5x5", "--wafers", "2", *COMMON],
     ["--mesh", "12x12", "--region", "4x4", "--mapping", "region", "--new-tokens", "256", *ONE_WAFER],
     ["--mesh", "7x7", "--new-tokens", "500", *ONE_WAFER],
     ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16", *ONE_WAFER],
@@ -81,13 +81,13 @@ CASES = [
 
 
 def remedies(line: str) -> list[list[str]]:
-    """The options that a refusal names."""
+    """Return the options of each remedy that a refusal names."""
     listed = re.split("(?:any of these|this) would make it fit: ", line)
     return [remedy.split() for remedy in listed[1].split(", ")] if len(listed) == 2 else []
 
 
 @pytest.mark.parametrize("options", slow_but(CASES, CASES[1]), ids=" ".join)
-def test_every_remedy_compiles_and_a_smaller_change_does_not(wse: Wse, shared: Path, options: list[str]) -> None:
+def test_each_remedy_is_the_smallest_change_that_fits(wse: Wse, shared: Path, options: list[str]) -> None:
     model = shared / "models/stories260k"
     line = wse("compile", model, *options).refusal()
     found = NUMBERS.search(line)
@@ -99,13 +99,13 @@ def test_every_remedy_compiles_and_a_smaller_change_does_not(wse: Wse, shared: P
     assert offered, line
     for remedy in offered:
         assert fits(model, [*options, *remedy]), (remedy, line)
-        less = smaller(remedy)
-        if less:
-            assert not fits(model, [*options, *less]), (less, line)
+        smaller_change = smaller(remedy)
+        if smaller_change:
+            assert not fits(model, [*options, *smaller_change]), (smaller_change, line)
 
 
 def fits(model: Path, options: list[str]) -> bool:
-    """Whether what the command compiles for these options fits; the last of an option counts, as there."""
+    """Return whether a Program with these options fits. If an option occurs twice, the last value is used."""
     given = {
         name.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value
         for name, value in zip(options[::2], options[1::2], strict=True)
@@ -118,7 +118,7 @@ def fits(model: Path, options: list[str]) -> bool:
 
 
 def smaller(remedy: list[str]) -> list[str]:
-    """The next smaller change, empty where there is none."""
+    """Return the remedy changed by one step towards the refused options, or [] if it has no steps."""
     match remedy:
         case ["--mesh", size]:
             side = int(size.split("x")[0]) - 1
@@ -132,9 +132,9 @@ def smaller(remedy: list[str]) -> list[str]:
     return []
 
 
-def test_refusal_of_what_fits_no_number_of_wafers_says_so(wse: Wse, tmp_path: Path) -> None:
-    """A single product that is too large for all PEs of a wafer."""
+def test_refusal_states_that_more_wafers_do_not_help(wse: Wse, tmp_path: Path) -> None:
+    """One matrix product is too large for all PEs of a wafer, so adding wafers does not help."""
     wide = write_config(tmp_path, hidden_size=512, intermediate_size=4096, num_hidden_layers=2, vocab_size=64)
     line = wse("estimate", wide, "--mesh", "3x3", "--prompt-len", "8", "--new-tokens", "8").refusal()
-    parts = ("of each of 2 wafers", "too large for a PE even alone", "up to 2 can store it", "--mesh")
-    assert [part for part in parts if part not in line] == [], line
+    expected = ("of each of 2 wafers", "too large for a PE even alone", "up to 2 can store it", "--mesh")
+    assert [part for part in expected if part not in line] == [], line

@@ -1,4 +1,4 @@
-"""What only a process shows: signals, pipes, how quickly help comes."""
+"""Tests of `wse` as a separate process: imported libraries, signals, closed pipes and full disks."""
 
 import os
 import signal
@@ -21,19 +21,22 @@ WSE = [sys.executable, "-m", "wse"]
 TRACE = Path(__file__).parents[2] / "traces/golden/v1/story.h5"
 
 
-def take_interrupts() -> None:
+def restore_default_sigint() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``wse`` as a process that SIGINT interrupts, even if the tests run in the background of a shell."""
+    """Start ``wse`` as a process that SIGINT interrupts.
+
+    A shell makes background jobs ignore SIGINT, and processes that the tests start would inherit that.
+    """
     return subprocess.Popen(
         [*WSE, *arguments],
         cwd=folder,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=None if sys.platform == "win32" else take_interrupts,
+        preexec_fn=None if sys.platform == "win32" else restore_default_sigint,
         **options,
     )
 
@@ -42,11 +45,11 @@ LIBRARIES = {
     *("h5py", "jinja2", "matplotlib", "networkx", "numba", "numpy", "pydantic", "ray", "rich"),
     *("rich.progress", "tokenizers"),
 }
-"""The libraries that take a noticeable part of a second to load; typer checks the types of options with pydantic."""
+"""Libraries that are slow to import. typer imports pydantic to check the types of options."""
 
-LISTED = {"numpy", "pydantic", "rich"}
-PLACED = {*LISTED, "networkx"}
-READ = {*LISTED, "h5py"}
+FOR_TABLES = {"numpy", "pydantic", "rich"}
+FOR_PLACEMENT = {*FOR_TABLES, "networkx"}
+FOR_TRACES = {*FOR_TABLES, "h5py"}
 
 
 @pytest.mark.parametrize(
@@ -54,27 +57,27 @@ READ = {*LISTED, "h5py"}
     [
         (["--help"], set()),
         (["", "--version", "run --help", "no-such-command"], {"pydantic"}),
-        pytest.param(["wafers wse2", "mappings --json"], LISTED, marks=pytest.mark.slow),
-        pytest.param(["models"], {*LISTED, "tokenizers"}, marks=pytest.mark.slow),
-        (["inspect {trace}", "inspect {trace} --links --json"], READ),
-        pytest.param(["export {trace} --to csv --what token -o tables"], READ, marks=pytest.mark.slow),
+        pytest.param(["wafers wse2", "mappings --json"], FOR_TABLES, marks=pytest.mark.slow),
+        pytest.param(["models"], {*FOR_TABLES, "tokenizers"}, marks=pytest.mark.slow),
+        (["inspect {trace}", "inspect {trace} --links --json"], FOR_TRACES),
+        pytest.param(["export {trace} --to csv --what token -o tables"], FOR_TRACES, marks=pytest.mark.slow),
         (
             [
                 "compile {model} --mesh 2x2 --schedule baseline --dtype float32",
                 "estimate {model} --mesh 2x2 --schedule baseline --dtype float32 --prompt-len 4 --new-tokens 4",
             ],
-            PLACED,
+            FOR_PLACEMENT,
         ),
-        pytest.param(["view {trace} -o view.html"], {*READ, "jinja2", "matplotlib"}, marks=pytest.mark.slow),
+        pytest.param(["view {trace} -o view.html"], {*FOR_TRACES, "jinja2", "matplotlib"}, marks=pytest.mark.slow),
         pytest.param(
             ["estimate smollm2-135m --mesh 160x160 --mapping region --prompt-len 8 --new-tokens 8 --json"],
-            PLACED,
+            FOR_PLACEMENT,
             marks=pytest.mark.slow,
         ),
     ],
     ids=lambda value: value[0].partition(" ")[0] if isinstance(value, list) else "",
 )
-def test_command_loads_the_libraries_that_it_needs(
+def test_command_imports_only_the_libraries_it_needs(
     commands: list[str], needed: set[str], tiny: Path, tmp_path: Path
 ) -> None:
     lines = [command.format(trace=TRACE, model=tiny).split() for command in commands]
@@ -95,7 +98,7 @@ def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
     process = start(
         tmp_path, "run", "--mesh", "14x14", "--schedule", "baseline", "--dtype", "float32", "--new-tokens", "200"
     )
-    process.stdout.read(100)  # beyond the prompt: it generates
+    process.stdout.read(100)  # enough output that the run is generating tokens
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -106,7 +109,7 @@ def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
-def test_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     process = start(tmp_path, "wafers", "wse2")
     process.stdout.read(1)
     process.stdout.close()
@@ -116,8 +119,8 @@ def test_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
-def test_run_whose_reader_goes_away_goes_on_to_the_end_of_its_trace(tmp_path: Path) -> None:
-    """As of ``wse run | head -1``."""
+def test_run_with_a_closed_pipe_completes_its_trace(tmp_path: Path) -> None:
+    """``wse run | head -1`` closes the pipe after the first line; the trace must still be completed."""
     process = start(tmp_path, "run", "--mesh", "14x14", "--schedule", "baseline", "--dtype", "float32")
     process.stdout.read(1)
     process.stdout.close()
@@ -131,7 +134,7 @@ def test_run_whose_reader_goes_away_goes_on_to_the_end_of_its_trace(tmp_path: Pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_full_disk_behind_stdout_is_one_line() -> None:
+def test_full_disk_on_standard_output_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "wse", "wafers"], stdout=full, stderr=subprocess.PIPE, text=True, check=False

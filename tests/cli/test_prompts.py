@@ -1,4 +1,4 @@
-"""Prompts of ``wse run``: several on one command line, in a file, and chats."""
+"""Tests of the prompts of ``wse run``: several on the command line, in a file, and as a chat."""
 
 import json
 from pathlib import Path
@@ -30,15 +30,16 @@ def report_of(wse: Wse, *arguments: object) -> dict[str, Any]:
     return dict(json.loads(outcome.out))
 
 
-def each(option: str, values: tuple[str, ...]) -> list[str]:
+def repeated(option: str, values: tuple[str, ...]) -> list[str]:
+    """Return the command-line words that give an option once with repeated value."""
     return [word for value in values for word in (option, value)]
 
 
 @pytest.mark.parametrize(
     "options", slow_but([(), ("--wafers", "2"), ("--temperature", "1.5")], ("--wafers", "2")), ids=str
 )
-def test_each_user_gets_what_they_get_alone(wse: Wse, tiny: Path, options: tuple[str, ...]) -> None:
-    report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, *options, "--seed", 3, "--trace", "none")
+def test_tokens_of_each_user_do_not_depend_on_the_batch(wse: Wse, tiny: Path, options: tuple[str, ...]) -> None:
+    report = report_of(wse, tiny, *repeated("--prompt-ids", IDS), *MESH, *options, "--seed", 3, "--trace", "none")
     assert report["batch"] == 3
     assert not {"tokens", "text", "prompt_tokens", "prompt_logits_last"} & set(report)
     for user, ids in enumerate(IDS):
@@ -50,29 +51,33 @@ def test_each_user_gets_what_they_get_alone(wse: Wse, tiny: Path, options: tuple
     assert decode["tokens_per_s"] == pytest.approx(3 * decode["tokens_per_s_per_user"])
 
 
-def test_file_holds_lines_or_a_list(wse: Wse, empty: Path) -> None:
+def test_prompt_file_contains_lines_or_a_json_list(wse: Wse, empty: Path) -> None:
     texts = ["Once upon a time", "Tim had a", "A dog, é"]
     (empty / "texts").write_bytes("\r\n".join(texts).encode() + b"\n")
     (empty / "texts.json").write_text(json.dumps(texts))
     options = ("--new-tokens", "3", "--schedule", "baseline", "--json", "--trace", "none")
     from_lines, from_list = (report_of(wse, "--prompts", name, *options)["users"] for name in ("texts", "texts.json"))
-    assert from_lines == from_list == report_of(wse, *each("--prompt", tuple(texts)), *options)["users"]
+    assert from_lines == from_list == report_of(wse, *repeated("--prompt", tuple(texts)), *options)["users"]
     assert [user["text"].startswith(text) for user, text in zip(from_list, texts, strict=True)] == [True] * 3
 
 
-def test_trace_tells_whose_token_it_is(wse: Wse, tiny: Path, empty: Path) -> None:
-    report = report_of(wse, tiny, *each("--prompt-ids", IDS), *MESH, "--wavelets", "--trace", "t.h5")
+def test_trace_records_the_sequence_of_each_token(wse: Wse, tiny: Path, empty: Path) -> None:
+    report = report_of(wse, tiny, *repeated("--prompt-ids", IDS), *MESH, "--wavelets", "--trace", "t.h5")
     with open_trace(empty / "t.h5") as trace:
-        found = {name: trace.column(f"tokens/{name}") for name in ("id", "is_prompt", "sequence", "position", "cycles")}
+        columns = {
+            name: trace.column(f"tokens/{name}") for name in ("id", "is_prompt", "sequence", "position", "cycles")
+        }
         passes = trace.rows("pass")
     for user, ids in enumerate(IDS):
-        mine = found["sequence"] == user
-        made = report["users"][user]["tokens"]
-        assert found["id"][mine].tolist() == [*map(int, ids.split(",")), *made]
-        assert found["position"][mine].tolist() == list(range(mine.sum()))
-    clock = report["prefill"]["cycles"] + report["decode"]["cycles_per_token"] * (passes - report_chunks(report))
+        of_user = columns["sequence"] == user
+        generated = report["users"][user]["tokens"]
+        assert columns["id"][of_user].tolist() == [*map(int, ids.split(",")), *generated]
+        assert columns["position"][of_user].tolist() == list(range(of_user.sum()))
+    total_cycles = report["prefill"]["cycles"] + report["decode"]["cycles_per_token"] * (
+        passes - prefill_passes(report)
+    )
     longest = max(range(len(IDS)), key=lambda user: len(report["users"][user]["tokens"]))
-    assert found["cycles"][found["sequence"] == longest].sum() == pytest.approx(clock)
+    assert columns["cycles"][columns["sequence"] == longest].sum() == pytest.approx(total_cycles)
     facts = json.loads(wse("inspect", "t.h5", "--json").out)
     assert [user["generated_tokens"] for user in facts["users"]] == [len(user["tokens"]) for user in report["users"]]
     assert [user["prompt_tokens"] for user in facts["users"]] == [3, 1, 5]
@@ -80,17 +85,18 @@ def test_trace_tells_whose_token_it_is(wse: Wse, tiny: Path, empty: Path) -> Non
     assert facts["wavelets"]["moves"] > 0
 
 
-def report_chunks(report: dict[str, Any]) -> int:
+def prefill_passes(report: dict[str, Any]) -> int:
+    """Return the number of passes that compute the chunks of the prompts."""
     return len(report["system"]["prefill_chunks"])
 
 
-def test_more_users_than_fit_are_told_how_many_do(wse: Wse, tiny: Path) -> None:
+def test_too_many_users_are_refused_with_the_maximum_number(wse: Wse, tiny: Path) -> None:
     one_pe = ("--mesh", "1x1", "--wafers", "1", "--context", "30", "--trace", "none")
-    line = wse("run", tiny, *each("--prompt-ids", ("1,2,3",) * 40), *one_pe).refusal()
+    line = wse("run", tiny, *repeated("--prompt-ids", ("1,2,3",) * 40), *one_pe).refusal()
     assert "KV cache" in line
-    most = int(line.partition("at most ")[2].partition(" prompts")[0])
-    assert 1 < most < 40
-    assert wse("run", tiny, *each("--prompt-ids", ("1,2,3",) * most), *one_pe).code == 0
+    max_prompts = int(line.partition("at most ")[2].partition(" prompts")[0])
+    assert 1 < max_prompts < 40
+    assert wse("run", tiny, *repeated("--prompt-ids", ("1,2,3",) * max_prompts), *one_pe).code == 0
 
 
 @pytest.mark.parametrize(
@@ -109,7 +115,9 @@ def test_more_users_than_fit_are_told_how_many_do(wse: Wse, tiny: Path) -> None:
         ("many", b"a\n" * 5000, ["contains 5,000 prompts", "at most 4,096"]),
     ],
 )
-def test_file_that_cannot_be_used(wse: Wse, empty: Path, name: str, content: bytes | None, expected: list[str]) -> None:
+def test_unusable_prompt_file_is_refused(
+    wse: Wse, empty: Path, name: str, content: bytes | None, expected: list[str]
+) -> None:
     if content is not None:
         (empty / name).write_bytes(content)
     before = files_below(empty)
@@ -119,7 +127,7 @@ def test_file_that_cannot_be_used(wse: Wse, empty: Path, name: str, content: byt
     assert files_below(empty) == before
 
 
-def test_folder_and_a_file_that_is_too_large(wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_and_too_large_file_are_refused(wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is not a regular file" in wse("run", "--prompts", empty).refusal()
     monkeypatch.setattr(prompts, "LARGEST_BYTES", 4)
     (empty / "large").write_text("12345")
@@ -133,9 +141,9 @@ TEMPLATE = (
 
 
 @pytest.fixture
-def talker(tmp_path: Path) -> Path:
-    """The tiny model with 259 byte-level tokens: begin, end, the mark of a turn and its end."""
-    folder = tmp_path / "talker"
+def chat_model(tmp_path: Path) -> Path:
+    """Write a tiny model with a chat template and 260 tokens: 256 bytes, begin, end, begin and end of a message."""
+    folder = tmp_path / "chat_model"
     folder.mkdir()
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     library = tokenizers.Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
@@ -154,36 +162,37 @@ def talker(tmp_path: Path) -> Path:
     return folder
 
 
-def ids(folder: Path, text: str, **options: Any) -> list[int]:
+def prompt_ids(folder: Path, text: str, **options: Any) -> list[int]:
+    """Return the token ids of a prompt, which is the user's message of a chat unless chat=False is given."""
     return list(text_ids(text, load_model(folder), **({"chat": True, "system": None} | options)))
 
 
-def test_template_writes_all_special_tokens_itself(talker: Path) -> None:
-    letter = load_model(talker).tokenizer
-    user, hi, system, b = (letter.encode(text, bare=True) for text in ("user", "hi", "system", "be"))
-    assert ids(talker, "hi") == [256, 258, *user, *hi, 259, 258]
-    assert ids(talker, "hi", system="be") == [256, 258, *system, *b, 259, 258, *user, *hi, 259, 258]
-    assert ids(talker, "hi", chat=False) == [256, *hi]
-    (talker / "chat_template.jinja").write_text("{{ messages[0].content }}")
-    assert ids(talker, "hi") == hi  # a template without a begin token: none
+def test_chat_template_writes_all_special_tokens(chat_model: Path) -> None:
+    tokenizer = load_model(chat_model).tokenizer
+    user, hi, system, b = (tokenizer.encode(text, bare=True) for text in ("user", "hi", "system", "be"))
+    assert prompt_ids(chat_model, "hi") == [256, 258, *user, *hi, 259, 258]
+    assert prompt_ids(chat_model, "hi", system="be") == [256, 258, *system, *b, 259, 258, *user, *hi, 259, 258]
+    assert prompt_ids(chat_model, "hi", chat=False) == [256, *hi]
+    (chat_model / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    assert prompt_ids(chat_model, "hi") == hi  # this template writes no begin token, so none is added
 
 
-def test_answer_ends_where_generation_config_says_too(talker: Path) -> None:
-    loaded = load_model(talker)
+def test_chat_answer_also_ends_at_tokens_of_the_generation_config(chat_model: Path) -> None:
+    loaded = load_model(chat_model)
     assert end_ids(loaded, chat=True) == end_ids(loaded, chat=False) == (257,)
-    (talker / "generation_config.json").write_text(json.dumps({"eos_token_id": [259, 257], "temperature": 0.6}))
+    (chat_model / "generation_config.json").write_text(json.dumps({"eos_token_id": [259, 257], "temperature": 0.6}))
     assert end_ids(loaded, chat=True) == (257, 259)
     assert end_ids(loaded, chat=False) == (257,)
-    assert prepare(make_request(RunRequest, model=str(talker), prompt="hi", chat=True)).end_ids == (257, 259)
+    assert prepare(make_request(RunRequest, model=str(chat_model), prompt="hi", chat=True)).end_ids == (257, 259)
 
 
-def test_chat_refusals_are_one_line(wse: Wse, talker: Path) -> None:
+def test_chat_refusals_name_the_cause(wse: Wse, chat_model: Path) -> None:
     def refusal(*arguments: object) -> str:
-        return wse("run", talker, "--chat", *arguments).refusal()
+        return wse("run", chat_model, "--chat", *arguments).refusal()
 
     hi = ("--prompt", "hi")
     generation, tokenizer, template = (
-        talker / name for name in ("generation_config.json", "tokenizer_config.json", "chat_template.jinja")
+        chat_model / name for name in ("generation_config.json", "tokenizer_config.json", "chat_template.jinja")
     )
     generation.write_text(json.dumps({"eos_token_id": 260}))
     assert "eos_token_id = 260: give token ids from 0 to 259, or null" in refusal(*hi)
@@ -199,7 +208,7 @@ def test_chat_refusals_are_one_line(wse: Wse, talker: Path) -> None:
     assert "the prompt is empty" in refusal("--prompt", "")
 
 
-def test_text_of_llama2c_ends_where_the_next_begins(tmp_path: Path) -> None:
+def test_text_of_llama2c_ends_at_the_begin_token(tmp_path: Path) -> None:
     write_model(tmp_path)
     (tmp_path / "tokenizer.bin").write_bytes(llama2c_bytes([b"%x" % i for i in range(16)], [0.0] * 16))
     spec = load_model(tmp_path).spec

@@ -1,4 +1,4 @@
-"""Refused commands and hostile names: one line that names the value and the remedy, and no file written."""
+"""Tests of refused commands: one line names the value and the remedy, also for hostile names; no file changes."""
 
 import shlex
 import sys
@@ -18,14 +18,17 @@ TABLE = Path(__file__).parents[1] / "data" / "refusals.txt"
 
 
 def rows_of_table() -> Iterator[Any]:
-    """Yield each command of the table with the parts of its refusal; whole commands are smoke tests."""
+    """Yield each command of ``data/refusals.txt`` with the expected parts of its message.
+
+    Commands under an empty heading, ``[]``, are also smoke tests.
+    """
     start = ""
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             start = line.strip("[]")
         elif line and not line.startswith("#"):
-            command, *says = line.split(" | ")
-            yield pytest.param(f"{start} {command}", says, marks=[] if start else [pytest.mark.smoke])
+            command, *parts = line.split(" | ")
+            yield pytest.param(f"{start} {command}", parts, marks=[] if start else [pytest.mark.smoke])
 
 
 GRIDS: list[tuple[str, ...]] = [
@@ -38,12 +41,12 @@ GRIDS: list[tuple[str, ...]] = [
     ("[grid]\nbatch = 1", "unknown setting 'grid'"),
     ("#" * (TOML_LIMIT_BYTES + 1), "grid.toml: is over 1,048,576 bytes"),
 ]
-"""Contents of a file for ``wse sweep``."""
+"""Contents of a file for ``wse sweep``, and the expected parts of the message."""
 
 
 @pytest.fixture
 def unchanged(empty: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stand in the folder, not in an empty one, and check afterwards that no file in it came, went or changed."""
+    """Run the test in the folder `files`, and check afterwards that no file in it was added, removed or changed."""
 
     def contents() -> dict[Path, Any]:
         return {path: path.is_file() and (path.stat().st_size, path.stat().st_mtime_ns) for path in files.rglob("*")}
@@ -55,21 +58,21 @@ def unchanged(empty: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.mark.parametrize(
-    ("command", "says"), list(rows_of_table()), ids=lambda value: value[:60] if isinstance(value, str) else ""
+    ("command", "parts"), list(rows_of_table()), ids=lambda value: value[:60] if isinstance(value, str) else ""
 )
 @pytest.mark.usefixtures("unchanged")
-def test_refusal_is_one_line_that_names_the_value_and_the_remedy(wse: Wse, command: str, says: list[str]) -> None:
+def test_refusal_is_one_line_that_names_the_value_and_the_remedy(wse: Wse, command: str, parts: list[str]) -> None:
     line = wse(*shlex.split(command)).refusal()
-    assert [part for part in says if part not in line] == [], line
+    assert [part for part in parts if part not in line] == [], line
 
 
 COUNTS = ("--wafers", "--prompt-len", "--new-tokens", "--batch", "--context")
-NO_COUNTS = ("0", "-1", "nan", "inf", "1.5", "", "9" * 40, "1e3", "-" + "9" * 40)
+INVALID_COUNTS = ("0", "-1", "nan", "inf", "1.5", "", "9" * 40, "1e3", "-" + "9" * 40)
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [*((option, "0") for option in COUNTS), *((COUNTS[i % 5], value) for i, value in enumerate(NO_COUNTS[1:]))],
+    [*((option, "0") for option in COUNTS), *((COUNTS[i % 5], value) for i, value in enumerate(INVALID_COUNTS[1:]))],
 )
 @pytest.mark.usefixtures("unchanged")
 def test_refusal_of_a_count_names_its_option_and_value(wse: Wse, option: str, value: str) -> None:
@@ -88,22 +91,22 @@ def test_refusal_of_a_grid_names_the_place_and_the_value(
     assert [part for part in parts if part not in line] == [], line
 
 
-def test_refusal_of_too_many_settings_has_the_product(wse: Wse, empty: Path) -> None:
+def test_refusal_of_too_many_settings_states_their_number(wse: Wse, empty: Path) -> None:
     many = ",".join(map(str, range(1, 2000)))
     line = wse("sweep", "--set", f"batch={many}", "--set", f"context={many}").refusal()
     assert "1,999 batch × 1,999 context are 3,996,001 settings" in line
 
 
-def test_refusal_comes_before_anything_is_compiled(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> None:
+def test_refusal_precedes_compilation(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("wse.studies.compile.choose.compile_program", never)
+    monkeypatch.setattr("wse.studies.compile.choose.compile_program", fail)
     wse("run", tiny, "--prompt-ids", "1", "--trace", "none/run.h5").refusal()
     wse("run", tiny, "--prompt-ids", "99").refusal()
 
 
-def test_refusal_of_a_name_that_is_no_text_or_too_long(wse: Wse, tiny: Path) -> None:
+def test_refusal_of_invalid_utf8_and_of_a_too_long_name(wse: Wse, tiny: Path) -> None:
     assert "UTF-8" in wse("run", "--prompt", "a\udcffb").refusal()
     assert "too long" in wse("run", tiny, "--prompt-ids", "1", "--trace", f"{'n' * 300}.h5").refusal()
 
@@ -138,13 +141,13 @@ QUICK = settings(max_examples=6, deadline=None, suppress_health_check=[HealthChe
     ],
     ids=lambda a: " ".join(a),
 )
-def test_error_is_one_line(wse: Wse, tiny: Path, arguments: list[str], text: str) -> None:
-    assume(not is_number_list(text))  # which some options take
+def test_refusal_of_hostile_text_is_one_line(wse: Wse, tiny: Path, arguments: list[str], text: str) -> None:
+    assume(not is_number_list(text))  # some options accept number lists
     wse(*(str(tiny) if a == "TINY" else a.replace("{}", text) for a in arguments)).refusal()
 
 
 def is_number_list(text: str) -> bool:
-    """Whether ``--seed``, ``--wafers`` or ``--prompt-ids`` would take it."""
+    """Return whether ``--seed``, ``--wafers`` or ``--prompt-ids`` would accept the text."""
     try:
         return all(int(part) >= 0 for part in text.split(","))
     except ValueError:
@@ -168,13 +171,13 @@ def test_model_of_any_name_runs_and_is_inspected(wse: Wse, tmp_path: Path, name:
     write_model(folder)
     line = wse("run", folder, "--prompt-ids", "99").refusal()
     assert "outside the vocabulary" in line
-    ran = wse(
+    run = wse(
         "run", folder, "--prompt-ids", "1", "--new-tokens", "2", "--schedule", "baseline", "--trace", f"{file}.h5"
     )
-    assert ran.code == 0, ran.err
-    seen = wse("inspect", f"./{file}.h5")
-    assert seen.code == 0, seen.err
-    for out in (ran.out, seen.out):
+    assert run.code == 0, run.err
+    inspection = wse("inspect", f"./{file}.h5")
+    assert inspection.code == 0, inspection.err
+    for out in (run.out, inspection.out):
         assert all(line.isprintable() for line in out.split("\n")), out
     if name.startswith("["):
-        assert name in ran.out
+        assert name in run.out

@@ -1,4 +1,4 @@
-"""``wse run``: what it prints, writes and reports, also if its trace cannot be written to the end."""
+"""Tests of ``wse run``: its report and its trace, also when the disk is full."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from wse_traces import open_trace, problems
 from wse_traces.writer import partial as partial_file
 
 SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "baseline")
-"""A short run for which no rewrites are tried; those of ``optimized`` are where a schedule is given again."""
+"""Options of a short run without a search for rewrites. A later ``--schedule`` overrides the baseline."""
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", "--schedule", "baseline")
     ],
     ids=str,
 )
-def test_json_of_a_run_adds_up(wse: Wse, tiny: Path, options: list[str]) -> None:
+def test_json_report_is_consistent(wse: Wse, tiny: Path, options: list[str]) -> None:
     outcome = wse("run", tiny, *SMALL, *options, "--json", "--logits")
     assert outcome.code == 0
     report = json.loads(outcome.out)
@@ -37,7 +37,7 @@ def test_json_of_a_run_adds_up(wse: Wse, tiny: Path, options: list[str]) -> None
     assert "text" not in report  # the model has no tokenizer
 
 
-def test_trace_is_where_it_was_asked_for(wse: Wse, tiny: Path, empty: Path) -> None:
+def test_trace_is_written_to_the_given_file(wse: Wse, tiny: Path, empty: Path) -> None:
     assert wse("run", tiny, *SMALL).code == 0
     assert files_below(empty) == {"wse-run.h5"}
     assert wse("run", tiny, *SMALL, "--trace", "none").code == 0
@@ -45,16 +45,14 @@ def test_trace_is_where_it_was_asked_for(wse: Wse, tiny: Path, empty: Path) -> N
     assert files_below(empty) == {"wse-run.h5", "other.h5"}
 
 
-def test_kernels_that_cannot_be_kept_are_no_reason_to_stop(
-    wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_warns_if_compiled_kernels_cannot_be_cached(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KERNEL_FILES, "trouble", "compiled kernels cannot be kept: a reason")
     outcome = wse("run", tiny, *SMALL, "--trace", "none")
     assert outcome.code == 0
     assert "wse: warning: compiled kernels cannot be kept: a reason\n" in outcome.err
 
 
-def test_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_is_raised_with_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         message = "ours"
         raise RuntimeError(message)
@@ -65,18 +63,21 @@ def test_bug_keeps_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.Monke
 
 
 KIB = 1 << 10
-ASKED = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--schedule", "baseline")
+LONGER = ("--prompt-ids", "3,5,7", "--mesh", "4x4", "--new-tokens", "20", "--schedule", "baseline")
 
 
 @pytest.fixture
 def unbuffered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write every row at once, so that a full disk is noticed during the run."""
+    """Write each row of a trace immediately, so that a full disk is noticed during the run."""
     monkeypatch.setattr(partial_file, "_BUFFER_BYTES", KIB // 4)
     monkeypatch.setattr(run, "MAX_PASSES", 1)
 
 
-def left_whole(target: Path, before: bytes) -> int:
-    """The tokens of the unfinished trace beside ``target``, which is as it was; -1 where there is none."""
+def unfinished_tokens(target: Path, before: bytes) -> int:
+    """Check that ``target`` is unchanged, and return the number of tokens in the valid ``target``.partial.
+
+    Return -1 if there is no such file.
+    """
     assert target.read_bytes() == before
     unfinished = target.with_name(target.name + ".partial")
     if not unfinished.exists():
@@ -87,24 +88,28 @@ def left_whole(target: Path, before: bytes) -> int:
         return trace.rows("token")
 
 
-def attempts(wse: Wse, tiny: Path, target: Path, policy: str) -> tuple[Outcome, int]:
-    """A run that writes beside an older good trace, and the tokens that its unfinished one holds."""
-    assert wse("run", tiny, *ASKED, "--trace", target).code == 0
+def run_on_full_disk(wse: Wse, tiny: Path, target: Path, policy: str) -> tuple[Outcome, int]:
+    """Run the model twice, the second time with too little space for the trace.
+
+    Return the outcome of the second run, and the number of tokens in its unfinished trace. The first trace must not
+    change.
+    """
+    assert wse("run", tiny, *LONGER, "--trace", target).code == 0
     before = target.read_bytes()
-    with small_files(680 * KIB):  # what is written and the room kept for metadata: some of the passes fit
-        outcome = wse("run", tiny, *ASKED, "--trace", target, "--trace-policy", policy, "--json")
-    return outcome, left_whole(target, before)
+    with small_files(680 * KIB):  # room for some passes besides the reserve for metadata
+        outcome = wse("run", tiny, *LONGER, "--trace", target, "--trace-policy", policy, "--json")
+    return outcome, unfinished_tokens(target, before)
 
 
 @pytest.mark.usefixtures("unbuffered")
-def test_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
-    outcome, tokens = attempts(wse, tiny, tmp_path / "run.h5", "continue")
+def test_full_disk_stops_only_the_trace_with_policy_continue(wse: Wse, tiny: Path, tmp_path: Path) -> None:
+    outcome, tokens = run_on_full_disk(wse, tiny, tmp_path / "run.h5", "continue")
     assert outcome.code == 0
-    replaced, lost = outcome.err.splitlines()
+    replaced, stopped = outcome.err.splitlines()
     assert replaced.startswith("wse: warning: ")
     assert replaced.endswith("replaces the existing one; --trace NAME keeps both")
-    assert lost.startswith("wse: warning: ")
-    assert lost.endswith("; the run continues without a trace")
+    assert stopped.startswith("wse: warning: ")
+    assert stopped.endswith("; the run continues without a trace")
     report = json.loads(outcome.out)
     assert len(report["tokens"]) == 20
     assert report["trace"] == f"{tmp_path / 'run.h5'}.partial"
@@ -113,8 +118,8 @@ def test_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("unbuffered")
-def test_run_stops_with_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
-    outcome, tokens = attempts(wse, tiny, tmp_path / "run.h5", "stop")
+def test_full_disk_stops_the_run_with_policy_stop(wse: Wse, tiny: Path, tmp_path: Path) -> None:
+    outcome, tokens = run_on_full_disk(wse, tiny, tmp_path / "run.h5", "stop")
     assert (outcome.code, outcome.out) == (2, "")
     assert "File too large" in outcome.err.splitlines()[-1]
     assert 0 < tokens < 23
@@ -122,9 +127,11 @@ def test_run_stops_with_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unbuffered")
 @pytest.mark.parametrize("policy", ["continue", "stop"])
-def test_where_not_even_the_empty_trace_fits(wse: Wse, tiny: Path, tmp_path: Path, policy: str) -> None:
+def test_full_disk_without_room_for_an_empty_trace_leaves_no_file(
+    wse: Wse, tiny: Path, tmp_path: Path, policy: str
+) -> None:
     with small_files(20 * KIB):
-        outcome = wse("run", tiny, *ASKED, "--trace", tmp_path / "run.h5", "--trace-policy", policy)
+        outcome = wse("run", tiny, *LONGER, "--trace", tmp_path / "run.h5", "--trace-policy", policy)
     assert (outcome.code == 0) == (policy == "continue")
     assert "cannot write a trace here: File too large" in outcome.err
     assert ("no trace" in outcome.out) == (policy == "continue")

@@ -1,4 +1,4 @@
-"""Commands with few options: wafers, explore, export, pattern, view, what-if and --write-mapping."""
+"""Tests of commands with few options: wafers, explore, export, pattern, view; and of two options of others."""
 
 import importlib.util
 import json
@@ -17,7 +17,7 @@ from wse.tracing.page.page import view_page
 from wse_traces import TraceWriter
 
 
-def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
+def test_wafers_marks_announced_presets(wse: Wse) -> None:
     text = wse("wafers").out
     assert [line.split()[0] for line in text.splitlines() if " * " in line and "x" in line] == ["cs4"]
     assert json.loads(wse("wafers", "--json").out)["announced"] == ["cs4"]
@@ -26,13 +26,12 @@ def test_wafers_mark_what_was_only_announced(wse: Wse) -> None:
         assert (facts["name"], facts["announced"]) == (name.lower(), announced)
 
 
-def test_page_beside_its_table(wse: Wse, empty: Path) -> None:
+def test_explore_writes_the_page_next_to_its_table(wse: Wse, empty: Path) -> None:
     (empty / "t.csv").write_text("a,b\n1,2\n3,4\n")
     outcome = wse("explore", "t.csv", "--json")
     assert outcome.code == 0
     size = (empty / "t.html").stat().st_size
-    told = json.loads(outcome.out)
-    assert told == {"table": "t.csv", "page": "t.html", "page_bytes": size, "rows": 2, "columns": 2}
+    assert json.loads(outcome.out) == {"table": "t.csv", "page": "t.html", "page_bytes": size, "rows": 2, "columns": 2}
     assert "t.html" in wse("explore", "t.csv", "-o", "t.html").out
     assert files_below(empty) == {"t.csv", "t.html"}
 
@@ -40,7 +39,7 @@ def test_page_beside_its_table(wse: Wse, empty: Path) -> None:
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 
 
-def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path) -> None:
+def test_export_of_a_trace_without_records_says_what_is_missing(wse: Wse, empty: Path) -> None:
     with pytest.raises(KeyboardInterrupt), TraceWriter(empty / "run.h5", HEADER):
         raise KeyboardInterrupt
     trace = "run.h5.partial"
@@ -57,8 +56,8 @@ def test_run_that_was_stopped_before_anything_was_recorded(wse: Wse, empty: Path
 
 
 @pytest.mark.parametrize("to", slow_but(["perfetto", "csv", "parquet", "png"], "perfetto", "csv"))
-def test_full_disk_leaves_what_was_there(wse: Wse, empty: Path, to: str) -> None:
-    """A limit on the size of files stands in for a full disk: writes fail part of the way."""
+def test_export_to_a_full_disk_leaves_the_old_files(wse: Wse, empty: Path, to: str) -> None:
+    """A limit on file sizes imitates a full disk: writing fails in the middle of a file."""
     if to == "parquet" and importlib.util.find_spec("pyarrow") is None:
         pytest.skip("pyarrow is not installed")
     assert wse("export", GOLDEN / "story.h5", "--to", to, "-o", "out").code == 0
@@ -69,7 +68,7 @@ def test_full_disk_leaves_what_was_there(wse: Wse, empty: Path, to: str) -> None
     assert {p: p.read_bytes() for p in empty.rglob("*") if p.is_file()} == before
 
 
-LOSSY = """
+WRONG_PATTERN = """
 from wse_mappings.schedule import uniform_schedule
 
 def mine(length, lines, arrival):
@@ -77,44 +76,46 @@ def mine(length, lines, arrival):
 """
 
 
-def test_wrong_pattern_is_told_behind_the_others_with_status_2(wse: Wse, empty: Path) -> None:
-    Path("mine.py").write_text(LOSSY, encoding="utf-8")
-    shown = wse("pattern", "chain,mine.py:mine", "--pes", "8", "--words", "4,8", "--json")
-    assert shown.code == 2
-    assert shown.err == (
+def test_pattern_with_a_wrong_sum_exits_with_status_2(wse: Wse, empty: Path) -> None:
+    Path("mine.py").write_text(WRONG_PATTERN, encoding="utf-8")
+    outcome = wse("pattern", "chain,mine.py:mine", "--pes", "8", "--words", "4,8", "--json")
+    assert outcome.code == 2
+    assert outcome.err == (
         "wse: mine.py:mine on 8 PEs: the sum on PE 0 lacks the words of PE 2, 3, 4, 5 and 2 more "
         "(and 1 more cases with a fault)\n"
     )
-    cases = json.loads(shown.out)["cases"]
+    cases = json.loads(outcome.out)["cases"]
     assert [("fault" in case, "cycles" in case) for case in cases] == [(False, True), (True, False)] * 2
 
 
-STORY, TWO = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
+STORY, STORY_ON_TWO_WAFERS = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"
 
 
-def test_page_is_written_and_told_in_one_line_or_as_json(wse: Wse, empty: Path) -> None:
+def test_view_writes_a_page_and_reports_its_size(wse: Wse, empty: Path) -> None:
     outcome = wse("view", STORY, "-o", "report.html")
     assert outcome.code == 0, outcome.err
     page = (empty / "report.html").read_bytes()
     assert page.startswith(b"<!doctype html>")
     assert outcome.out == f"report.html: {len(page) / 1e6:.2f} MB; open it in a browser\n"
     assert outcome.err == ""
-    outcome = wse("view", STORY, TWO, "--json")
+    outcome = wse("view", STORY, STORY_ON_TWO_WAFERS, "--json")
     assert outcome.code == 0, outcome.err
     size = (empty / "wse-view.html").stat().st_size
-    assert json.loads(outcome.out) == {"page": "wse-view.html", "bytes": size, "traces": [str(STORY), str(TWO)]}
+    assert json.loads(outcome.out) == {
+        "page": "wse-view.html",
+        "bytes": size,
+        "traces": [str(STORY), str(STORY_ON_TWO_WAFERS)],
+    }
 
 
-def test_page_goes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_view_writes_to_standard_output(empty: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["view", str(STORY), "-o", "-"]) == 0
     out, err = capfdbinary.readouterr()
     assert (out, err) == (view_page([STORY]), b"")
     assert files_below(empty) == set()
 
 
-def test_page_is_opened_in_a_browser_where_that_is_asked_for(
-    wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_view_opens_a_browser_only_with_the_option(wse: Wse, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     assert wse("view", STORY, "-o", "a b.html").code == 0
@@ -127,11 +128,11 @@ QUICK = ("--mapping", "region", "--schedule", "baseline")
 FLAGS = ("--mesh", "24x24", *QUICK, "--prompt-len", 16, "--new-tokens", 16)
 
 
-def test_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Path) -> None:
-    done = wse("estimate", "story", *FLAGS, "--what-if", "clock=x2,latency=x0.5", "--png", "t.png")
-    assert done.code == 0
-    assert "clock x2" in done.out
-    assert "875 MHz → 1.75 GHz" in done.out
+def test_what_if_prints_a_table_and_writes_a_picture(wse: Wse, empty: Path) -> None:
+    outcome = wse("estimate", "story", *FLAGS, "--what-if", "clock=x2,latency=x0.5", "--png", "t.png")
+    assert outcome.code == 0
+    assert "clock x2" in outcome.out
+    assert "875 MHz → 1.75 GHz" in outcome.out
     assert (empty / "t.png").read_bytes().startswith(b"\x89PNG")
     printed = json.loads(wse("estimate", "story", *FLAGS, "--what-if", "clock=x2", "--json").out)
     assert printed["changes"][0]["factors"]["tokens_per_s_per_user"] == pytest.approx(2)
@@ -140,14 +141,14 @@ def test_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Path) 
 LENGTHS = ("--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
 
 
-def test_mapping_is_written_and_taken(wse: Wse, tmp_path: Path) -> None:
+def test_written_mapping_file_gives_the_same_stages(wse: Wse, tmp_path: Path) -> None:
     path = tmp_path / "regions.toml"
     placed = wse(
         "compile", "story", *LENGTHS, "--mesh", "24x24", "--mapping", "pipeline", "--write-mapping", path, "--json"
     )
     assert placed.code == 0
-    taken = wse("estimate", "story", *LENGTHS, "--mesh", "24x24", "--mapping", path, "--json")
-    assert taken.code == 0
-    stages, again = (json.loads(outcome.out)["system"]["stages"] for outcome in (placed, taken))
+    estimate = wse("estimate", "story", *LENGTHS, "--mesh", "24x24", "--mapping", path, "--json")
+    assert estimate.code == 0
+    stages, stages_from_file = (json.loads(outcome.out)["system"]["stages"] for outcome in (placed, estimate))
     assert len(stages) > 1
-    assert again == stages
+    assert stages_from_file == stages

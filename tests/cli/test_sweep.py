@@ -1,4 +1,4 @@
-"""``wse sweep`` on the command line: a table, and what a killed sweep leaves."""
+"""Tests of ``wse sweep`` on the command line: its table, and resuming after a kill or an interrupt."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ from wse.studies.sweep.request import read_grid
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=baseline")
 
 
-def test_table_and_json(wse: Wse, empty: Path) -> None:
+def test_sweep_writes_a_table_and_reports_json(wse: Wse, empty: Path) -> None:
     write_config(empty)
     (empty / "grid.toml").write_text(
         'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
@@ -48,17 +48,17 @@ def test_table_and_json(wse: Wse, empty: Path) -> None:
     assert files_below(empty) == {"config.json", "grid.toml", "t.csv"}
 
 
-def wait_until_done(process: subprocess.Popen[bytes], journal: Path, lines: int) -> None:
-    """Until so many lines of the journal are there."""
+def wait_for_lines(process: subprocess.Popen[bytes], journal: Path, lines: int) -> None:
+    """Wait until the journal has at least this number of lines."""
     while not journal.exists() or journal.read_bytes().count(b"\n") < lines:
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
 
 
 def all_have_ended(group: int) -> bool:
-    """Whether no process of a group is left within a while."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+    """Wait up to 60 s, and return whether all processes of the process group have ended."""
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s:
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
@@ -69,16 +69,16 @@ def all_have_ended(group: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no groups of processes")
-def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Path) -> None:
+def test_killed_and_interrupted_sweep_resumes_to_the_same_table(wse: Wse, empty: Path) -> None:
     write_config(empty)
     grid = ["config.json", "--set", "mesh=3x3,3x2", "--set", "wafer.hop_cycles=1,2,3,4", *LENGTHS]
     assert wse("sweep", *grid, "-o", "whole.csv", "--jobs", "1").code == 0
     journal = empty / "t.csv.partial"
     for kill, lines, code in ((signal.SIGKILL, 3, -signal.SIGKILL), (signal.SIGINT, 5, 130)):
         process = start(empty, "sweep", *grid, "-o", "t.csv", "--jobs", "1", start_new_session=True)
-        wait_until_done(process, journal, lines)
+        wait_for_lines(process, journal, lines)
         if kill == signal.SIGINT:
-            os.killpg(process.pid, kill)  # as a terminal does
+            os.killpg(process.pid, kill)  # as a terminal does on Ctrl-C
         else:
             process.send_signal(kill)
         out, err = process.communicate(timeout=60)
@@ -86,9 +86,9 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
         assert out == b""
         assert b"Traceback" not in err
         if kill == signal.SIGINT:
-            kept = re.findall(r"sweep: (\d) of 8 settings are saved; the same command resumes after", err.decode())
+            saved = re.findall(r"sweep: (\d) of 8 settings are saved; the same command resumes after", err.decode())
             written = journal.read_bytes().count(b"\n") - 1
-            assert int(kept[0]) in (written, written - 1)  # the last was kept, not yet told
+            assert int(saved[0]) in (written, written - 1)  # the last one may be written but not yet counted
         assert all_have_ended(process.pid)
         assert not (empty / "t.csv").exists()
     done = journal.read_bytes().count(b"\n") - 1
@@ -96,22 +96,22 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
     assert "t.csv.partial: was begun with other settings" in other
     assert "--restart" in other
     outcome = wse("sweep", *grid, "-o", "t.csv", "--jobs", "1", "--json")
-    assert json.loads(outcome.out)["settings_resumed"] in (done, done - 1)  # a last line may be cut off
+    assert json.loads(outcome.out)["settings_resumed"] in (done, done - 1)  # the last line may be incomplete
     assert f"sweep: going on after {json.loads(outcome.out)['settings_resumed']} of 8 settings" in outcome.err
     assert (empty / "t.csv").read_bytes() == (empty / "whole.csv").read_bytes()
     assert files_below(empty) == {"config.json", "t.csv", "whole.csv"}
 
 
-def test_examples_of_the_help_are_grids(wse: Wse) -> None:
+def test_examples_of_the_help_are_valid_grids(wse: Wse) -> None:
     lines = [line.strip() for line in wse("sweep", "--help").out.split("\n")]
     examples = [shlex.split(line)[2:] for line in lines if line.startswith("wse sweep")]
     assert [len(read_grid(source, rest[1::2])) for source, *rest in examples] == [4, 2]
     assert all(set(rest[::2]) == {"--set"} for _, *rest in examples)
     begin = lines.index('model = "story"')
-    assert len(read_text("\n".join(lines[begin : begin + 3]))) == 4
+    assert len(grid_of_text("\n".join(lines[begin : begin + 3]))) == 4
 
 
-def read_text(text: str) -> Grid:
-    """The grid of a file with this text."""
+def grid_of_text(text: str) -> Grid:
+    """Return the grid of a file with this text."""
     Path("grid.toml").write_text(text)
     return read_grid("grid.toml", [])

@@ -1,4 +1,4 @@
-"""``wse validate`` and ``wse scenario``: what they print and write."""
+"""Tests of ``wse validate`` and ``wse scenario``: text and JSON output, pages, plots and CSV files."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Wse
-from tests.reference.test_json_keys import hold
+from tests.reference.test_json_keys import check_keys
 from tests.validation.test_measurements import GOOD, file_of
 from wse.studies.scenario.request import bundled_scenarios
 from wse.studies.scenario.result import ScenarioResult, ScenariosResult
@@ -18,16 +18,16 @@ UNKNOWN = {**GOOD, "kernel": "sort \x1b[31m", "algorithm": "<b>|[x](y)", "value"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Two rows that are predicted, the second ten percent off, and one that is not."""
+    """Write three measurements: one predicted exactly, one with an error of 10 %, and one of an unknown kernel."""
     path = tmp_path / "mine.csv"
     path.write_text(file_of(GOOD, {**GOOD, "value": "3475.6"}, UNKNOWN), newline="")
     return path
 
 
-def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) -> None:
+def test_validate_prints_errors_and_reasons_of_missing_predictions(wse: Wse, data: Path) -> None:
     outcome = wse("validate", "--data", data, "--rows", "predicted")
     assert outcome.code == 0, outcome
-    assert outcome.err in ("", "predicting measurements...\n")  # said where it takes more than a second
+    assert outcome.err in ("", "predicting measurements...\n")  # progress is printed after one second
     assert max(len(line) for line in outcome.out.splitlines()) <= 80
     assert "-10.0 %" in outcome.out
     assert "this kernel is not modelled: sort \\x1b[31m" in outcome.out
@@ -35,7 +35,7 @@ def test_rows_with_predictions_then_reasons_then_errors(wse: Wse, data: Path) ->
     assert "\x1b" not in outcome.out
 
 
-def test_json_has_every_row_of_every_file_in_order(wse: Wse, data: Path, tmp_path: Path) -> None:
+def test_validate_json_has_the_rows_of_all_files_in_order(wse: Wse, data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text(file_of(GOOD), newline="")
     outcome = wse("validate", "--data", data, "--data", other, "--json")
@@ -52,8 +52,8 @@ def test_json_has_every_row_of_every_file_in_order(wse: Wse, data: Path, tmp_pat
     assert facts["summary"]["predicted"] == 3
 
 
-def test_errors_by_what_was_measured_and_on_what(wse: Wse, tmp_path: Path) -> None:
-    """A formula is a check of a transcription, and counts for none."""
+def test_validate_summary_groups_errors_by_kind_and_platform(wse: Wse, tmp_path: Path) -> None:
+    """Rows computed from a published formula are not measurements, so the summary leaves them out."""
     data = tmp_path / "mine.csv"
     formula = {**GOOD, "platform": "model (WSE-2 constants)", "value_kind": "derived-from-published-formula"}
     data.write_text(file_of(GOOD, {**GOOD, "value": "3475.6"}, formula), newline="")
@@ -63,7 +63,7 @@ def test_errors_by_what_was_measured_and_on_what(wse: Wse, tmp_path: Path) -> No
     assert round(summary["by_kind"][0]["worst_abs_error_pct"], 1) == 10.0
 
 
-def test_page_its_plot_and_the_csv_file_have_every_row(wse: Wse, data: Path, tmp_path: Path) -> None:
+def test_validate_writes_page_plot_and_csv(wse: Wse, data: Path, tmp_path: Path) -> None:
     page, target = tmp_path / "page.md", tmp_path / "rows.csv"
     outcome = wse("validate", "--data", data, "--page", page, "--csv", target)
     assert outcome.code == 0, outcome
@@ -83,8 +83,8 @@ def test_page_its_plot_and_the_csv_file_have_every_row(wse: Wse, data: Path, tmp
 
 
 @pytest.mark.slow
-def test_against_the_wavelets_as_json(wse: Wse, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two patterns instead of all."""
+def test_validate_against_the_wavelet_simulation_reports_errors(wse: Wse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare two patterns instead of all, to save time."""
     few = {name: against_wavelet.samples()[name] for name in ("chain", "k_tree all-reduce")}
     monkeypatch.setattr(against_wavelet, "samples", lambda: few)
     monkeypatch.setattr(against_wavelet, "CONFIGURATIONS_PER_PATTERN", 1)
@@ -100,7 +100,7 @@ def test_against_the_wavelets_as_json(wse: Wse, monkeypatch: pytest.MonkeyPatch)
     assert facts["summary"]["worst_abs_error_pct"] == max(errors)
 
 
-FILE = """
+SCENARIO = """
 title = "The story model"
 question = "Is it as fast as that?"
 prompt_len = 32
@@ -130,20 +130,20 @@ source = "nowhere"
 """
 
 
-def test_bundled_scenarios_are_listed(wse: Wse) -> None:
+def test_scenario_lists_the_bundled_scenarios(wse: Wse) -> None:
     shown = json.loads(wse("scenario", "--json").out)
-    hold(shown, ScenariosResult)
+    check_keys(shown, ScenariosResult)
     assert [row["name"] for row in shown["scenarios"]] == list(bundled_scenarios())
     text = wse("scenario").out
     assert all(name in text for name in bundled_scenarios())
 
 
-def test_file_of_ones_own_with_its_page_and_plot(wse: Wse, empty: Path) -> None:
-    (empty / "story.toml").write_text(FILE, encoding="utf-8")
+def test_scenario_file_gives_result_page_and_plot(wse: Wse, empty: Path) -> None:
+    (empty / "story.toml").write_text(SCENARIO, encoding="utf-8")
     answer = wse("scenario", "story.toml", "--json", "--html", "s.html", "--png", "s.png")
     assert answer.code == 0, answer.err
     result = json.loads(answer.out)
-    hold(result, ScenarioResult)
+    check_keys(result, ScenarioResult)
     assert len(result["verdict"]) == 2
     assert [row["agreement"] for row in result["combinations"]] == ["consistent", "consistent"]
     assert result["verdict"][0] in (empty / "s.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``wse run`` with random weights, with other formats, and with weights that it refuses."""
+"""Tests of the weights of ``wse run``: GGUF files, random weights, and damaged or non-finite weights."""
 
 import json
 from pathlib import Path
@@ -14,67 +14,69 @@ import wse as api
 from tests.cli.conftest import Wse
 from tests.models.helpers import CONFIG, tiny_tensors, write_config, write_model
 
-SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
+OPTIONS = ("--prompt-ids", "1,2,3", "--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
 
 
-def test_gguf_file_gives_the_tokens_of_its_checkpoint(wse: Wse, empty: Path) -> None:
+def test_gguf_file_gives_the_tokens_of_the_same_checkpoint(wse: Wse, empty: Path) -> None:
     tensors = tiny_tensors()
-    metadata, made = as_gguf(CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, tensors)
-    write_arrays(empty / "m.gguf", metadata, made)
+    metadata, arrays = as_gguf(CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, tensors)
+    write_arrays(empty / "m.gguf", metadata, arrays)
     (empty / "m").mkdir()
-    found = [wse("run", path, *SMALL, "--json", "--logits") for path in ("m.gguf", write_model(empty / "m", tensors))]
-    assert [outcome.code for outcome in found] == [0, 0], found
-    gguf, folder = (json.loads(outcome.out) for outcome in found)
+    outcomes = [
+        wse("run", path, *OPTIONS, "--json", "--logits") for path in ("m.gguf", write_model(empty / "m", tensors))
+    ]
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    gguf, folder = (json.loads(outcome.out) for outcome in outcomes)
     assert gguf["tokens"] == folder["tokens"]
     np.testing.assert_allclose(gguf["prompt_logits_last"], folder["prompt_logits_last"], rtol=1e-5)
 
 
-def test_weights_that_are_not_finite_are_refused_or_allowed(wse: Wse, empty: Path) -> None:
+def test_nonfinite_weights_are_refused_unless_allowed(wse: Wse, empty: Path) -> None:
     tensors: dict[str, Any] = tiny_tensors()
-    tensors["model.embed_tokens.weight"][9, 4] = np.inf  # of a token that the prompt does not have
+    tensors["model.embed_tokens.weight"][9, 4] = np.inf  # a token that is not in the prompt
     tensors["lm_head.weight"][9, 4] = np.nan
     write_model(empty, tensors)
-    assert wse("run", ".", *SMALL).refusal() == (
+    assert wse("run", ".", *OPTIONS).refusal() == (
         "wse: embedding: 1 of 192 values are not finite numbers; "
         "fetch or convert the weights again, or use --allow-nonfinite"
     )
     tensors["lm_head.weight"][9, 4] = 0
     write_model(empty, tensors)
-    assert wse("run", ".", *SMALL, "--allow-nonfinite").code == 0
+    assert wse("run", ".", *OPTIONS, "--allow-nonfinite").code == 0
 
 
 @pytest.mark.parametrize("command", ["run", "compile"])
-def test_weights_that_are_damaged_are_refused_also_where_nothing_runs(wse: Wse, tiny: Path, command: str) -> None:
+def test_damaged_weights_are_refused_by_run_and_compile(wse: Wse, tiny: Path, command: str) -> None:
     tensors = tiny_tensors()
-    whole = join_safetensors(header_of(tensors), b"".join(array.tobytes() for array in tensors.values()))
-    (tiny / "model.safetensors").write_bytes(whole[:-100])
+    content = join_safetensors(header_of(tensors), b"".join(array.tobytes() for array in tensors.values()))
+    (tiny / "model.safetensors").write_bytes(content[:-100])
     assert "model.safetensors" in wse(command, tiny).refusal()
     (tiny / "model.safetensors").unlink()
     assert "safetensors" in wse("run", tiny, "--prompt-ids", "1").refusal()
 
 
-RANDOM_WEIGHTS_SMALL = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
+RANDOM_OPTIONS = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
 
 
-def test_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: Path) -> None:
-    outcome = wse("run", write_config(empty), "--weights", "random:7", *RANDOM_WEIGHTS_SMALL)
+def test_random_weights_start_from_the_begin_token_with_a_note(wse: Wse, empty: Path) -> None:
+    outcome = wse("run", write_config(empty), "--weights", "random:7", *RANDOM_OPTIONS)
     assert outcome.code == 0, outcome
     assert "prompt     1\n" in outcome.out
     assert "weights  random:7: not the weights of the model, so its tokens are meaningless" in outcome.out
-    found = json.loads(wse("run", "config.json", "--weights", "random:7", *RANDOM_WEIGHTS_SMALL, "--json").out)
-    assert found["model"]["weights"] == "random:7"
-    assert found["prompt_ids"] == [CONFIG["bos_token_id"]]
-    ids = ", ".join(map(str, found["tokens"]))
+    report = json.loads(wse("run", "config.json", "--weights", "random:7", *RANDOM_OPTIONS, "--json").out)
+    assert report["model"]["weights"] == "random:7"
+    assert report["prompt_ids"] == [CONFIG["bos_token_id"]]
+    ids = ", ".join(map(str, report["tokens"]))
     assert f"generated  {ids}\n" in outcome.out
 
 
-def test_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path) -> None:
-    """Its files of weights are not even opened."""
+def test_random_weights_use_only_the_configuration_of_a_folder(wse: Wse, empty: Path) -> None:
+    """The weight files of the folder are not opened."""
     write_model(empty)
     (empty / "model.safetensors").write_bytes(b"damaged")
-    assert wse("run", ".", "--prompt-ids", "1", *RANDOM_WEIGHTS_SMALL).code == 2
+    assert wse("run", ".", "--prompt-ids", "1", *RANDOM_OPTIONS).code == 2
     outcomes = [
-        wse("run", path, "--prompt-ids", "1", "--weights", "random:7", *RANDOM_WEIGHTS_SMALL, "--json")
+        wse("run", path, "--prompt-ids", "1", "--weights", "random:7", *RANDOM_OPTIONS, "--json")
         for path in (".", "config.json")
     ]
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
@@ -82,8 +84,8 @@ def test_folder_with_weights_gives_its_configuration_alone(wse: Wse, empty: Path
     assert folder["tokens"] == config["tokens"]
 
 
-def test_progress_counts_elements_and_tokens(empty: Path) -> None:
-    """A run without text reports both; on_stored ends with the number of all elements."""
+def test_progress_counts_stored_elements_and_tokens(empty: Path) -> None:
+    """A run without text output calls on_stored up to the number of all elements, and on_tokens per token."""
     stored: list[tuple[int, int, str]] = []
     tokens: list[tuple[int, int, str]] = []
     result = api.run(

@@ -1,4 +1,4 @@
-"""What the commands print with ``--json`` has the keys that the result classes describe."""
+"""Tests of the JSON output: commands print exactly the keys that their result classes describe."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from wse.reports.result import Result
 
 ROOT = Path(__file__).parents[2]
 TRACE = str(ROOT / "traces/golden/v1/story.h5")
-VIEWED = {
+INSPECT_OPTIONS = {
     "inspect": [],
     "inspect --steps": ["--steps"],
     "inspect --by": ["--by", "cause"],
@@ -27,21 +27,21 @@ VIEWED = {
 BASELINE = ["--schedule", "baseline"]
 STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
 SERVE = ["serve-sim", "story", *STORY, *BASELINE, "--requests", "99"]
-PRINTED = {
+COMMAND_LINES = {
     "run": ["run", "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
-    "run of two users, by wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
-    "run of drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *BASELINE],
-    "run among defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
+    "run of two users with wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
+    "run with drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *BASELINE],
+    "run with defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
     "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12", *BASELINE],
-    "compile among defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
+    "compile with defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
     "estimate": ["estimate", "story", *STORY, *BASELINE, "--mapping", "auto", "--batch", "2"],
-    "estimate of what moves it": ["estimate", "story", *STORY, *BASELINE, "--sensitivity"],
-    "estimate of wafers, traced": ["estimate", "story", *STORY, *BASELINE, "--wafers", "2", "--trace", "t.h5"],
-    "estimate of a pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
+    "estimate with sensitivity": ["estimate", "story", *STORY, *BASELINE, "--sensitivity"],
+    "estimate of two wafers with a trace": ["estimate", "story", *STORY, *BASELINE, "--wafers", "2", "--trace", "t.h5"],
+    "estimate of a verification pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
     "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
     "compare": ["compare", "story", *STORY, *BASELINE, "--wafers", "1,2", "--mapping", "pipeline"],
     "serve-sim": [*SERVE, "--ttft", "1s", "--fast-share", "0.5"],
-    "serve-sim of prefixes": [*SERVE, "--prefix-tokens", "8", "--kv-tiers", "host"],
+    "serve-sim with prefixes": [*SERVE, "--prefix-tokens", "8", "--kv-tiers", "host"],
     "serve-sim with its files": [*SERVE, "--prefill", "own", "--timeline", "t.json", "--html", "p.html"],
     "sweep": ["sweep", "story", "--set", "mesh=24x24", "--set", "prompt_len=16", "--set", "new_tokens=8"],
     "models": ["models"],
@@ -65,24 +65,24 @@ PRINTED = {
 }
 
 
-PRINTING = COMMANDS | WITHOUT_FUNCTION
-SECOND_LOOKS = {
-    "run among defects",
-    "run of drafts",
-    "run of two users, by wavelets",
-    "compile among defects",
-    "estimate of what moves it",
-    "estimate of wafers, traced",
-    "estimate of a pass",
+RESULTS = COMMANDS | WITHOUT_FUNCTION
+SLOW = {
+    "run with defects",
+    "run with drafts",
+    "run of two users with wavelets",
+    "compile with defects",
+    "estimate with sensitivity",
+    "estimate of two wafers with a trace",
+    "estimate of a verification pass",
     "estimate of one token",
     "sweep",
     "compare",
 }
 
 
-@pytest.mark.parametrize("command", PRINTING | VIEWS)
-def test_every_key_is_described(command: str) -> None:
-    keys = list(keys_of((PRINTING | VIEWS)[command]))
+@pytest.mark.parametrize("command", RESULTS | VIEWS)
+def test_every_key_has_a_description_and_seconds_have_a_unit(command: str) -> None:
+    keys = list(keys_of((RESULTS | VIEWS)[command]))
     assert len({key.path for key in keys}) == len(keys)
     for key in keys:
         assert key.doc.text or key.path.rpartition(".")[0].removesuffix("[]") in {other.path for other in keys}, (
@@ -91,44 +91,53 @@ def test_every_key_is_described(command: str) -> None:
         assert "_s" not in key.path[-2:] or key.doc.unit or not set(key.kinds) & {int, float}, key.path
 
 
-@pytest.mark.parametrize("name", slow_but(PRINTED, *PRINTED.keys() - SECOND_LOOKS))
-def test_what_is_printed_is_in_the_reference(
+@pytest.mark.parametrize("name", slow_but(COMMAND_LINES, *COMMAND_LINES.keys() - SLOW))
+def test_json_of_commands_has_the_documented_keys(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main([*PRINTED[name], "--json"]) == 0
-    hold(json.loads(capsys.readouterr().out), PRINTING[name if name in PRINTING else PRINTED[name][0]])
+    assert main([*COMMAND_LINES[name], "--json"]) == 0
+    check_keys(json.loads(capsys.readouterr().out), RESULTS[name if name in RESULTS else COMMAND_LINES[name][0]])
 
 
-@pytest.mark.parametrize("command", VIEWED)
-def test_what_is_shown_of_a_trace_is_in_the_reference(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", TRACE, *VIEWED[command], "--json"]) == 0
-    hold(json.loads(capsys.readouterr().out), VIEWS[command])
+@pytest.mark.parametrize("command", INSPECT_OPTIONS)
+def test_json_of_inspect_views_has_the_documented_keys(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", TRACE, *INSPECT_OPTIONS[command], "--json"]) == 0
+    check_keys(json.loads(capsys.readouterr().out), VIEWS[command])
 
 
-def hold(report: dict[str, Any], result: type[Result]) -> None:
-    """Hold what was printed to the keys of a result class: none is unknown, and none is missing at the top."""
+def check_keys(report: dict[str, Any], result: type[Result]) -> None:
+    """Check that a report has only keys of its result class, and all keys of the top level that are not optional."""
     keys = {key.path: key for key in keys_of(result)}
     seen: set[str] = set()
-    walk(report, "", keys, seen)
+    check_value(report, "", keys, seen)
     assert {path for path, key in keys.items() if not key.optional and "." not in path} <= seen
 
 
-def walk(value: Any, path: str, keys: dict[str, Key], seen: set[str]) -> None:
-    """Hold a value and all that is in it to the keys of the reference, each under its path."""
+def check_value(value: Any, path: str, keys: dict[str, Key], seen: set[str]) -> None:
+    """Check a value and the values in it against `keys`, and add the paths found to `seen`.
+
+    Args:
+        value: Part of a report.
+        path: Where the value is, such as "served.all[]".
+        keys: Documented keys by path; NAME stands for any name.
+        seen: Paths of the keys that occur in the report.
+    """
     if isinstance(value, dict):
         for name, inner in value.items():
             known = [p for p in (f"{path}.{name}".lstrip("."), f"{path}.NAME") if p in keys]
             assert known, f"{path}.{name} is not in the reference"
             seen.add(known[0])
-            assert of_kind(inner, keys[known[0]]), f"{known[0]}: {inner!r} is none of {keys[known[0]].kinds}"
+            assert has_documented_type(inner, keys[known[0]]), (
+                f"{known[0]}: {inner!r} is none of {keys[known[0]].kinds}"
+            )
             if Any not in keys[known[0]].kinds:
-                walk(inner, known[0], keys, seen)
+                check_value(inner, known[0], keys, seen)
     elif isinstance(value, list):
         for inner in value:
-            walk(inner, f"{path}[]", keys, seen)
+            check_value(inner, f"{path}[]", keys, seen)
 
 
-def of_kind(value: Any, key: Key) -> bool:
-    """Whether a value is of one of a key's kinds; a whole number is a number too."""
+def has_documented_type(value: Any, key: Key) -> bool:
+    """Return whether a value has one of the documented types of a key. An int is accepted for a float."""
     return Any in key.kinds or type(value) in key.kinds or (type(value) is int and float in key.kinds)

@@ -1,4 +1,4 @@
-"""The pages of docs/reference are what options, result classes and signatures generate."""
+"""Tests of docs/reference: the committed pages are up to date and complete."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def test_file_is_current(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == COMMITTED[path](), "run: python -m wse.cli.reference ."
 
 
-def test_library_has_its_functions_results_and_errors_on_a_page() -> None:
+def test_python_page_lists_all_functions_results_and_errors() -> None:
     page = python_api.page()
     headings = re.findall(r"^### (.*)$", page, re.MULTILINE)
     functions = {f"wse.{name}" for name in dir(wse) if hasattr(api, name)}
