@@ -1,4 +1,4 @@
-"""Records as plain values, and values from a hostile file."""
+"""Tests of cached records: conversion to plain JSON values and back, refusal of wrong values, and content keys."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Whole:
+class Record:
     points: tuple[Point, ...]
     pair: tuple[int, str] | None
     sizes: Annotated[Mapping[int, float], "doc"]
@@ -30,14 +30,14 @@ class Whole:
     memo: list[int] = field(default_factory=list, compare=False)
 
 
-WHOLE = Whole((Point(1, 2), Point(3, inf)), (4, "c"), {5: 0.1}, "a", 6.0, [7])
+RECORD = Record((Point(1, 2), Point(3, inf)), (4, "c"), {5: 0.1}, "a", 6.0, [7])
 
 
-def test_a_record_is_the_same_after_json() -> None:
-    plain = json.loads(json.dumps(to_plain(WHOLE)))
-    again = from_plain(Whole, plain)
-    assert again == WHOLE
-    assert (again.memo, type(again.points[0]), type(again.points[0].y)) == ([], Point, int)
+def test_record_is_equal_after_json() -> None:
+    plain = json.loads(json.dumps(to_plain(RECORD)))
+    restored = from_plain(Record, plain)
+    assert restored == RECORD
+    assert (restored.memo, type(restored.points[0]), type(restored.points[0].y)) == ([], Point, int)
     assert to_plain(np.int64(3)) == 3
 
 
@@ -60,26 +60,30 @@ def test_a_record_is_the_same_after_json() -> None:
         [[], None, [], "a", 1, []],
     ],
 )
-def test_values_of_another_type_are_refused(values: Any) -> None:
+def test_values_of_wrong_types_are_refused(values: Any) -> None:
     with pytest.raises(BadRecordError):
-        from_plain(Whole, values)
+        from_plain(Record, values)
 
 
-def test_keys_differ_by_content_and_python_files_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_keys_differ_by_content_and_objects_of_users_have_no_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, DISABLED)
-    assert content_key("kind", WHOLE) is None
+    assert content_key("kind", RECORD) is None
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     keys = [content_key(*inputs) for inputs in (("kind", 1), ("kind", 1.0), ("kind", "1"), ("other", 1), ("kind", [1]))]
     assert len({*keys}) == len(keys)
-    assert content_key("kind", WHOLE) == content_key(
-        "kind", Whole(*[getattr(WHOLE, n) for n in Whole.__match_args__[:5]])
+    assert content_key("kind", RECORD) == content_key(
+        "kind", Record(*[getattr(RECORD, n) for n in Record.__match_args__[:5]])
     )
     assert content_key("kind", "mine.py:mine") is None
     assert content_key("kind", object()) is None
     assert len(code_version() or "") == 64
 
 
-def test_a_result_is_computed_once_and_a_wrong_entry_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_cached_result_is_computed_once_and_replaces_a_wrong_entry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     calls: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The diffs of docs/adding apply to today's tree, stay small, and bring what their pages say, when it is used there."""
+"""Tests of docs/adding: each diff applies to the current tree, touches few files, and works as its page shows."""
 
 import os
 import re
@@ -13,22 +13,24 @@ from tool_scripts import import_script
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "examples" / "package" / "wse_example"
-MAX_SOURCES = {
+MAX_SOURCE_FILES = {
     **dict.fromkeys(("strategy", "rewrite", "family", "wafer", "software", "stack", "pattern"), 1),
     **dict.fromkeys(("subcommand", "gpu"), 2),
     "generation": 4,
     "kernel": 10,
     "transfer": 6,
 }
+"""Maximum number of source files that the diff of each page may touch."""
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
+    """Import ``tools/adding_diffs.py``."""
     return import_script("adding_diffs")
 
 
 def output_in(folder: Path, commands: str) -> str:
-    """What shell commands print in a copy of the tree, one space between words."""
+    """Run shell commands in a copy of the repository. Return their output with single spaces between words."""
     roots = [str(folder / name) for name in ("", "kernels", "mappings", "traces")]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(roots), "PATH": path, "NO_COLOR": "1", "COLUMNS": "120"}
@@ -38,19 +40,21 @@ def output_in(folder: Path, commands: str) -> str:
     return re.sub(r"\s+", " ", done.stdout)
 
 
-def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) -> None:
+def test_list_of_pages_states_the_number_of_files_of_each_diff(script: ModuleType) -> None:
     pages = {file.stem for file in script.PAGES.glob("*.md")} - {"README"}
-    assert pages == set(MAX_SOURCES)
+    assert pages == set(MAX_SOURCE_FILES)
     rows = re.findall(r"\]\((\w+)\.md\) \| (\d+) \| (\d+) \|", (script.PAGES / "README.md").read_text(encoding="utf-8"))
-    read = {page: script.read_page(page) for page in pages}
-    counted = {p: (len(page.sources), len(page.touched_files) + len(page.generated)) for p, page in read.items()}
-    assert {page: (int(sources), int(sources) + int(others)) for page, sources, others in rows} == counted
+    read_pages = {name: script.read_page(name) for name in pages}
+    counts = {
+        name: (len(page.sources), len(page.touched_files) + len(page.generated)) for name, page in read_pages.items()
+    }
+    assert {page: (int(sources), int(sources) + int(others)) for page, sources, others in rows} == counts
 
 
-@pytest.mark.parametrize("page", MAX_SOURCES)
+@pytest.mark.parametrize("page", MAX_SOURCE_FILES)
 def test_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
     read_page = script.read_page(page)
-    assert len(read_page.sources) <= MAX_SOURCES[page]
+    assert len(read_page.sources) <= MAX_SOURCE_FILES[page]
     for file in (*read_page.touched_files, *read_page.generated):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / file).exists():
@@ -59,14 +63,14 @@ def test_diff_applies_and_touches_few_source_files(script: ModuleType, page: str
     assert not [file for file in (*read_page.created_files, *read_page.generated) if (tmp_path / file).exists()]
     script.add(read_page, tmp_path)
     for file in read_page.created_files:
-        same = PACKAGE / Path(file).name
-        if same.exists():
-            assert (tmp_path / file).read_text(encoding="utf-8") == same.read_text(encoding="utf-8")
+        packaged = PACKAGE / Path(file).name
+        if packaged.exists():
+            assert (tmp_path / file).read_text(encoding="utf-8") == packaged.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", MAX_SOURCES)
-def test_what_was_added_works_as_the_page_says(script: ModuleType, page: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", MAX_SOURCE_FILES)
+def test_commands_print_the_output_on_the_page_after_the_diff(script: ModuleType, page: str, tmp_path: Path) -> None:
     folder, read_page = tmp_path / "tree", script.read_page(page)
     script.copy_tree(folder)
     script.take_out(read_page, folder)

@@ -1,4 +1,4 @@
-"""docs/explanation/operating-point.md: the example by hand, and the table beside the simulation."""
+"""Tests of docs/explanation/operating-point.md: its worked example, and its table against new simulations."""
 
 import re
 from pathlib import Path
@@ -13,13 +13,13 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "operating-point.md"
 ROW = re.compile(r"^\| `([^`]+)` \| (.*) \|$", re.MULTILINE)
-"""The options of a row, and its cells."""
+"""A table row: the options in backticks, then the cells."""
 LARGEST_DIFFERENCE = 0.08
-"""Of any figure of the table, relative to the simulation."""
+"""Maximum difference of a figure of the table from the simulated one, as a fraction."""
 
 
-def test_example_by_hand_is_what_the_closed_form_gives() -> None:
-    """Rounds of 16.7 ms, of 213 ms where a prompt is read; answers of 300 tokens."""
+def test_worked_example_agrees_with_the_closed_form() -> None:
+    """A round takes 16.7 ms, or 213 ms if it includes a prompt. An answer has 300 tokens."""
     loop = ClosedLoop(PlainRounds(0.0167, PromptRounds(rounds=1.0, round_s=0.213, fill=4000 / 8192)), 300)
     state = loop.steady_state(32)
     assert state.ttft_s == pytest.approx(0.221, abs=0.001)
@@ -29,13 +29,14 @@ def test_example_by_hand_is_what_the_closed_form_gives() -> None:
 
 
 def rows() -> list[tuple[str, str]]:
+    """Return (options, cells) of each row of the table."""
     return [
         (options, cells) for options, cells in ROW.findall(PAGE.read_text(encoding="utf-8")) if "--users" in options
     ]
 
 
 def request_of(options: str) -> dict[str, Any]:
-    """Return the arguments that options of the command line are in Python."""
+    """Return the arguments of `wse.estimate` for a model and options of the command line."""
     model, *words = options.split()
     pairs = zip(words[::2], words[1::2], strict=True)
     values = {name.removeprefix("--").replace("-", "_"): value for name, value in pairs}
@@ -43,7 +44,7 @@ def request_of(options: str) -> dict[str, Any]:
 
 
 def cells_of(options: str) -> tuple[str, list[float]]:
-    """Return the cells of a row as the page has them, and the relative differences of its figures."""
+    """Compute the cells of a row, and the relative differences between its closed-form and simulated figures."""
     request = request_of(options)
     serving = wse.estimate(**request).serving
     objective = {} if "gpu" in request else {"objective": "latency"}
@@ -54,15 +55,15 @@ def cells_of(options: str) -> tuple[str, list[float]]:
         (serving.tpot_s, served.all.tpot.mean),
         (serving.tokens_per_s, served.tokens_per_s),
     ]
-    texts = [f"{1e3 * ours:.3g} ms | {1e3 * events:.3g} ms" for ours, events in pairs[:2]]
+    texts = [f"{1e3 * closed_form:.3g} ms | {1e3 * simulated:.3g} ms" for closed_form, simulated in pairs[:2]]
     texts.append(" | ".join(f"{number:,.0f}" for number in pairs[2]))
-    return " | ".join(texts), [abs(ours / events - 1) for ours, events in pairs]
+    return " | ".join(texts), [abs(closed_form / simulated - 1) for closed_form, simulated in pairs]
 
 
 @AT_REQUEST
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "cells"), rows(), ids=lambda text: text.split(" | ")[0])
-def test_page_has_the_figures_of_both(options: str, cells: str) -> None:
+def test_table_has_the_figures_of_closed_form_and_simulation(options: str, cells: str) -> None:
     expected, differences = cells_of(options)
     assert cells == expected
     assert max(differences) < LARGEST_DIFFERENCE

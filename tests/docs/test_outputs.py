@@ -1,7 +1,8 @@
-"""What pages show of a command is what it prints: blocks behind ``<!-- $ wse ... -->``, cut where a line is ``...``.
+"""Tests of the outputs in the pages: each block after ``<!-- $ wse ... -->`` is what the command prints.
 
-Of commands that stand after each other with ``&&`` between, it is the last one's. A command ``with FILE:`` has a file
-of the page beside it, the block behind ``<!-- FILE -->``.
+- A line ``...`` in a block stands for lines that are left out.
+- If the comment joins several commands with ``&&``, the block shows the output of the last one.
+- A comment ``<!-- with FILE: $ wse ... -->`` needs a file, whose content is the block after ``<!-- FILE -->``.
 """
 
 import re
@@ -22,10 +23,10 @@ PAGES = sorted(
 )
 BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 CUT = re.compile(r"^\.\.\.$\n?", re.MULTILINE)
-"""A line of a block instead of output that is left out."""
-LONG = ("estimate llama", "serve-sim", "sweep")
-"""What commands begin with that take a second and more."""
-LONGEST = (
+"""A line of a block that stands for omitted output."""
+SLOW = ("estimate llama", "serve-sim", "sweep")
+"""Beginnings of commands that take at least 1 s; they are slow tests."""
+VERY_SLOW = (
     "estimate llama-3-8b",
     "estimate llama-3.1-70b --what-if",
     "estimate llama-3.1-70b --trace",
@@ -41,19 +42,21 @@ LONGEST = (
     "sweep story --set mesh",
     "sweep gpt-oss",
 )
-"""What commands begin with that take five seconds and more: they are looked at where WSE_ALL_OUTPUTS is set."""
+"""Beginnings of commands that take at least 5 s; they are tested only if WSE_ALL_OUTPUTS is set."""
 
 
 def shown_outputs() -> Iterator[object]:
+    """Yield (page, file or "", command, block) of each output in the pages as test parameters."""
     for page in PAGES:
         for file, command, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-            longest = command.startswith(LONGEST)
-            marks = [pytest.mark.slow] * (longest or command.startswith(LONG)) + [AT_REQUEST] * longest
+            is_very_slow = command.startswith(VERY_SLOW)
+            is_slow = is_very_slow or command.startswith(SLOW)
+            marks = [pytest.mark.slow] * is_slow + [AT_REQUEST] * is_very_slow
             yield pytest.param(page, file, command, block, id=f"{page.stem}: wse {command}", marks=marks)
 
 
 @pytest.mark.parametrize(("page", "file", "command", "block"), list(shown_outputs()))
-def test_page_shows_what_a_command_prints(
+def test_block_equals_the_output_of_its_command(
     page: Path,
     file: str,
     command: str,
@@ -69,25 +72,25 @@ def test_page_shows_what_a_command_prints(
         (source,) = re.findall(rf"<!-- {re.escape(file)} -->\n```\w+\n(.*?)```", text, re.DOTALL)
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(source, encoding="utf-8")
-    for each in command.split(" && wse "):
+    for single_command in command.split(" && wse "):
         capsys.readouterr()
-        assert main(shlex.split(each)) == 0
-    printed = words(capsys.readouterr().out)
+        assert main(shlex.split(single_command)) == 0
+    printed = single_spaced(capsys.readouterr().out)
     for piece in filter(str.strip, CUT.split(block)):
-        before, at, printed = printed.partition(words(piece))
-        assert at, f"not behind {before[-80:]!r}: {piece}"
+        before, match, printed = printed.partition(single_spaced(piece))
+        assert match, f"not printed after {before[-80:]!r}: {piece}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_names_the_commands_of_its_outputs(page: Path) -> None:
+def test_page_shows_the_command_of_each_block(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    visible = words(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
-    commands = [each for _, command, _ in BLOCK.findall(text) for each in f"wse {command}".split(" && ")]
+    visible = single_spaced(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    commands = [line for _, command, _ in BLOCK.findall(text) for line in f"wse {command}".split(" && ")]
     assert not [command for command in commands if command not in visible]
 
 
 @pytest.mark.slow
-def test_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
+def test_tutorial_table_equals_estimates() -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+x\d+) \| (.*) \|$", page, re.MULTILINE)
     assert len(rows) > 2
@@ -101,6 +104,6 @@ def test_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
         assert cells == " | ".join(f"{number:,.0f}" for number in numbers), mesh
 
 
-def words(text: str) -> str:
-    """A text with one space instead of each stretch of white space: long lines are folded on pages."""
+def single_spaced(text: str) -> str:
+    """Replace all white space by single spaces, because pages wrap long lines."""
     return " ".join(text.split())

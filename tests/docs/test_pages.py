@@ -1,4 +1,4 @@
-"""The pages of docs: commands that they show exist with these options, and links lead to files that are there."""
+"""Tests of the pages: shown commands and options exist, and links and paths lead to existing files."""
 
 import re
 import shlex
@@ -12,13 +12,13 @@ from wse.cli.reference.files import COMMITTED, FILES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-OF_TODAY = [*(page for page in PAGES if page.parent.name != "decisions"), ROOT / "traces" / "FORMAT.md"]
-"""The pages that tell how things are; those on decisions tell how they were, too."""
+CURRENT_PAGES = [*(page for page in PAGES if page.parent.name != "decisions"), ROOT / "traces" / "FORMAT.md"]
+"""Pages that describe the current state. Pages on decisions also describe earlier states."""
 PATH = re.compile(
     r"(?<![\w/.])((?:wse|tests|tools|kernels|mappings|traces|docs|wse_mappings|wse_kernels|wse_traces)/[\w./-]*\w)"
 )
 ADDED = re.compile(r"^\+\+\+ b/(\S+)$", re.MULTILINE)
-"""Files of the diffs of a page."""
+"""Files that the diffs of a page add or change."""
 BETWEEN_BACKTICKS = re.compile(r"(?<!`)`(wse [a-z][^`\n]*)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
@@ -30,7 +30,7 @@ def shown_commands() -> Iterator[tuple[str, str]]:
         for line in text.splitlines():
             if line.startswith("$ wse "):
                 yield name, line.removeprefix("$ ").partition("  #")[0]
-        if page in OF_TODAY:
+        if page in CURRENT_PAGES:
             yield from ((name, line) for line in BETWEEN_BACKTICKS.findall(text))
 
 
@@ -38,36 +38,38 @@ COMMANDS = sorted(set(shown_commands()))
 
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
-def test_command_that_a_page_shows_can_be_called_so(page: str, line: str) -> None:
+def test_shown_command_has_its_options(page: str, line: str) -> None:
     words = shlex.split(line)[1:]
-    called = command().get_command(None, words[0])
-    assert called is not None, page
-    known = {name for parameter in called.params if not getattr(parameter, "hidden", False) for name in parameter.opts}
+    click_command = command().get_command(None, words[0])
+    assert click_command is not None, page
+    known = {
+        name for parameter in click_command.params if not getattr(parameter, "hidden", False) for name in parameter.opts
+    }
     options = [word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)]
     assert set(options) <= known, page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_lead_to_existing_files(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
     assert not missing
 
 
-def test_every_page_is_found_from_the_first() -> None:
-    docs, seen, waiting = ROOT / "docs", set(), [ROOT / "docs" / "README.md"]
-    while waiting:
-        page = waiting.pop()
-        if page not in seen:
-            seen.add(page)
+def test_every_page_is_linked_from_the_start_page() -> None:
+    docs, found, queue = ROOT / "docs", set(), [ROOT / "docs" / "README.md"]
+    while queue:
+        page = queue.pop()
+        if page not in found:
+            found.add(page)
             text = page.read_text(encoding="utf-8") if page.suffix == ".md" else ""
-            waiting += [(page.parent / link).resolve() for link in LINK.findall(text) if "://" not in link]
-    on_request = {ROOT / path for path in FILES.keys() - COMMITTED.keys()}
-    assert {page for kind in ("md", "ipynb") for page in docs.rglob(f"*.{kind}")} - on_request <= seen
+            queue += [(page.parent / link).resolve() for link in LINK.findall(text) if "://" not in link]
+    not_committed = {ROOT / path for path in FILES.keys() - COMMITTED.keys()}
+    assert {page for kind in ("md", "ipynb") for page in docs.rglob(f"*.{kind}")} - not_committed <= found
 
 
-@pytest.mark.parametrize("page", OF_TODAY, ids=lambda page: str(page.relative_to(ROOT)))
-def test_paths_that_a_page_names_are_there(page: Path) -> None:
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_paths_exist(page: Path) -> None:
     roots = (ROOT, ROOT / "kernels", ROOT / "mappings", ROOT / "traces")
     text = page.read_text(encoding="utf-8")
     named = set(PATH.findall(text)) - set(ADDED.findall(text)) - FILES.keys()

@@ -1,4 +1,4 @@
-"""Files and folders that a command writes: whole under their names, or what was there before."""
+"""Tests of output files and folders: they are written completely, or the old ones stay unchanged."""
 
 import os
 import re
@@ -10,32 +10,32 @@ from wse.errors import BadInput
 from wse.reports.output_file import open_output, open_output_folder, output_path, write_output
 
 
-class Broken(Exception):
-    """Something that goes wrong half-way."""
+class WriteError(Exception):
+    """An error in the middle of writing."""
 
 
-def test_file_is_there_when_all_is_written_and_never_in_part(tmp_path: Path) -> None:
+def test_file_is_replaced_only_when_completely_written(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"old")
-    with pytest.raises(Broken), open_output("-o", path) as file:  # noqa: PT012
+    with pytest.raises(WriteError), open_output("-o", path) as file:  # noqa: PT012
         file.write(b"half")
         file.flush()
         assert path.read_bytes() == b"old"
-        raise Broken
+        raise WriteError
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"x": b"old"}
     write_output("-o", path, b"new")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"x": b"new"}
 
 
-def test_folder_takes_the_place_of_another_or_leaves_it(tmp_path: Path) -> None:
+def test_folder_is_replaced_only_when_completely_written(tmp_path: Path) -> None:
     path = tmp_path / "x"
     for name in ("a", "b"):
         with open_output_folder("-o", path) as folder:
             (folder / name).write_bytes(b"")
         assert [p.name for p in path.iterdir()] == [name]
-    with pytest.raises(Broken), open_output_folder("-o", path) as folder:  # noqa: PT012
+    with pytest.raises(WriteError), open_output_folder("-o", path) as folder:  # noqa: PT012
         (folder / "c").write_bytes(b"")
-        raise Broken
+        raise WriteError
     assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == ["x", "x/b"]
 
 
@@ -50,13 +50,13 @@ def test_link_stays_a_link_and_a_long_name_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_device_is_written_to_as_it_is() -> None:
+def test_device_is_written_to_directly() -> None:
     with pytest.raises(BadInput, match=r"-o /dev/full: cannot be written \(No space left on device\)"):
         write_output("-o", Path("/dev/full"), b"x")
     assert not Path("/dev/full").is_file()
 
 
-def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+def test_path_that_cannot_be_created_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path / "file" / "x", tmp_path / "no" / "x", tmp_path / ("x" * 300)):
         with pytest.raises(BadInput, match=r"^-o .*: cannot be written \(.*\); give another name$"):
@@ -69,7 +69,7 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_folder_that_may_not_be_written_is_told_before_anything_is_done(
+def test_folder_without_write_permission_is_refused_before_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)

@@ -1,4 +1,4 @@
-"""Phrases of tables that several commands print."""
+"""Tests of the texts that the tables of several commands share."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Tables as text, HTML and Markdown."""
+"""Tests of tables as terminal text, HTML and Markdown."""
 
 import io
 
@@ -11,43 +11,53 @@ from wse.reports.terminal import console_on, percent
 from wse.reports.terminal_table import print_tables
 
 
-def printed(monkeypatch: pytest.MonkeyPatch, *tables: Table) -> list[str]:
+def printed_lines(monkeypatch: pytest.MonkeyPatch, *tables: Table) -> list[str]:
+    """Print tables on a terminal of 40 columns, and return the lines."""
     monkeypatch.setenv("COLUMNS", "40")
     stream = io.StringIO()
     print_tables(console_on(stream), tables)
     return stream.getvalue().splitlines()
 
 
-def test_values_are_written_by_their_form_and_missing_ones_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_are_formatted_and_missing_ones_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = (Column(key="name", title="name"), number("share", "share", percent), number("words", "words"))
     rows = [{"name": "a\n", "share": 0.5, "words": 12345}, {"name": "b"}]
-    assert printed(monkeypatch, Table(columns=columns, rows=rows)) == [
+    assert printed_lines(monkeypatch, Table(columns=columns, rows=rows)) == [
         "  name   share   words",
         "  a\\n   50.0 %  12,345",
         "  b",
     ]
 
 
-def test_lines_stand_below_rows_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_footer_is_printed_only_below_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     footer = more_rows(range(5), 2)
     assert more_rows(range(2), 2) == ()
     columns = (Column(key="name"),)
-    some = Table(columns=columns, rows=[{"name": "a"}], title="Some", footer=footer)
-    none = Table(columns=columns, rows=[], title="None", footer=footer)
-    assert printed(monkeypatch, some, none) == ["", "Some", "  a", "  ...  and 3 more; --json has them all", "", "None"]
+    with_row = Table(columns=columns, rows=[{"name": "a"}], title="Some", footer=footer)
+    without_rows = Table(columns=columns, rows=[], title="None", footer=footer)
+    assert printed_lines(monkeypatch, with_row, without_rows) == [
+        "",
+        "Some",
+        "  a",
+        "  ...  and 3 more; --json has them all",
+        "",
+        "None",
+    ]
 
 
-def test_column_of_a_width_cuts_texts_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_column_with_a_width_truncates_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = (Column(key="source", width=6), number("rows", width=4))
-    assert printed(monkeypatch, Table(columns=columns, rows=[{"source": "abcdefgh", "rows": 1}])) == ["  abcde…     1"]
+    assert printed_lines(monkeypatch, Table(columns=columns, rows=[{"source": "abcdefgh", "rows": 1}])) == [
+        "  abcde…     1"
+    ]
 
 
-def test_long_texts_of_pairs_fold_and_short_names_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = printed(monkeypatch, pair_table([("trace", "x" * 50)]))
+def test_pair_table_folds_texts_but_not_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed_lines(monkeypatch, pair_table([("trace", "x" * 50)]))
     assert lines == [f"  trace  {'x' * 31}", f"         {'x' * 19}"]
 
 
-def test_cells_are_escaped_marked_and_of_their_kind() -> None:
+def test_html_cells_are_escaped_and_have_the_class_of_their_column() -> None:
     columns = (
         Column(key="name", title="a < b", doc="which", wraps=True),
         Column(key="speed", title="speed", numeric=True, best="largest"),
@@ -60,7 +70,7 @@ def test_cells_are_escaped_marked_and_of_their_kind() -> None:
     assert '<td class="number"><b>5</b></td>' in html
 
 
-def test_lines_below_the_rows_are_as_wide_as_the_table() -> None:
+def test_html_footer_spans_all_columns() -> None:
     columns = (Column(key="name"), Column(key="speed"))
     html = tables_as_html(
         [Table(columns=columns, rows=[{"name": "x", "speed": 1}], footer=[("...", "and 3 > 2 more")])]
@@ -73,16 +83,16 @@ def test_hidden_columns_are_not_explained(monkeypatch: pytest.MonkeyPatch) -> No
     footer = [("speed", "of one user"), ("*", "best")]
     for length, is_shown in ((10, True), (36, False)):  # of 40 columns
         table = Table(columns=columns, rows=[{"name": "n" * length, "speed": 1}], footer=footer)
-        text = " ".join(printed(monkeypatch, table))
+        text = " ".join(printed_lines(monkeypatch, table))
         assert ("of one user" in text) == is_shown
         assert "best" in text
 
 
-def test_table_without_titles_has_no_head() -> None:
+def test_html_table_without_titles_has_no_head() -> None:
     assert "<thead>" not in tables_as_html([Table(columns=(Column(key="name"),), rows=[{"name": "x"}])])
 
 
-def test_table_reads_as_a_table() -> None:
+def test_markdown_table_has_title_rows_and_footer() -> None:
     columns = (Column(key="name", title="with"), number("speed", "tokens/s", best="largest"), number("none", "none"))
     rows = [{"name": "a", "speed": 1234}, {"name": "b", "speed": 7}]
     table = Table(columns=columns, rows=rows, title="Speeds", note="of two", footer=[("*", "best")])
@@ -98,17 +108,17 @@ def test_table_reads_as_a_table() -> None:
     ]
 
 
-def test_no_text_is_markup() -> None:
+def test_markdown_escapes_all_markup() -> None:
     hostile = "a|b\n<img src=x> [x](y) `c` *d* _e_ # f & g \\ h"
     table = Table(columns=(Column(key="name", title="x|y"),), rows=[{"name": hostile}])
     *_, row = tables_as_markdown([table]).splitlines()
     text = row.removeprefix("| ").removesuffix(" |")
     assert "\n" not in text
-    for at, character in enumerate(text):
+    for position, character in enumerate(text):
         if character in "|<>[]`*_#&":
-            assert text[at - 1] == "\\"
+            assert text[position - 1] == "\\"
     assert text.replace("\\", "") == hostile.replace("\n", "n").replace("\\", "")
 
 
-def test_names_and_texts_are_a_list() -> None:
+def test_markdown_of_a_pair_table_is_a_list() -> None:
     assert tables_as_markdown([pair_table([("a", "one"), ("", "two")], "T")]) == "**T**\n\n- a: one\n- two\n"

@@ -1,4 +1,4 @@
-"""How numbers, bars and foreign texts look."""
+"""Tests of the terminal output: numbers, bars, untrusted texts, streamed text, progress lines and strict JSON."""
 
 import io
 import json
@@ -42,13 +42,13 @@ from wse.reports.terminal import (
         (hertz, 850e6, "850 MHz"),
     ],
 )
-def test_numbers(function: object, value: object, text: str) -> None:
+def test_numbers_are_formatted_with_units(function: object, value: object, text: str) -> None:
     assert callable(function)
     assert function(value) == text
 
 
 @given(fraction=st.floats(-1, 2, allow_nan=False), width=st.integers(1, 60))
-def test_bar_has_its_width_and_something_is_never_nothing(fraction: float, width: int) -> None:
+def test_bar_has_its_width_and_is_visible_for_positive_fractions(fraction: float, width: int) -> None:
     text = bar(fraction, width).plain
     assert len(text) == width
     assert bool(text.strip()) == (fraction > 0)
@@ -57,19 +57,21 @@ def test_bar_has_its_width_and_something_is_never_nothing(fraction: float, width
 
 
 @given(text=st.text())
-def test_foreign_text_is_one_printable_line(text: str) -> None:
+def test_untrusted_text_becomes_one_printable_line(text: str) -> None:
     assert printable(text).isprintable()
     if text.isprintable():
         assert printable(text) == text
 
 
 class Terminal(io.StringIO):
+    """A text stream that claims to be a terminal."""
+
     def isatty(self) -> bool:
         return True
 
 
 @pytest.mark.parametrize("width", [16, 24, 40, 80])
-def test_names_and_texts_are_whole_at_any_width(width: int) -> None:
+def test_names_and_texts_are_not_truncated_at_any_width(width: int) -> None:
     stream = io.StringIO()
     console = console_on(stream)
     console.width = width
@@ -82,7 +84,7 @@ def test_names_and_texts_are_whole_at_any_width(width: int) -> None:
     assert width < 40 or "12,345,678 B" in printed
 
 
-def test_streamed_text_moves_no_cursor_on_a_terminal() -> None:
+def test_streamed_text_is_escaped_on_terminals_only() -> None:
     terminal, file = Terminal(), io.StringIO()
     for stream in (terminal, file):
         with stream_text(stream) as write:
@@ -92,8 +94,8 @@ def test_streamed_text_moves_no_cursor_on_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("error", [BadTrace("full"), KeyboardInterrupt()])
-@pytest.mark.parametrize(("text", "left"), [("", ""), ("a b", "a b\n"), ("a\n", "a\n")])
-def test_error_begins_on_a_line_of_its_own(error: BaseException, text: str, left: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("", ""), ("a b", "a b\n"), ("a\n", "a\n")])
+def test_error_after_streamed_text_begins_on_a_new_line(error: BaseException, text: str, expected: str) -> None:
     stream = io.StringIO()
 
     def end() -> None:
@@ -103,7 +105,7 @@ def test_error_begins_on_a_line_of_its_own(error: BaseException, text: str, left
 
     with pytest.raises(type(error)):
         end()
-    assert stream.getvalue() == left
+    assert stream.getvalue() == expected
 
 
 def test_json_is_strict() -> None:
@@ -112,28 +114,28 @@ def test_json_is_strict() -> None:
     assert text.count("\n") == 1
 
 
-def test_progress_says_one_line_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_prints_one_line_for_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter(range(100))
     monkeypatch.setattr("time.perf_counter", lambda: next(times) * 0.8)
     stream = io.StringIO()
-    with progress_on(stream, COMPILING) as heard:
+    with progress_on(stream, COMPILING) as report:
         for done in range(10):
-            heard(done, 9, "matmul")
+            report(done, 9, "matmul")
     assert stream.getvalue().count("\n") == 1
     assert "compiling kernels" in stream.getvalue()
 
 
-def test_progress_names_pieces_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_escapes_markup_and_control_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with progress_on(stream, COMPILING) as heard:
-        heard(1, 2, "[red]x\x1b]0;title\x07")
-        heard(2, 2, "[red]x\x1b]0;title\x07")
+    with progress_on(stream, COMPILING) as report:
+        report(1, 2, "[red]x\x1b]0;title\x07")
+        report(2, 2, "[red]x\x1b]0;title\x07")
     assert "[red]x" in stream.getvalue()
     assert "\x1b]0;" not in stream.getvalue()
 
 
-def test_console_is_never_wide_and_leaves_no_spaces_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_has_at_most_100_columns_and_no_trailing_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     stream = io.StringIO()
     console = console_on(stream)
@@ -142,9 +144,9 @@ def test_console_is_never_wide_and_leaves_no_spaces_at_the_end(monkeypatch: pyte
     assert stream.getvalue() == "[bold]as it is[/bold]\n"
 
 
-def test_progress_says_nothing_where_kernels_are_ready() -> None:
+def test_progress_prints_nothing_for_short_work() -> None:
     stream = io.StringIO()
-    with progress_on(stream, COMPILING) as heard:
+    with progress_on(stream, COMPILING) as report:
         for done in range(4):
-            heard(done, 3, "matmul")
+            report(done, 3, "matmul")
     assert stream.getvalue() == ""
