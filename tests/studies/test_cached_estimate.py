@@ -1,4 +1,4 @@
-"""Estimates and searches with the cache on disk are those without it."""
+"""Tests that estimates and layout searches read from the cache on disk equal computed ones."""
 
 import sys
 from pathlib import Path
@@ -41,12 +41,13 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set the cache folder to a path that does not exist yet, and return it."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.mark.parametrize("name", slow_but(REQUESTS, "one user"))
-def test_an_estimate_from_the_cache_is_the_one_without_it(
+def test_estimate_from_the_cache_equals_the_computed_one(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = SMALL | REQUESTS[name]
@@ -63,14 +64,14 @@ def test_an_estimate_from_the_cache_is_the_one_without_it(
 
 
 def _text(result: Any, capsys: pytest.CaptureFixture[str]) -> str:
-    """The result as tables with all details."""
+    """Return the text of a result as the command prints it with ``--detail``."""
     print_result(result, sys.stdout, detail=True)
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", slow_but(("two wafers", "passes and drafts"), "two wafers"))
 @pytest.mark.parametrize("breadth", [FASTEST, MANY_USERS], ids=["fastest", "many users"])
-def test_a_search_from_the_cache_has_the_same_programs(name: str, breadth: Any, folder: Path) -> None:
+def test_search_from_the_cache_has_the_same_programs(name: str, breadth: Any, folder: Path) -> None:
     prepared = prepare_estimate(make_request(EstimateRequest, model="story", **(SMALL | REQUESTS[name])))
     compilation = compile_fastest(prepared, breadth)
     key = search_key(prepared, breadth)
@@ -87,7 +88,7 @@ def test_a_search_from_the_cache_has_the_same_programs(name: str, breadth: Any, 
 
 
 @pytest.mark.slow
-def test_changes_of_a_machine_from_the_cache_are_those_without_it(
+def test_what_if_from_the_cache_equals_the_computed_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def result() -> WhatIfResult:
@@ -104,21 +105,21 @@ def test_changes_of_a_machine_from_the_cache_are_those_without_it(
 
 
 @pytest.mark.slow
-def test_a_ranking_from_the_cache_compiles_only_what_it_chooses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranking_from_the_cache_compiles_only_the_chosen_layouts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = make_request(EstimateRequest, model="story", **SMALL, users=4, objective="cost", schedule="baseline")
     recompiled, calls = ranked_layouts.recompiled, []
     monkeypatch.setattr(ranked_layouts, "recompiled", lambda *version: calls.append(version) or recompiled(*version))
     first = study.estimate(request)
     compiled = len(calls)
-    again = study.estimate(request)
+    repeated = study.estimate(request)
     cheaper = study.estimate(replace_options(request, price={"wafer": 1.0}))
     assert compiled > 2
     assert len(calls) - compiled <= 2
-    assert as_json(again) == as_json(first)
+    assert as_json(repeated) == as_json(first)
     assert cheaper.search == first.search
 
 
-def test_a_key_covers_the_content_of_files_and_no_code_of_users(
+def test_key_depends_on_files_and_user_code_has_none(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -144,7 +145,7 @@ def test_a_key_covers_the_content_of_files_and_no_code_of_users(
     assert key() is None
 
 
-def test_errors_are_not_cached_and_traces_always_written(folder: Path, tmp_path: Path) -> None:
+def test_errors_are_not_cached_and_traces_are_always_written(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput):
         wse.estimate("story", **(SMALL | {"prompt_len": 2000}))
     arguments = SMALL | REQUESTS["one user"]
@@ -152,12 +153,12 @@ def test_errors_are_not_cached_and_traces_always_written(folder: Path, tmp_path:
         wse.estimate("story", trace=tmp_path / name, **arguments)
         assert (tmp_path / name).is_file()
     assert cache_folder() == folder
-    assert len(stored_files(folder)) <= 2  # wafers and layouts, but no estimate
+    assert len(stored_files(folder)) <= 2  # a choice of wafers and one of layouts, but no estimate
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("folder")
-def test_searches_for_other_selections_of_experts_have_other_keys(tmp_path: Path) -> None:
+def test_searches_with_other_expert_routings_have_other_keys(tmp_path: Path) -> None:
     experts = {"num_local_experts": 8, "num_experts_per_tok": 2}
     model = write_config(tmp_path, "architectures", model_type="mixtral", **experts).parent
     keys = set()

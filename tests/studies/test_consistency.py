@@ -1,4 +1,4 @@
-"""One question has one answer: estimates, comparisons and simulations of the same requests agree."""
+"""Tests that estimates, comparisons, scenarios and simulations of the same requests agree."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from tiers import slow_but
 import wse
 
 SMALL: Final[dict[str, Any]] = {"mesh": "32x32", "wafers": 1, "mapping": "pipeline", "schedule": "baseline"}
-"""A wafer on which layouts are compiled fast."""
+"""Options of a small wafer, for which layouts compile quickly."""
 ON_WAFERS: Final = [
     {"prompt_len": prompt, "new_tokens": new, "users": users}
     for prompt, new, users in [(16, 48, 1), (64, 128, 2), (200, 100, 3), (300, 1, 4)]
@@ -25,21 +25,29 @@ ON_GPUS: Final = [
 ]
 
 
-def name_of(options: dict[str, Any]) -> str:
+def options_id(options: dict[str, Any]) -> str:
     return "-".join(map(str, options.values()))
 
 
 def simulated(serving: Any, options: dict[str, Any], within: float = 0.03) -> Any:
-    """Return what requests in a closed loop get; their rate and cost are those of the operating point."""
-    requests = max(1_000, 200 * options["users"])  # fewer are in flight at the begin and at the end
+    """Simulate requests in a closed loop, and return the result.
+
+    Check that the throughput and the cost per token agree with an operating point of an estimate.
+
+    Args:
+        serving: The operating point.
+        options: Options of the simulation, including the number of users.
+        within: Maximum relative difference.
+    """
+    requests = max(1_000, 200 * options["users"])  # many, because fewer are in flight at the beginning and the end
     served = wse.serve_sim(**options, arrivals="constant", requests=requests).served
     assert served.tokens_per_s == pytest.approx(serving.tokens_per_s, rel=within)
     assert served.usd_per_million_tokens.value == pytest.approx(serving.usd_per_million_tokens, rel=within)
     return served
 
 
-@pytest.mark.parametrize("options", slow_but(ON_GPUS, *ON_GPUS[:2]), ids=name_of)
-def test_simulations_on_gpus_are_what_estimates_say(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", slow_but(ON_GPUS, *ON_GPUS[:2]), ids=options_id)
+def test_simulations_on_gpus_agree_with_estimates(options: dict[str, Any]) -> None:
     serving = wse.estimate(**options).serving
     assert serving.users == options["users"]
     latencies = simulated(serving, options).all
@@ -47,8 +55,8 @@ def test_simulations_on_gpus_are_what_estimates_say(options: dict[str, Any]) -> 
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.035)
 
 
-@pytest.mark.parametrize("options", slow_but(ON_WAFERS, ON_WAFERS[1]), ids=name_of)
-def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", slow_but(ON_WAFERS, ON_WAFERS[1]), ids=options_id)
+def test_simulations_on_wafers_agree_with_estimates(options: dict[str, Any]) -> None:
     serving = wse.estimate("story", **SMALL, **options).serving
     latencies = simulated(serving, {"model": "story", **SMALL, **options, "objective": "latency"}, within=0.045).all
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.07)
@@ -64,12 +72,12 @@ def test_simulations_on_wafers_are_what_estimates_say(options: dict[str, Any]) -
         {"model": "llama-3-8b", "mapping": "pipeline", "users": 29},
         {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 2000, "new_tokens": 100, "users": 60},
     ],
-    ids=name_of,
+    ids=options_id,
 )
-def test_simulations_of_busy_machines_are_what_estimates_say(options: dict[str, Any]) -> None:
-    """Users saturate the wafers, where TTFT is a small difference of two long times, and all are in the system.
+def test_simulations_of_saturated_machines_agree_with_estimates(options: dict[str, Any]) -> None:
+    """With a saturated machine the throughput agrees more closely than TTFT.
 
-    The throughput agrees more closely than TTFT.
+    TTFT is then a small difference of two long times. All users have a request in the system.
     """
     serving = wse.estimate(**options).serving
     on_wafers = {} if "gpu" in options else {"objective": "latency"}
@@ -88,9 +96,9 @@ def test_simulations_of_busy_machines_are_what_estimates_say(options: dict[str, 
             {"model": "story", **SMALL, "prompt_len": 64, "new_tokens": 128, "users": 4, "draft": "0.9,0.8"},
         ]
     ),
-    ids=name_of,
+    ids=options_id,
 )
-def test_simulations_with_drafts_are_what_estimates_say(options: dict[str, Any]) -> None:
+def test_simulations_with_drafts_agree_with_estimates(options: dict[str, Any]) -> None:
     drafts = wse.estimate(**options).drafts
     on_wafers = {} if "gpu" in options else {"objective": "latency"}
     result = wse.serve_sim(**options, **on_wafers, arrivals="constant", requests=1_000)
@@ -103,7 +111,7 @@ def test_simulations_with_drafts_are_what_estimates_say(options: dict[str, Any])
 
 
 @pytest.mark.slow
-def test_scenarios_are_points_of_estimates() -> None:
+def test_scenarios_agree_with_estimates() -> None:
     users, machine = 8, {"wafer": "wse3", "mesh": "32x32", "wafers": 1}
     scenario = {
         "title": "t",
@@ -140,27 +148,27 @@ def test_commands_find_the_same_number_of_replicas(objective: str) -> None:
 
 
 @pytest.mark.slow
-def test_rows_of_comparisons_are_points_of_estimates() -> None:
+def test_rows_of_comparisons_equal_points_of_estimates() -> None:
     lengths: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
     rows = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, gpu=["h100"], gpus=1, jobs=1).rows
     of_wafers = wse.estimate("story", **SMALL, **lengths).serving
     of_gpus = wse.estimate("story", gpu="h100", gpus=1, **lengths).serving
     for kind, serving in (("wafer", of_wafers), ("gpu", of_gpus)):
         points = {point.users: point for point in serving.points}
-        own: dict[int, Any] = {
+        compared: dict[int, Any] = {
             row.users: row
             for row in rows
             if row.kind == kind and not {"throughput", "fastest"} & {*row.machine.split()}
         }  # type: ignore[union-attr]
-        assert len(points.keys() & own.keys()) >= 2
-        for users in points.keys() & own.keys():
+        assert len(points.keys() & compared.keys()) >= 2
+        for users in points.keys() & compared.keys():
             for key in ("ttft_s", "tokens_per_s_per_user", "usd_per_million_tokens", "joules_per_token"):
-                assert getattr(own[users], key) == pytest.approx(getattr(points[users], key)), (kind, users, key)
+                assert getattr(compared[users], key) == pytest.approx(getattr(points[users], key)), (kind, users, key)
 
 
 @pytest.mark.slow
-def test_more_users_wait_rather_than_take_a_slower_layout() -> None:
-    """The fastest layout has room for fewer users than other layouts."""
+def test_users_wait_instead_of_getting_a_slower_layout() -> None:
+    """Users wait if the fastest layout has no room for all of them, although another layout would have."""
     options: dict[str, Any] = {"mesh": "40x40", "prompt_len": 256, "new_tokens": 256, "users": 72}
     crowded = wse.estimate("story", wafers=1, **options).serving
     assert crowded.max_users < 72
@@ -174,7 +182,7 @@ def test_more_users_wait_rather_than_take_a_slower_layout() -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_is_a_point_of_an_estimate() -> None:
+def test_plan_agrees_with_an_estimate() -> None:
     lengths: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48, "users": 4}
     planned = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, replicas=1, objective="latency", top=1, jobs=1)
     serving = wse.estimate("story", **SMALL, **lengths).serving
@@ -185,8 +193,8 @@ def test_a_plan_is_a_point_of_an_estimate() -> None:
 
 
 @pytest.mark.slow
-def test_reserved_context_changes_neither_speed_nor_room() -> None:
-    """Only the caches of one pass take more room."""
+def test_reserved_context_hardly_changes_speed_and_room() -> None:
+    """A larger reserved context only enlarges the caches of the pass that is compiled."""
     plain, reserved = (wse.estimate("llama-2-13b", wafers=1, **reserve).serving for reserve in ({}, {"context": 2100}))
     assert reserved.tpot_s == pytest.approx(plain.tpot_s, rel=0.03)
     assert reserved.tokens_per_s == pytest.approx(plain.tokens_per_s, rel=0.03)

@@ -1,4 +1,4 @@
-"""Published speeds next to estimates: which rows are shown, and the ratio to each."""
+"""Tests of the published speeds in a report: which ones are shown next to an estimate, and their ratios."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,15 +20,16 @@ ON_WAFERS = EstimatedSpeed(
 
 @pytest.fixture(scope="module")
 def spec() -> ModelSpec:
-    """A model of 70B, whose layers are those of Llama-3.3-70B and of its distillations too."""
+    """Return Llama-3.1-70B. Published speeds of models with the same layers, such as Llama-3.3-70B, apply to it."""
     return load_model("llama-3.1-70b", with_weights=False).spec
 
 
 def speeds_of(spec: ModelSpec, estimated: EstimatedSpeed) -> list[tuple[float, str | None, float]]:
+    """Return (tokens/s/user, "no", "yes" or "unknown" drafts, ratio of the estimate) of each published speed."""
     return [(s.tokens_per_s_per_user, s.drafts, s.ratio) for s in published_speeds(spec, estimated) or ()]
 
 
-def test_the_fastest_of_each_kind_of_drafts_is_shown(spec: ModelSpec) -> None:
+def test_fastest_speed_with_and_without_drafts_is_shown(spec: ModelSpec) -> None:
     published = {"no": 450.0, "yes": 2148.0, "unknown": 2314.0}
     assert speeds_of(spec, ON_WAFERS) == [(s, word, pytest.approx(900 / s)) for word, s in published.items()]
     drafted = replace(ON_WAFERS, drafted_tokens_per_s_per_user=1074.0, draft_chips=1)
@@ -36,7 +37,7 @@ def test_the_fastest_of_each_kind_of_drafts_is_shown(spec: ModelSpec) -> None:
     assert [speed.estimated_chips for speed in published_speeds(spec, drafted) or ()] == [4, 5, 5]
 
 
-def test_a_published_speed_outside_the_interval_is_named(spec: ModelSpec) -> None:
+def test_published_speed_outside_the_interval_is_reported(spec: ModelSpec) -> None:
     speeds = published_speeds(spec, ON_WAFERS)
     for low, high, side in ((460, 1800, "below"), (200, 440, "above"), (440, 1800, "")):
         interval = RangeResult(value=900.0, low=low, high=high, samples=8)
@@ -45,7 +46,7 @@ def test_a_published_speed_outside_the_interval_is_named(spec: ModelSpec) -> Non
         assert outside_sentence(speeds, interval, users=2) == ""
 
 
-def test_speeds_that_do_not_say_whether_they_draft_are_shown() -> None:
+def test_speeds_with_unknown_drafts_are_shown() -> None:
     spec = load_model("gpt-oss-120b", with_weights=False).spec
     (speed,) = published_speeds(spec, replace_options(ON_WAFERS, dtype="mxfp4")) or ()
     assert (speed.tokens_per_s_per_user, speed.drafts, speed.chips) == (3000.0, "unknown", None)
@@ -54,16 +55,16 @@ def test_speeds_that_do_not_say_whether_they_draft_are_shown() -> None:
 @pytest.mark.parametrize(
     "change", [{"machine": "cs4"}, {"machine": "mine"}, {"users": 8}, {"machine": "wse2"}], ids=str
 )
-def test_other_machines_and_numbers_of_users_have_none(spec: ModelSpec, change: dict[str, Any]) -> None:
+def test_other_machines_and_numbers_of_users_have_no_published_speed(spec: ModelSpec, change: dict[str, Any]) -> None:
     assert published_speeds(spec, replace(ON_WAFERS, **change)) is None
 
 
-def test_speeds_whose_source_states_another_width_of_weights_are_left_out(spec: ModelSpec) -> None:
+def test_speeds_with_another_width_of_weights_are_left_out(spec: ModelSpec) -> None:
     assert {s.weight_bits for s in published_speeds(spec, replace_options(ON_WAFERS, dtype="fp8")) or ()} == {None}
     assert [weight_bits(dtype) for dtype in ("float16", "fp8", "int4", "nvfp4", "mxfp4")] == [16, 8, 4, 4, 4]
 
 
-def test_benchmarks_on_gpus_are_of_as_many_gpus_and_users(spec: ModelSpec) -> None:
+def test_gpu_benchmarks_match_the_numbers_of_gpus_and_users(spec: ModelSpec) -> None:
     estimated = EstimatedSpeed(
         machine="h200", chips=8, same_chips_only=True, users=16, dtype="fp8", tokens_per_s_per_user=94.0
     )
@@ -74,7 +75,7 @@ def test_benchmarks_on_gpus_are_of_as_many_gpus_and_users(spec: ModelSpec) -> No
     assert published_speeds(spec, replace(estimated, users=17)) is None
 
 
-def test_an_estimate_on_gpus_has_the_speeds_of_its_gpus_and_users() -> None:
+def test_gpu_estimate_lists_the_speeds_of_its_gpu() -> None:
     result = wse.estimate("llama-3-8b", gpu="h100", gpus=1)
     assert [(s.drafts, s.chips) for s in result.published] == [("no", 1), ("yes", 1), ("unknown", None)]
     assert {s.machine for s in result.published} == {"h100"}

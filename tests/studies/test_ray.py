@@ -1,4 +1,4 @@
-"""Work on a real Ray cluster of two workers: the answers of this machine alone, also when a worker is killed."""
+"""Tests of ``engine="ray"`` on a real cluster of two CPUs: same results as local runs, also if a worker dies."""
 
 import os
 import signal
@@ -38,9 +38,9 @@ STORY: dict[str, Any] = {
     "schedule": "baseline",
 }
 REQUESTS: dict[str, dict[str, Any]] = {
-    "a batch": {"prompt": PROMPTS, "logits": True},
+    "batch": {"prompt": PROMPTS, "logits": True},
     "streams": {"prompt": PROMPTS, "verify_tokens": 1, "record": "activations=layers.*.attention,head"},
-    "drawn": {"prompt": PROMPTS[1], "temperature": 0.8, "repetition_penalty": 1.2},
+    "sampled": {"prompt": PROMPTS[1], "temperature": 0.8, "repetition_penalty": 1.2},
     "drafts": {"prompt": "The cat sat. The cat sat. The cat", "verify_tokens": 3, "mapping": "pipeline"},
 }
 GRID = {
@@ -55,7 +55,7 @@ GRID = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Ray, connected to a cluster of two CPUs on this machine."""
+    """Start Ray with a cluster of two CPUs on this machine, and return the module ``ray``."""
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wse[ray]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray_cluster, "cores", lambda: 2)
@@ -64,18 +64,19 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def table_here(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The table of the sweep by one process of this machine."""
-    table = tmp_path_factory.mktemp("here") / "here.csv"
+def local_table(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the table of the sweep GRID that one local process computes."""
+    table = tmp_path_factory.mktemp("local") / "local.csv"
     wse.sweep(GRID, output=table, jobs=1)
     return table.read_bytes()
 
 
 def named_request(name: str, **more: Any) -> RunRequest:
+    """Return the request REQUESTS[name] for five new tokens, with further options."""
     return make_request(RunRequest, **(STORY | REQUESTS[name] | {"new_tokens": 5, "trace": None} | more))
 
 
-CUT = """\
+SHARED_LAYER = """\
 [[regions]]
 wafer = 0
 row = 0
@@ -94,46 +95,49 @@ cols = 24
 layers = [2, 4]
 parts = [5, 8]
 """
-"""The story model's third layer shared by two wafers: its attention and half of its block, and the rest."""
+"""A mapping file in which two wafers share the third layer.
+
+The first wafer has parts 0 to 4 of the layer, which include its attention; the second wafer has the rest.
+"""
 
 
 def facts(result: RunResult) -> dict[str, Any]:
-    """All but what this computer's own time is."""
+    """Return the report without the keys that depend on the speed of this computer or on file names."""
     return {key: value for key, value in result.to_dict().items() if key not in ("emulation", "trace", "profile")}
 
 
 def profile_bytes(result: RunResult) -> dict[str, int]:
-    """The bytes of the steps of each kind, of all actors together."""
+    """Return the bytes read and written by the steps of each kind, summed over all actors."""
     assert result.profile.passes_s > 0
     return {row.name: row.bytes for row in result.profile.by_kind}
 
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_run_is_that_of_one_process_with_its_trace(name: str, tmp_path: Path) -> None:
-    traces = tmp_path / "here.h5", tmp_path / "ray.h5"
+def test_run_and_its_trace_equal_those_of_the_local_engine(name: str, tmp_path: Path) -> None:
+    traces = tmp_path / "local.h5", tmp_path / "ray.h5"
     timed = {"profile": True, "profile_output": tmp_path / "flame.json"}
     results = [
         run(named_request(name, trace=path, engine=engine, **timed))
         for path, engine in zip(traces, ("local", "ray"), strict=True)
     ]
-    here, there = (profile_bytes(result) for result in results)
-    assert here == there
+    local_bytes, ray_bytes = (profile_bytes(result) for result in results)
+    assert local_bytes == ray_bytes
     assert facts(results[0]) == facts(results[1])
-    with open_trace(traces[0]) as here, open_trace(traces[1]) as there:
-        assert here.header == there.header
+    with open_trace(traces[0]) as local_trace, open_trace(traces[1]) as ray_trace:
+        assert local_trace.header == ray_trace.header
         for column in ("links/words", "passes/start_cycle", "tokens/id", "tokens/pass", "tensors/op", "tensors/bytes"):
-            np.testing.assert_array_equal(here.column(column), there.column(column))
+            np.testing.assert_array_equal(local_trace.column(column), ray_trace.column(column))
 
 
 @pytest.mark.usefixtures("cluster")
-def test_wafers_that_share_a_layer_send_what_they_would_on_one_machine(tmp_path: Path) -> None:
+def test_run_with_a_layer_on_two_wafers_equals_that_of_the_local_engine(tmp_path: Path) -> None:
     regions = tmp_path / "regions.toml"
-    regions.write_text(CUT)
+    regions.write_text(SHARED_LAYER)
     more = {"mapping": str(regions), "schedule": "optimized", "logits": True}
-    here, there = (run(named_request("drawn", engine=engine, **more)) for engine in ("local", "ray"))
-    assert facts(here) == facts(there)
-    assert here.system.wafers == 2
+    local_result, ray_result = (run(named_request("sampled", engine=engine, **more)) for engine in ("local", "ray"))
+    assert facts(local_result) == facts(ray_result)
+    assert local_result.system.wafers == 2
 
 
 def kill(ray: Any, actor: Any) -> None:
@@ -141,34 +145,36 @@ def kill(ray: Any, actor: Any) -> None:
     os.kill(ray.get(actor.__ray_call__.remote(lambda worker: os.getpid())), signal.SIGKILL)
 
 
-def test_a_lost_wafer_is_named_and_its_run_goes_on(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file that actors left is one that this machine's own engine goes on from."""
-    kept, passes, verify = tmp_path / "run.checkpoint", list[int](), RayEngine.verify
+def test_lost_wafer_is_named_and_its_run_resumes(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local engine resumes from the checkpoint that the Ray actors have written."""
+    checkpoint, passes, verify = tmp_path / "run.checkpoint", list[int](), RayEngine.verify
 
-    def verify_some(engine: RayEngine, tokens: Any, user: int = 0) -> list[int]:
+    def verify_until_killed(engine: RayEngine, tokens: Any, user: int = 0) -> list[int]:
         passes.append(user)
         if len(passes) == 4:
             kill(cluster, engine._actors.by_wafer[1])
         return verify(engine, tokens, user)
 
-    monkeypatch.setattr(RayEngine, "verify", verify_some)
-    request = named_request("streams", record=None, checkpoint=kept, checkpoint_every=0.0)
+    monkeypatch.setattr(RayEngine, "verify", verify_until_killed)
+    request = named_request("streams", record=None, checkpoint=checkpoint, checkpoint_every=0.0)
     message = refusal(WorkerLost, run, replace(request, engine="ray"))
     assert message.startswith("wafer 1: its process has ended")
-    assert message.endswith(f"the same command resumes from {kept}")
+    assert message.endswith(f"the same command resumes from {checkpoint}")
     resumed = run(request)
-    assert resumed.emulation.passes_again == 2 + 3, "of prompts, and of generation"
+    assert resumed.emulation.passes_again == 2 + 3, "two prompt passes and three passes of generation"
     assert facts(resumed) == facts(run(replace_options(request, checkpoint=None)))
 
 
 def parent_of(process: int) -> int:
+    """Return the process id of the parent of a process."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def workers_of(name: str) -> list[int]:
-    """The processes of actors of a class of this process's cluster, whose parent is a child of this process."""
+    """Return the process ids of the actors of a class in the cluster of this process.
+
+    Their grandparent is this process, so actors of other clusters are left out.
+    """
     titles = {path.parent.name: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()}
     actors = [int(number) for number, title in titles.items() if title.startswith(f"ray::{name}".encode())]
     return [actor for actor in actors if parent_of(parent_of(actor)) == os.getpid()]
@@ -176,7 +182,7 @@ def workers_of(name: str) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 @pytest.mark.usefixtures("cluster")
-def test_a_sweep_is_that_of_one_machine_though_a_worker_is_killed(tmp_path: Path, table_here: bytes) -> None:
+def test_sweep_with_a_killed_worker_equals_the_local_one(tmp_path: Path, local_table: bytes) -> None:
     killed = list[int]()
 
     def kill_one(done: int, total: int, failed: str) -> None:
@@ -186,86 +192,86 @@ def test_a_sweep_is_that_of_one_machine_though_a_worker_is_killed(tmp_path: Path
 
     result = wse.sweep(GRID, output=tmp_path / "ray.csv", engine="ray", on_progress=kill_one)
     assert (result.settings_failed, result.jobs, len(killed)) == (0, 2, 1)
-    assert (tmp_path / "ray.csv").read_bytes() == table_here
+    assert (tmp_path / "ray.csv").read_bytes() == local_table
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_comparison_is_that_of_one_machine() -> None:
-    asked: dict[str, Any] = {"mesh": "24x24", "wafers": (1, 2), "mapping": "region", "schedule": "baseline"}
-    asked |= {"prompt_len": 8, "new_tokens": 8}
-    assert wse.compare("story", **asked, engine="ray").to_dict() == wse.compare("story", **asked, jobs=1).to_dict()
+def test_comparison_equals_the_local_one() -> None:
+    options: dict[str, Any] = {"mesh": "24x24", "wafers": (1, 2), "mapping": "region", "schedule": "baseline"}
+    options |= {"prompt_len": 8, "new_tokens": 8}
+    assert wse.compare("story", **options, engine="ray").to_dict() == wse.compare("story", **options, jobs=1).to_dict()
 
 
-class Holder:
-    """An actor that holds CPUs, as other work on a cluster does."""
+class OtherWork:
+    """An actor that occupies CPUs, as other work on a cluster does."""
 
     def ping(self) -> None:
-        """Answer, once the process is there."""
+        """Return as soon as the process has started."""
 
 
 @contextmanager
-def held(ray: Any, cpus: int) -> Iterator[None]:
-    """Some of the cluster's CPUs held by other work."""
-    holder = ray.remote(Holder).options(num_cpus=cpus).remote()
-    ray.get(holder.ping.remote())
+def occupied_cpus(ray: Any, cpus: int) -> Iterator[None]:
+    """Occupy CPUs of the cluster with other work inside the context."""
+    actor = ray.remote(OtherWork).options(num_cpus=cpus).remote()
+    ray.get(actor.ping.remote())
     try:
         yield
     finally:
-        ray.kill(holder)
+        ray.kill(actor)
 
 
-def test_others_who_hold_all_cpus_are_named(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_without_free_cpus_is_refused(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_cluster, "START_S", 2.0)
-    has = "have not started in 2 s; 0 of the cluster's 2 CPUs are free"
-    with held(cluster, 2), pytest.raises(BadInput, match=f"^--engine ray: 2 of 2 workers {has}"):
+    message = "have not started in 2 s; 0 of the cluster's 2 CPUs are free"
+    with occupied_cpus(cluster, 2), pytest.raises(BadInput, match=f"^--engine ray: 2 of 2 workers {message}"):
         wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray")
 
 
-def test_workers_for_which_there_is_a_cpu_do_the_work_of_all(cluster: Any, tmp_path: Path, table_here: bytes) -> None:
-    with held(cluster, 1):
+def test_sweep_runs_on_the_free_cpus(cluster: Any, tmp_path: Path, local_table: bytes) -> None:
+    with occupied_cpus(cluster, 1):
         result = wse.sweep(GRID, output=tmp_path / "ray.csv", engine="ray")
         assert result.settings_failed == 0
-    assert (tmp_path / "ray.csv").read_bytes() == table_here
+    assert (tmp_path / "ray.csv").read_bytes() == local_table
 
 
-class Broken(Holder):
-    """An actor that finds less on its machine than it needs."""
+class WithoutPackage(OtherWork):
+    """An actor whose machine has no package wse."""
 
     def __init__(self) -> None:
         message = "No module named 'wse'"
         raise ModuleNotFoundError(message)
 
 
-def test_actors_that_cannot_start_are_told_with_their_reason(cluster: Any) -> None:
-    actor = cluster.remote(Broken).remote()
-    says = refusal(BadInput, partial(ray_cluster.await_actors, min_actors=1), [actor], "worker")
-    assert "a worker cannot start (ModuleNotFoundError: No module named 'wse')" in says
+def test_actors_that_cannot_start_are_reported_with_the_reason(cluster: Any) -> None:
+    actor = cluster.remote(WithoutPackage).remote()
+    message = refusal(BadInput, partial(ray_cluster.await_actors, min_actors=1), [actor], "worker")
+    assert "a worker cannot start (ModuleNotFoundError: No module named 'wse')" in message
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None:
-    many = named_request("a batch", wafers=3, engine="ray")
-    assert "3 wafers need a CPU each, but the cluster has 2 on 1 machine" in refusal(BadInput, run, many)
-    spanning = named_request("a batch", mapping="tensor", engine="ray")
+def test_request_that_exceeds_the_cluster_is_refused(tmp_path: Path) -> None:
+    too_many_wafers = named_request("batch", wafers=3, engine="ray")
+    assert "3 wafers need a CPU each, but the cluster has 2 on 1 machine" in refusal(BadInput, run, too_many_wafers)
+    spanning = named_request("batch", mapping="tensor", engine="ray")
     assert "--mapping tensor has regions that span wafers; use --mapping region" in refusal(BadInput, run, spanning)
     with pytest.raises(BadInput, match=r"^--jobs 3: the cluster has 2 CPUs; give fewer, or a larger one$"):
         wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray", jobs=3)
 
 
-def test_without_ray_one_line_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "Ray is not installed here" in refusal(BadInput, run, named_request("a batch", engine="ray"))
+    assert "Ray is not installed here" in refusal(BadInput, run, named_request("batch", engine="ray"))
 
 
-def test_an_address_where_nothing_answers_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_without_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wse[ray]'")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    message = refusal(BadInput, run, named_request("a batch", engine="ray", ray_address="127.0.0.1:9"))
+    message = refusal(BadInput, run, named_request("batch", engine="ray", ray_address="127.0.0.1:9"))
     assert message.startswith("--ray-address 127.0.0.1:9: no cluster of this Ray answers there (")
 
 
-def test_actors_get_all_cpus_that_their_machines_have_room_for() -> None:
+def test_actors_share_the_cpus_of_machines_with_enough_memory() -> None:
     nodes = [{"CPU": 16.0, "memory": 100.0}, {"CPU": 4.0, "memory": 1000.0}, {"memory": 1000.0}]
-    given = [ray_cluster.cpus_of_each(actors, 40, nodes) for actors in (1, 2, 3, 4, 5, 6)]
-    assert given == [16, 8, 4, 2, 1, 1], "two on the first machine, which has no memory for a third"
+    cpus = [ray_cluster.cpus_of_each(actors, 40, nodes) for actors in (1, 2, 3, 4, 5, 6)]
+    assert cpus == [16, 8, 4, 2, 1, 1], "the first machine has memory for two actors only"
     assert "needs 40 B of its machine's memory" in refusal(InsufficientMemory, ray_cluster.cpus_of_each, 7, 40, nodes)

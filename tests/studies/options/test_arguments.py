@@ -1,4 +1,4 @@
-"""Arguments of requests: values of each type, units, settings, types of weights, and refusals."""
+"""Tests of request arguments: values of each type, units, settings, weight types, and refusals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,11 +30,14 @@ from wse.studies.serve_sim.request import ServeRequest
 
 
 def halves(text: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas, and halve them, so that the test sees that this parser was used."""
     return tuple(float(part) / 2 for part in text.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cake:
+    """A request with an option of each kind; `secret` is no option."""
+
     kind: Annotated[str, Option(doc="A name.", metavar="NAME", positional=True, required=True)] = "plum"
     eggs: Annotated[int | None, Option(doc="How many; with --fast-oven fewer.", metavar="N|auto", none="auto")] = None
     hours: Annotated[tuple[float, ...] | None, Option(doc="In the oven.", flag="--oven-time", read=halves)] = None
@@ -62,12 +65,13 @@ def bake(
     proof: float | str = 1.0,
     on_done: Any = None,
 ) -> Cake:
+    """Return the request; `oven` and `on_done` are arguments that are no options."""
     assert (oven, on_done) == ("old", None)
     return read_request(Cake, locals())
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("given", "expected"),
     [
         ({"kind": Path("a/b")}, {"kind": "a/b"}),
         ({"eggs": "auto"}, {"eggs": None}),
@@ -83,14 +87,14 @@ def bake(
     ],
     ids=str,
 )
-def test_values_become_those_of_the_request(given: dict[str, Any], wanted: dict[str, Any]) -> None:
-    asked = {"kind": "plum"} | given
-    assert bake("old", **asked) == Cake(**({"kind": "plum"} | wanted))
-    assert repr(bake("old", **asked)) == repr(Cake(**({"kind": "plum"} | wanted)))
+def test_values_are_converted_to_the_types_of_the_request(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    arguments = {"kind": "plum"} | given
+    assert bake("old", **arguments) == Cake(**({"kind": "plum"} | expected))
+    assert repr(bake("old", **arguments)) == repr(Cake(**({"kind": "plum"} | expected)))
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "wanted"),
+    ("name", "given", "expected"),
     [
         ("wafer", "WSE3", "wse3"),
         ("mapping", "Bands", "bands"),
@@ -100,18 +104,18 @@ def test_values_become_those_of_the_request(given: dict[str, Any], wanted: dict[
         ("defects", "A.csv", "A.csv"),
     ],
 )
-def test_the_case_of_names_is_free(
-    name: str, given: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_names_ignore_case(
+    name: str, given: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     field = options_of(EstimateRequest)[name]
-    assert (field.value(given), argument_value(field, given)) == (wanted, wanted)
+    assert (field.value(given), argument_value(field, given)) == (expected, expected)
     (tmp_path / given).touch()
-    assert field.value(given) == given  # what is there is meant
+    assert field.value(given) == given  # the name of an existing file is kept
 
 
 @pytest.mark.parametrize("request_class", [EstimateRequest, RunRequest, CompareRequest, ServeRequest])
-def test_options_that_count_tokens_say_so_in_their_form(request_class: type) -> None:
+def test_options_that_count_tokens_have_the_metavar_tokens(request_class: type) -> None:
     for field in options_of(request_class).values():
         assert (field.option.unit == TOKEN) == (field.option.metavar == "TOKENS"), field.flag
         if field.type is int:
@@ -131,7 +135,7 @@ def test_options_that_count_tokens_say_so_in_their_form(request_class: type) -> 
         (ServeRequest, "kv_bandwidth", "2.4TB/s", 2_400.0),
     ],
 )
-def test_values_of_options_have_units(request_class: type, name: str, text: str, value: Any) -> None:
+def test_values_accept_units_and_prefixes(request_class: type, name: str, text: str, value: Any) -> None:
     field = options_of(request_class)[name]
     assert (field.value(text), argument_value(field, text)) == (value, value)
 
@@ -145,7 +149,7 @@ NUMBERS: Final = [
 
 
 @pytest.mark.parametrize("field", NUMBERS, ids=lambda field: field.flag)
-def test_every_time_needs_a_unit_and_every_other_number_may_have_a_prefix(field: RequestField) -> None:
+def test_times_need_a_unit_and_other_numbers_accept_a_prefix(field: RequestField) -> None:
     if is_time(field.option.unit):
         assert field.option.metavar.startswith("TIME")
         for argument in ("500", "0"):
@@ -157,7 +161,7 @@ def test_every_time_needs_a_unit_and_every_other_number_may_have_a_prefix(field:
             field.value("1ms")
 
 
-def test_an_iterator_loses_nothing() -> None:
+def test_iterators_are_read_completely() -> None:
     assert bake("old", "plum", layers=iter([[1, 2], [3]])).layers == ((1, 2), (3,))
     assert bake("old", "plum", oven_time=iter([2, 4])).hours == (2.0, 4.0)
 
@@ -181,7 +185,7 @@ def test_an_iterator_loses_nothing() -> None:
     ],
     ids=str,
 )
-def test_a_value_of_another_type_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
+def test_value_of_another_type_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as caught:
         bake("old", **({"kind": "plum"} | given))
     assert str(caught.value) == message
@@ -197,7 +201,9 @@ def test_a_value_of_another_type_is_refused_in_one_line(given: dict[str, Any], m
     ],
     ids=str,
 )
-def test_a_call_that_does_not_fit_says_what_would(positional: list[Any], named: dict[str, Any], message: str) -> None:
+def test_call_with_wrong_arguments_raises_type_error(
+    positional: list[Any], named: dict[str, Any], message: str
+) -> None:
     with pytest.raises(TypeError) as caught:
         bake(*positional, **named)
     assert str(caught.value).startswith(message)
@@ -207,7 +213,7 @@ PLAIN = {"mapping": "region", "schedule": "baseline"}
 QUICK = make_request(EstimateRequest, model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
 
 
-def test_values_and_factors_take_the_place_of_the_files_numbers() -> None:
+def test_settings_replace_the_numbers_of_presets() -> None:
     settings = ("wafer.clock_hz=x2", "wafer.sram_bytes_per_pe=96KiB", "software.relay_cycles=x0.5")
     prepared = prepare_estimate(replace_options(QUICK, settings=settings))
     plain, costs = load_wafer("wse2"), load_software("academic", "wse2")
@@ -216,7 +222,7 @@ def test_values_and_factors_take_the_place_of_the_files_numbers() -> None:
     assert isinstance(prepared.whole.sram_bytes_per_pe, int)
 
 
-def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
+def test_factor_applies_to_the_requested_wafer() -> None:
     of_wafer = {
         name: with_settings(replace_options(QUICK, wafer=name, settings=("wafer.clock_hz=x2",)))
         for name in ("wse2", "wse3")
@@ -226,7 +232,7 @@ def test_a_factor_is_of_the_wafer_that_was_asked_for() -> None:
     assert clocks["wse2"] != clocks["wse3"]
 
 
-def test_the_estimate_follows_and_says_what_was_set() -> None:
+def test_estimate_uses_and_reports_the_settings() -> None:
     options = {"mesh": "24x24", "wafer": "wse2", "prompt_len": 8, "new_tokens": 4, **PLAIN}
     plain = wse.estimate("story", **options)
     fast = wse.estimate("story", **options, set="wafer.clock_hz=x2")
@@ -239,7 +245,7 @@ def test_the_estimate_follows_and_says_what_was_set() -> None:
 
 
 @pytest.mark.parametrize("options", [{"users": 4}, {"batch": 4}, {"users": 4, "batch": 4}, {}], ids=str)
-def test_settings_on_gpus_name_the_option_that_was_given(options: dict[str, int]) -> None:
+def test_gpu_inputs_name_the_given_option(options: dict[str, int]) -> None:
     inputs = wse.estimate("llama-3-8b", gpu="h100", gpus=1, **options).inputs
     numbers = {name: inputs[name] for name in ("users", "batch") if name in inputs}
     assert numbers == ({"batch": 4} if options == {"batch": 4} else {"users": options.get("users", 1)})
@@ -257,23 +263,23 @@ def test_wafers_and_gpus_use_the_type_of_the_published_weights(model: str, dtype
     assert prepare_gpu_estimate(replace_options(request, gpu="h200", gpus=8)).server.weights.name == dtype
 
 
-def test_a_type_that_is_asked_for_is_that_of_both_machines() -> None:
+def test_requested_type_is_used_on_wafers_and_gpus() -> None:
     request = make_request(EstimateRequest, model="gpt-oss-20b", dtype="int4", prompt_len=64, new_tokens=64)
     assert load_basis(request).dtype == "int4"
     assert prepare_gpu_estimate(replace_options(request, gpu="h200", gpus=8)).server.weights.name == "int4"
     with pytest.raises(UnknownName, match="nvfp4"):
-        load_basis(replace_options(request, dtype="nvfp4"))  # which wafers have no coding for
+        load_basis(replace_options(request, dtype="nvfp4"))  # wafers cannot store this type
 
 
 @pytest.mark.parametrize(("model", "total_bytes"), [("gpt-oss-20b", 13_761_264_768), ("gpt-oss-120b", 65_248_815_744)])
-def test_a_model_has_the_bytes_of_its_published_checkpoint(model: str, total_bytes: int) -> None:
-    """``total_size`` of model.safetensors.index.json of the repositories of openai."""
+def test_model_has_the_bytes_of_its_published_checkpoint(model: str, total_bytes: int) -> None:
+    """The sizes are ``total_size`` in model.safetensors.index.json of OpenAI's repositories on Hugging Face."""
     spec = read_config(CONFIGURATIONS[model])
     assert stored_bytes(spec, spec.weight_type, 2) == total_bytes
     assert model_bytes(spec, weight_format(spec)) == total_bytes
 
 
 @pytest.mark.parametrize("model", ["deepseek-r1", "kimi-k2.6", "llama-3.1-70b", "gemma-3-27b", "qwen3-next-80b-a3b"])
-def test_the_published_weights_have_one_size_on_wafers_and_gpus(model: str) -> None:
+def test_published_weights_have_the_same_size_on_wafers_and_gpus(model: str) -> None:
     spec = read_config(CONFIGURATIONS[model])
     assert model_bytes(spec, weight_format(spec)) == stored_bytes(spec, spec.weight_type, 2)

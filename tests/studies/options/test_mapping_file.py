@@ -1,4 +1,4 @@
-"""Mapping files: what is read, every mistake in one line, and programs that have the regions as they are listed."""
+"""Tests of mapping files: reading, refused files, and Programs that have the listed regions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,14 +29,14 @@ SHORT = {"prompt_len": 8, "new_tokens": 8}
 
 
 def write(folder: Path, *regions: Region, name: str = "two.toml", head: str = "") -> Path:
-    """A mapping file with some regions."""
+    """Write a mapping file with these regions after the text `head`, and return its path."""
     path = folder / name
     tables = ["[[regions]]\n" + "".join(f"{key} = {value!r}\n" for key, value in region.items()) for region in regions]
     path.write_text(head + "\n".join(tables), encoding="utf-8")
     return path
 
 
-def test_a_strategy_wins_over_a_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strategy_name_takes_precedence_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, LEFT, RIGHT, name="region")
     write(tmp_path, LEFT, RIGHT, name="regions")
     monkeypatch.chdir(tmp_path)
@@ -44,7 +44,7 @@ def test_a_strategy_wins_over_a_file_of_its_name(tmp_path: Path, monkeypatch: py
     assert load_mapping("regions").file == "regions"
 
 
-def test_layers_are_inclusive_in_the_file_and_the_wafer_is_the_first_unless_stated(tmp_path: Path) -> None:
+def test_layer_ranges_are_inclusive_and_the_default_wafer_is_0(tmp_path: Path) -> None:
     table_alone = {"wafer": 1, "row": 3, "col": 0, "rows": 2, "cols": 2, "layers": []}
     mapping = load_mapping(write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, table_alone))
     assert mapping == (
@@ -60,7 +60,7 @@ def test_layers_are_inclusive_in_the_file_and_the_wafer_is_the_first_unless_stat
     assert mapping.wafers == 2
 
 
-FILES: dict[str, tuple[tuple[Region, ...], str]] = {
+INVALID_FILES: dict[str, tuple[tuple[Region, ...], str]] = {
     "overlap": (
         ({**LEFT, "cols": 12, "layers": [0, 1]}, {**RIGHT, "row": 5, "rows": 20}),
         "regions 0 and 1 overlap in rows 5 to 15 and columns 10 to 11 of wafer 0",
@@ -101,14 +101,15 @@ FILES: dict[str, tuple[tuple[Region, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_mistake_in_a_file_is_one_line(tmp_path: Path, name: str) -> None:
-    regions, says = FILES[name]
+@pytest.mark.parametrize("name", INVALID_FILES)
+def test_invalid_file_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    regions, message = INVALID_FILES[name]
     path = write(tmp_path, *regions)
-    assert refusal(UnknownName if "unknown" in says else BadMapping, load_mapping, path).startswith(f"{path}: {says}")
+    error = UnknownName if "unknown" in message else BadMapping
+    assert refusal(error, load_mapping, path).startswith(f"{path}: {message}")
 
 
-def test_what_is_no_list_of_regions(tmp_path: Path) -> None:
+def test_file_without_a_list_of_regions_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, LEFT, head="region = 3\n")
     assert "unknown key 'region'" in refusal(UnknownName, load_mapping, path)
     path.write_text("[[regions]\n", encoding="utf-8")
@@ -119,7 +120,7 @@ def test_what_is_no_list_of_regions(tmp_path: Path) -> None:
     assert "printable" in refusal(BadMapping, load_mapping, write(tmp_path, LEFT, name="a\nb.toml"))
 
 
-REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
+UNSUITABLE_REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
     "wafers": ((LEFT, {**RIGHT, "wafer": 1}), {"wafers": 1}, "two.toml: its regions are on 2 wafers"),
     "leaves the mesh": ((LEFT, RIGHT), {"mesh": "16x20"}, "two.toml: region 1 has rows 0 to 5 and columns 10 to 21"),
     "layers too few": ((LEFT, {**RIGHT, "layers": [2, 3]}), {}, "two.toml: its regions end with layer 3"),
@@ -134,36 +135,36 @@ REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_a_file_that_does_not_go_with_the_request_is_one_line(tmp_path: Path, name: str) -> None:
-    regions, options, says = REQUESTS[name]
+@pytest.mark.parametrize("name", UNSUITABLE_REQUESTS)
+def test_file_that_contradicts_the_request_is_refused(tmp_path: Path, name: str) -> None:
+    regions, options, message = UNSUITABLE_REQUESTS[name]
     request = make_request(EstimateRequest, model="story", mapping=write(tmp_path, *regions), **SHORT, **options)
-    assert refusal(BadInput, prepare_estimate, request).startswith(says)
+    assert refusal(BadInput, prepare_estimate, request).startswith(message)
 
 
-def test_a_region_on_rows_that_dead_pes_take_away(tmp_path: Path) -> None:
+def test_region_on_rows_lost_to_dead_pes_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path, {**LEFT, "rows": 20, "layers": [0, 4]})
     dead = tmp_path / "dead.csv"
     dead.write_text("row,col\n3,4\n", encoding="utf-8")
     request = make_request(EstimateRequest, model="story", mapping=file, mesh="20x10", defects=dead, **SHORT)
-    says = refusal(BadInput, prepare_estimate, request)
-    assert says.startswith("two.toml: region 0 has rows 0 to 19 and columns 0 to 9, beyond the ")
-    assert "live PEs of wse3" in says
+    message = refusal(BadInput, prepare_estimate, request)
+    assert message.startswith("two.toml: region 0 has rows 0 to 19 and columns 0 to 9, beyond the ")
+    assert "live PEs of wse3" in message
 
 
-def test_turned_regions_go_by_rows_of_the_turned_mesh(tmp_path: Path) -> None:
+def test_transposed_regions_use_rows_of_the_transposed_mesh(tmp_path: Path) -> None:
     path = write(tmp_path, LEFT, RIGHT, head="turned = true\n")
-    asked: dict[str, Any] = {"mapping": path, "prompt": "One day", "new_tokens": 4}
-    prepared = prepare(make_request(RunRequest, **asked))
+    options: dict[str, Any] = {"mapping": path, "prompt": "One day", "new_tokens": 4}
+    prepared = prepare(make_request(RunRequest, **options))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (22, 16)
-    says = refusal(BadInput, prepare, make_request(RunRequest, **asked, mesh="20x16"))
-    assert "beyond the 16x20 PEs, transposed, of wse3" in says
+    message = refusal(BadInput, prepare, make_request(RunRequest, **options, mesh="20x16"))
+    assert "beyond the 16x20 PEs, transposed, of wse3" in message
     path.write_text("turned = 1\n", encoding="utf-8")
     assert refusal(BadMapping, load_mapping, path) == f"{path}: turned = 1: give true or false"
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: Path, turned: bool) -> None:  # noqa: FBT001
+def test_written_file_gives_the_same_program(tmp_path: Path, turned: bool) -> None:  # noqa: FBT001
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, name=first.name, head="turned = true\n" * turned)
     options: dict[str, Any] = {**SHORT, "schedule": "baseline", "wafers": 2}
@@ -171,9 +172,9 @@ def test_a_file_that_was_written_is_the_same_program_but_for_its_name(tmp_path: 
     assert result.system.turned is turned
     second.write_text(result.system.mapping_file(), encoding="utf-8")
     assert load_mapping(second) == load_mapping(first)._replace(file=second.name)
-    again = wse.compile("story", mapping=second, **options)
-    assert again.system.stages == result.system.stages
-    assert again.decode == result.decode
+    reread = wse.compile("story", mapping=second, **options)
+    assert reread.system.stages == result.system.stages
+    assert reread.decode == result.decode
 
 
 def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None:
@@ -187,24 +188,26 @@ def test_regions_that_share_a_layer_are_written_and_read(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("part", "fits"), [(1, True), (2, False)])
-def test_a_block_that_is_normalised_as_a_whole_stays_whole(tmp_path: Path, part: int, fits: bool) -> None:  # noqa: FBT001
+def test_block_with_a_norm_of_its_output_is_not_divided(tmp_path: Path, part: int, fits: bool) -> None:  # noqa: FBT001
     file = write(tmp_path, {**LEFT, "parts": [0, part - 1]}, {**RIGHT, "layers": [1, 4], "parts": [part, 8]})
     prepared = prepare_estimate(make_request(EstimateRequest, model="story", mapping=file, **SHORT))
     spec = replace(prepared.spec, post_norms=True)
     if fits:
         check_listed(prepared.options, spec, prepared.wafer, live=False)
     else:
-        says = refusal(BadInput, partial(check_listed, live=False), prepared.options, spec, prepared.wafer)
-        assert "region 1: parts = [2, 8]: the output of a feed-forward block of story is normalised as a whole" in says
+        message = refusal(BadInput, partial(check_listed, live=False), prepared.options, spec, prepared.wafer)
+        assert (
+            "region 1: parts = [2, 8]: the output of a feed-forward block of story is normalised as a whole" in message
+        )
 
 
-def test_a_run_takes_the_smallest_mesh_that_has_the_regions(tmp_path: Path) -> None:
+def test_run_uses_the_smallest_mesh_with_all_regions(tmp_path: Path) -> None:
     prepared = prepare(make_request(RunRequest, mapping=write(tmp_path, LEFT, RIGHT), prompt="One day", new_tokens=4))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (16, 22)
 
 
 @pytest.mark.parametrize(("rows", "product"), [(12, "mesh-gemm"), (10, "thin-gemm")])
-def test_squares_of_one_size_alone_read_prompts_on_the_mesh(tmp_path: Path, rows: int, product: str) -> None:
+def test_mesh_gemm_needs_square_regions_of_one_size(tmp_path: Path, rows: int, product: str) -> None:
     square = {"row": 0, "col": 0, "rows": 12, "cols": 12, "layers": [0, 2]}
     path = write(tmp_path, square, {**square, "col": 12, "rows": rows, "layers": [3, 4]})
     request = make_request(EstimateRequest, model="story", mapping=path, prompt_len=96, new_tokens=1)

@@ -1,4 +1,4 @@
-"""Files of selected experts: what is read from CSV, and what is refused."""
+"""Tests of the files of selected experts (``--routing``): reading CSV files, and refused files."""
 
 import tracemalloc
 from pathlib import Path
@@ -12,11 +12,12 @@ from wse.errors import BadInput
 from wse.program.routing import EVEN
 from wse.studies.options.routing import LIMIT_BYTES, read_choices, read_routing
 
-SPEC: Final = mixture_spec(MIXTURES["softmax"], layers=3)  # two of seven experts in layers 1 and 2
+SPEC: Final = mixture_spec(MIXTURES["softmax"], layers=3)  # each token selects two of seven experts in layers 1 and 2
 HEADER: Final = "token,layer,experts"
 
 
 def file_of(path: Path, *rows: str, header: str = HEADER) -> str:
+    """Write a CSV file and return its path."""
     path.write_text("\n".join([header, *rows]) + "\n")
     return str(path)
 
@@ -30,7 +31,7 @@ def test_rows_may_have_any_order_and_further_columns(tmp_path: Path) -> None:
     assert routing.probabilities[1].tolist() == [0.5, 0, 0.5, 0.5, 0, 0, 0.5]
 
 
-def test_zipf_is_for_the_layers_with_experts_and_0_is_even() -> None:
+def test_zipf_routes_layers_with_experts_and_exponent_0_is_even() -> None:
     assert read_routing("zipf:0", SPEC) is EVEN
     assert read_routing("even", mixture_spec(MIXTURES["shared"], layers=1)) is EVEN
     routing = read_routing("zipf:1.5", SPEC)
@@ -53,7 +54,7 @@ def test_zipf_is_for_the_layers_with_experts_and_0_is_even() -> None:
         ((), ("no layers", "2 layers (1 to 2)")),
     ],
 )
-def test_refused_rows_are_named_with_the_numbers_of_the_model(
+def test_refusal_of_rows_states_the_numbers_of_the_model(
     tmp_path: Path, rows: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
     with pytest.raises(BadInput) as refusal:
@@ -61,8 +62,8 @@ def test_refused_rows_are_named_with_the_numbers_of_the_model(
     assert [part for part in parts if part not in str(refusal.value)] == []
 
 
-def test_rows_that_are_missing_take_no_memory(tmp_path: Path) -> None:
-    """One of 2,000 layers for each of 4,000 tokens: a number for each layer and token would take 64 MB."""
+def test_missing_rows_use_no_memory(tmp_path: Path) -> None:
+    """Each of 4,000 tokens has one of 2,000 layers. A number for each token and layer would take 64 MB."""
     path = file_of(tmp_path / "a.csv", *(f"{token},{1 + token % 2000},0 1" for token in range(4_000)))
     spec = mixture_spec(MIXTURES["softmax"], layers=2001)
     tracemalloc.start()
@@ -74,7 +75,7 @@ def test_rows_that_are_missing_take_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_files_that_are_too_large_or_neither_csv_nor_a_trace_are_refused(tmp_path: Path) -> None:
+def test_too_large_damaged_and_binary_files_are_refused(tmp_path: Path) -> None:
     large = tmp_path / "large.csv"
     with large.open("wb") as stream:
         stream.truncate(LIMIT_BYTES + 1)
