@@ -1,4 +1,4 @@
-"""Layouts of an estimate: the most throughput, cut layers, and SRAM used for speed."""
+"""Tests of the layouts that estimates choose: throughput, room for users, layers on two wafers, SRAM for speed."""
 
 import io
 import statistics
@@ -32,15 +32,18 @@ MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_le
 
 
 @pytest.mark.slow
-def test_no_row_of_a_comparison_has_much_more_throughput() -> None:
-    """A search for one mapping compiles layouts that one for all leaves out: reduced models are not exact."""
+def test_throughput_objective_is_close_to_the_best_row_of_a_comparison() -> None:
+    """The search over all mappings ranks layouts by reduced models, so it may miss the best layout by a little."""
     options: dict[str, Any] = {"mesh": "12x12", **LENGTHS}
     rows = wse.compare("story", wafers=[1], mapping="bands,pipeline,region", jobs=1, **options).rows
-    most = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
-    assert wse.estimate("story", wafers=1, objective="throughput", **options).serving.tokens_per_s >= 0.85 * most
+    max_tokens_per_s = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
+    assert (
+        wse.estimate("story", wafers=1, objective="throughput", **options).serving.tokens_per_s
+        >= 0.85 * max_tokens_per_s
+    )
 
 
-def test_a_batch_gets_the_layout_of_as_many_users() -> None:
+def test_batch_gets_the_layout_of_the_same_number_of_users() -> None:
     options: dict[str, Any] = {
         "mesh": "16x16",
         "wafers": 1,
@@ -54,8 +57,8 @@ def test_a_batch_gets_the_layout_of_as_many_users() -> None:
     assert batch.tokens_per_s == users.tokens_per_s
 
 
-def test_chunks_of_a_product_on_the_mesh_fill_its_rows() -> None:
-    """Halves of 500 tokens are chunks that 11 rows cannot share; a Program with them would be refused as a bug."""
+def test_chunks_of_mesh_products_divide_among_the_rows() -> None:
+    """Chunks shorter than the prompt must divide evenly among the 11 rows. Halves of 500 tokens would not."""
     program = compile_program(prepare_estimate(make_request(EstimateRequest, model="story", **MESH_PROMPTS)))
     chosen = choose_layout(
         prepare_estimate(make_request(EstimateRequest, model="story", objective="throughput", **MESH_PROMPTS))
@@ -73,10 +76,10 @@ FEW_USERS: dict[str, Any] = {
     "prompt_len": 200,
     "new_tokens": 56,
 }
-"""Options of the bundled model whose caches of 4 users fit in the fastest layout of a wafer, and of 6 in another."""
+"""Options for which the fastest layout has room for the KV caches of 4 users, and another layout for 6."""
 
 
-def test_max_users_are_those_of_the_roomiest_layout() -> None:
+def test_max_users_of_any_layout_are_reported_and_enforced() -> None:
     serving = wse.estimate("story", most_users=True, **FEW_USERS).serving
     assert (serving.users, serving.max_users, serving.max_users_of_any_layout) == (1, 4, 6)
     with pytest.raises(BadInput, match=r"--users 7: .* 6 sequences .* give --users 6,"):
@@ -84,17 +87,17 @@ def test_max_users_are_those_of_the_roomiest_layout() -> None:
 
 
 @pytest.mark.slow
-def test_four_wafers_hold_the_caches_of_several_users() -> None:
-    """Only layouts with layers in parts have room for four caches; a search for one user does not need them."""
+def test_four_wafers_have_room_for_the_caches_of_four_users() -> None:
+    """Only layouts that divide layers into parts have room for four KV caches. One user does not need such a layout."""
     serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving
     assert serving.users == 4
 
 
 def test_highest_throughput_is_not_surpassed_with_more_users() -> None:
-    """The fastest layouts have room for 4 users; a search finds one with room for 5, in which a sixth user waits."""
+    """The fastest layout has room for 4 users. Another one has room for 5 and the highest throughput; a sixth waits."""
     best, *others = (
-        wse.estimate("story", wafers=1, **FEW_USERS | {"batch": None} | wanted).serving
-        for wanted in ({"objective": "throughput"}, {"users": 5}, {"users": 6})
+        wse.estimate("story", wafers=1, **FEW_USERS | {"batch": None} | changes).serving
+        for changes in ({"objective": "throughput"}, {"users": 5}, {"users": 6})
     )
     assert best.users == 5
     assert best.tokens_per_s == others[0].tokens_per_s == others[1].tokens_per_s
@@ -107,8 +110,8 @@ def test_replicas_chosen_freely_cost_no_more_than_one_replica() -> None:
     assert auto.usd_per_million_tokens == one.usd_per_million_tokens
 
 
-def test_an_open_number_of_wafers_is_the_fewest_with_room_for_all_users() -> None:
-    """A wafer has room for 6 users, and two replicas of a wafer for 12."""
+def test_number_of_wafers_is_the_minimum_with_room_for_all_users() -> None:
+    """One wafer has room for 6 users, so 7 users need two wafers, or two replicas of one wafer."""
     wafers = {
         (users, replicas): choose_layout(
             prepare_estimate(make_request(EstimateRequest, model="story", users=users, replicas=replicas, **FEW_USERS))
@@ -118,19 +121,19 @@ def test_an_open_number_of_wafers_is_the_fewest_with_room_for_all_users() -> Non
     assert wafers == {(7, 1): 2, (7, 2): 1}
 
 
-def test_a_model_fits_if_only_a_layout_with_a_higher_byte_forecast_has_room() -> None:
+def test_model_fits_if_only_a_layout_with_a_higher_byte_forecast_has_room() -> None:
     """Several layouts of five bands have the lowest forecasts and do not fit; a layout of one band fits."""
     prepared = prepare_estimate(make_request(EstimateRequest, model="qwen3-14b", context=37_000))
     assert prepared.options.wafers == 1
 
 
 @pytest.fixture(scope="module")
-def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
-    """A request whose wafers have too little SRAM for two layers, and enough for one and a half."""
+def cut_request(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
+    """Return a request of three layers on two wafers, each with SRAM for one and a half layers."""
     config = write_config(
         tmp_path_factory.mktemp("model"), max_position_embeddings=512, num_hidden_layers=3, intermediate_size=160
     )
-    small = (("sram_bytes_per_pe", 9_200),)
+    small_sram = (("sram_bytes_per_pe", 9_200),)
     return make_request(
         EstimateRequest,
         model=str(config),
@@ -139,16 +142,18 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
         mapping="bands",
         prompt_len=8,
         new_tokens=8,
-        wafer_values=small,
+        wafer_values=small_sram,
     )
 
 
-def test_sensitivity_has_the_wafers_of_whole_layers(request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sensitivity_reports_the_wafers_for_whole_layers(
+    cut_request: EstimateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
     monkeypatch.setattr(cut_estimate, "changed_requests", lambda prepared: {})
     names: list[str] = []
-    cut = estimate(replace(request_, sensitivity=True), on_progress=lambda done, of_all, name: names.append(name))
-    whole = estimate(replace(request_, wafers=3))
+    cut = estimate(replace(cut_request, sensitivity=True), on_progress=lambda done, of_all, name: names.append(name))
+    whole = estimate(replace(cut_request, wafers=3))
     (row,) = cut.sensitivity
     assert (row.change, row.wafers) == ("no layer cut", 3)
     assert row.tokens_per_s == whole.decode.tokens_per_s
@@ -157,13 +162,13 @@ def test_sensitivity_has_the_wafers_of_whole_layers(request_: EstimateRequest, m
     assert "no layer cut" in names
 
 
-def test_parts_of_layers_on_a_wafer_are_none_between(
-    request_: EstimateRequest, monkeypatch: pytest.MonkeyPatch
+def test_cuts_within_a_wafer_are_not_counted_between_wafers(
+    cut_request: EstimateRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a longer prompt every wafer has two regions, which share layers; see the module."""
+    """For a longer prompt each wafer has two regions that share layers, which are not cuts between wafers."""
     monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
-    small = (("sram_bytes_per_pe", 9_000),)
-    result = estimate(replace_options(request_, wafer_values=small, prompt_len=16, new_tokens=2))
+    small_sram = (("sram_bytes_per_pe", 9_000),)
+    result = estimate(replace_options(cut_request, wafer_values=small_sram, prompt_len=16, new_tokens=2))
     assert (result.cuts.layers, result.cuts.between_wafers) == (3, 1)
 
 
@@ -171,7 +176,7 @@ REQUEST = make_request(EstimateRequest, model="story", dtype="int4", mesh="14x14
 
 
 def with_narrow_attention() -> tuple[PreparedEstimate, Compilation]:
-    """The request compiled with attention on 8 of 14 columns."""
+    """Compile REQUEST with attention on 8 of the 14 columns."""
     prepared = prepare_estimate(REQUEST)
     found = compile_fastest(prepared)
     choice = replace(found.choice, attention_cols=8)
@@ -179,36 +184,38 @@ def with_narrow_attention() -> tuple[PreparedEstimate, Compilation]:
     return prepared, replace(found, choice=choice, program=program)
 
 
-def test_rows_are_those_of_programs_without_what_takes_room() -> None:
+def test_rows_of_cache_room_are_variants_with_room_for_more_users() -> None:
     prepared, compilation = with_narrow_attention()
     candidate = Candidate(compilation.program, compilation.options, compilation.choice)
     variants = variants_of(prepared, candidate)
     rows = cache_room(ChosenLayout(searched=prepared, prepared=prepared, compilation=compilation, variants=variants))
     choice = compilation.choice
     narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))
-    others = {
+    choices = {
         CHOSEN: choice,
         ALL_COLUMNS: replace(choice, attention_cols=0),
         FEW_CODES: narrow,
         f"{ALL_COLUMNS}, {FEW_CODES}": replace(narrow, attention_cols=0),
     }
-    users: dict[str, tuple[int, float]] = {}
-    for name, other in others.items():
-        program = compile_choice(prepared.spec, prepared.wafer, prepared.software, compilation.options, other)
+    expected: dict[str, tuple[int, float]] = {}
+    for name, variant in choices.items():
+        program = compile_choice(prepared.spec, prepared.wafer, prepared.software, compilation.options, variant)
         fabric = Fabric(program, prepared.wafer, prepared.software)
         cycles = statistics.fmean(fabric.decode_cost(length).cycles for length in range(16, 31))  # 15 decoded tokens
-        users[name] = users_at(program, 32), cycles
-    told = {row.choice: (row.users, row.token_cycles) for row in rows}
-    assert {name: row[0] for name, row in told.items()}.items() <= {name: row[0] for name, row in users.items()}.items()
-    assert all(cycles == pytest.approx(users[name][1]) for name, (_, cycles) in told.items())
-    assert next(iter(told)) == CHOSEN
-    assert {ALL_COLUMNS, FEW_CODES} & set(told) == {
-        name for name in (ALL_COLUMNS, FEW_CODES) if users[name][0] > users[CHOSEN][0]
+        expected[name] = users_at(program, 32), cycles
+    found = {row.choice: (row.users, row.token_cycles) for row in rows}
+    assert {name: row[0] for name, row in found.items()}.items() <= {
+        name: row[0] for name, row in expected.items()
+    }.items()
+    assert all(cycles == pytest.approx(expected[name][1]) for name, (_, cycles) in found.items())
+    assert next(iter(found)) == CHOSEN
+    assert {ALL_COLUMNS, FEW_CODES} & set(found) == {
+        name for name in (ALL_COLUMNS, FEW_CODES) if expected[name][0] > expected[CHOSEN][0]
     }
-    assert max(told.values())[0] == max(users.values())[0] > users[CHOSEN][0]
+    assert max(found.values())[0] == max(expected.values())[0] > expected[CHOSEN][0]
 
 
-def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
+def test_estimate_reports_the_sram_used_for_speed() -> None:
     result = estimate(REQUEST)
     assert result.sram.room[0].token_cycles == pytest.approx(result.decode.cycles_per_token)
     assert result.schedule.single_stream_tpot_s == pytest.approx(result.serving.tpot_s)
@@ -221,5 +228,5 @@ def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
 @pytest.mark.parametrize(
     "changes", [{"schedule": "baseline"}, pytest.param({"dtype": "float32", "mesh": "30x30"}, marks=pytest.mark.slow)]
 )
-def test_there_is_nothing_to_tell_where_nothing_takes_room(changes: dict[str, str]) -> None:
+def test_estimate_without_roomier_variants_has_no_such_table(changes: dict[str, str]) -> None:
     assert estimate(replace_options(REQUEST, **changes)).sram.room is None

@@ -1,4 +1,4 @@
-"""Drafts of an estimate: acceptance, times by length, draft heads, and where draft models run."""
+"""Tests of the draft plan of an estimate: acceptance, times by draft length, draft heads, placement of drafts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +37,14 @@ REQUEST = make_request(
 )
 
 
-def plan_of(**wanted: Any) -> DraftPlanResult:
-    found = estimate(replace_options(REQUEST, **wanted)).drafts
-    assert found is not None
-    return found
+def plan_of(**options: Any) -> DraftPlanResult:
+    """Return the draft plan of REQUEST with these options."""
+    plan = estimate(replace_options(REQUEST, **options)).drafts
+    assert plan is not None
+    return plan
 
 
-def test_each_length_is_timed_by_its_own_pass() -> None:
+def test_each_draft_length_is_timed_by_its_own_pass() -> None:
     prepared = prepare_estimate(REQUEST)
     chosen, head = compile_fastest(prepared), place_head(prepared)
     assert head.compilation is not None
@@ -64,8 +65,8 @@ def test_each_length_is_timed_by_its_own_pass() -> None:
     assert dict(draft_table(plan).footer)["source"] == plan.source
 
 
-def test_a_pass_verifies_the_drafts_of_one_user() -> None:
-    """So a larger batch, whose tokens share a pass without drafts, gains less."""
+def test_verification_pass_serves_one_user() -> None:
+    """Without drafts the users of a batch share a pass; with drafts each has its own, so a larger batch gains less."""
     one, four = plan_of(), plan_of(batch=4)
     assert four.speed_up <= one.speed_up
     head = place_head(prepare_estimate(replace_options(REQUEST, batch=4)))
@@ -76,13 +77,13 @@ def test_a_pass_verifies_the_drafts_of_one_user() -> None:
     assert four.lengths[0].verify_s == pytest.approx(layers / head.prepared.wafer.clock_hz)
 
 
-def test_a_draft_model_has_times_of_its_own_and_of_its_place() -> None:
-    """On the host its weights are read once a token, and a round trip comes with each pass."""
+def test_times_of_a_draft_model_depend_on_its_place() -> None:
+    """On the host, a draft token reads all weights once, and each pass adds a round trip between wafer and host."""
     same, other, host = (plan_of(draft_model="story-draft", draft_place=place) for place in ("same", "wafer", "host"))
     wafer = load_wafer("wse2")
     assert same.lengths[0].draft_s == other.lengths[0].draft_s
-    way = other.lengths[0].verify_s - same.lengths[0].verify_s
-    assert way == pytest.approx(2 * wafer.wafer_link_latency_s, rel=0.01)
+    exchange_s = other.lengths[0].verify_s - same.lengths[0].verify_s
+    assert exchange_s == pytest.approx(2 * wafer.wafer_link_latency_s, rel=0.01)
     assert host.lengths[0].draft_s == pytest.approx(254_336 / host_memory_rate().value, rel=0.01)
     assert host.lengths[0].verify_s > wafer.host_round_trip_s
     assert host.draft_tokens == 0 or host.speed_up > 1
@@ -91,7 +92,7 @@ def test_a_draft_model_has_times_of_its_own_and_of_its_place() -> None:
     assert (same.draft, head.draft) == ("story-draft", "head")
 
 
-def test_acceptance_comes_by_name_share_or_file(tmp_path: Path) -> None:
+def test_acceptance_is_read_from_a_name_numbers_or_a_file(tmp_path: Path) -> None:
     assert read_acceptance("glm-5.2").curve is acceptance_of("GLM-5.2")
     assert read_acceptance("Typical").curve.model == "typical"
     constant = read_acceptance("0.5")
@@ -106,19 +107,19 @@ def test_acceptance_comes_by_name_share_or_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("accepted = [0.5]", "unknown key 'accepted': did you mean 'acceptance'?"),
         ("acceptance = []", "has no list of acceptances by position"),
         ("acceptance = [[0.8, 0.4]]", "acceptances of the choices at position 1: 1.2 together"),
     ],
 )
-def test_acceptance_file_without_shares_is_refused(text: str, says: str, tmp_path: Path) -> None:
+def test_invalid_acceptance_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(text)
     with pytest.raises(BadInput) as caught:
         read_acceptance(str(path))
-    assert str(caught.value).startswith(f"--draft {path}: {says}")
+    assert str(caught.value).startswith(f"--draft {path}: {message}")
 
 
 DRAFTING_REQUEST = make_request(
@@ -127,7 +128,7 @@ DRAFTING_REQUEST = make_request(
 
 
 @pytest.mark.parametrize("wafers", [1, 5])
-def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers: int) -> None:
+def test_draft_head_time_is_that_of_its_layer_and_of_steps_outside_layers(wafers: int) -> None:
     head = place_head(prepare_estimate(replace(DRAFTING_REQUEST, wafers=wafers)))
     prepared, program = head.prepared, head.compilation.program
     assert prepared.spec.layer_count == 6
@@ -142,34 +143,35 @@ def test_a_head_takes_the_steps_of_its_layer_and_those_outside_of_layers(wafers:
 LARGE = make_request(EstimateRequest, model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
 
 
-def answer(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, DraftPlanResult]:
+def estimate_with_drafts(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, DraftPlanResult]:
+    """Return the estimate of a request with these changes, and its draft plan."""
     result = estimate(replace_options(request, **changes))
     assert result.drafts is not None
     return result, result.drafts
 
 
 @pytest.mark.slow
-def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_works() -> None:
-    """70B leaves strips of 25 columns free on four wafers, 8B needs 16 GB."""
+def test_draft_model_without_room_is_refused_with_a_remedy_that_works() -> None:
+    """The 70B model leaves 25 columns free on each of four wafers. The 8B draft model needs 16 GB."""
     with pytest.raises(DoesNotFit, match="give --draft-place wafer, which takes 1 more wafer"):
         estimate(LARGE)
-    result, drafts = answer(LARGE, draft_place="wafer")
+    result, drafts = estimate_with_drafts(LARGE, draft_place="wafer")
     assert (result.system.wafers, drafts.wafers, drafts.region) == (4, 1, None)
     assert drafts.draft_tokens > 0
     serving = result.serving
     request_s = 1 / serving.requests_per_s
     answer_s = (serving.new_tokens - 1) * serving.tpot_s
-    shorter_s = request_s - answer_s * (1 - 1 / drafts.speed_up)  # the prompt takes as long as without drafts
-    ratio = 5 / 4 * shorter_s / request_s  # five wafers instead of four, for more tokens
+    shorter_s = request_s - answer_s * (1 - 1 / drafts.speed_up)  # drafts do not change the time of the prompt
+    ratio = 5 / 4 * shorter_s / request_s  # five wafers instead of four, in a shorter time
     assert drafts.usd_per_million_tokens == pytest.approx(result.cost.usd_per_million_tokens * ratio)
     assert drafts.joules_per_token == pytest.approx(result.energy.joules_per_token * ratio)
 
 
 @pytest.mark.slow
-def test_a_small_draft_is_placed_on_pes_that_the_model_leaves_free() -> None:
-    """TinyLlama has 2.2 GB; 7B leaves a strip of its wafer free."""
+def test_small_draft_model_is_placed_on_free_pes() -> None:
+    """TinyLlama needs 2.2 GB, and the 7B model leaves a strip of its wafer free."""
     request = make_request(EstimateRequest, model="llama-2-7b", draft="0.8", draft_model="tinyllama-1.1b")
-    _, drafts = answer(request)
+    _, drafts = estimate_with_drafts(request)
     assert drafts.region is not None
     assert (drafts.place, drafts.wafers) == ("same", 0)
     prepared = prepare_estimate(request)

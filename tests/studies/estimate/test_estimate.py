@@ -1,4 +1,4 @@
-"""Estimates against executed runs of the same model, and verification passes."""
+"""Tests of estimates against executed runs of the same model, and of the verification pass in an estimate."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -30,16 +30,16 @@ from wse.studies.run.request import RunRequest
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
 from wse_traces.reader.read import Trace, open_trace
 
-SAME = ("batch", "model", "system", "sram", "prefill", "decode", "fabric", "crossing")
+COMPARED_SECTIONS = ("batch", "model", "system", "sram", "prefill", "decode", "fabric", "crossing")
 
 
-def same(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
-    """Every number that a run reports is that of the estimate."""
-    for section in SAME:
-        want, got = executed[section], estimated[section]
-        if isinstance(want, dict):
-            got = {key: got[key] for key in want}
-        assert got == want, section
+def check_equal(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
+    """Check that the figures in the report of a run equal those of the estimate."""
+    for section in COMPARED_SECTIONS:
+        expected, found = executed[section], estimated[section]
+        if isinstance(expected, dict):
+            found = {key: found[key] for key in expected}
+        assert found == expected, section
     assert executed["wafer"].items() <= estimated["wafer"].items()
 
 
@@ -53,13 +53,13 @@ def same(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
         ("tensor", 2, 2, BASELINE),
     ],
 )
-def test_a_model_estimated_and_executed(tmp_path: Path, mapping: str, wafers: int, batch: int, schedule: str) -> None:
+def test_estimate_equals_the_executed_run(tmp_path: Path, mapping: str, wafers: int, batch: int, schedule: str) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
     prompt, new = (3, 5, 7, 9, 11), 20
     placed = {"mesh": "6x5", "mapping": mapping, "wafers": wafers, "context": 27, "schedule": schedule}
-    asked = {"prompt_ids": prompt} if batch == 1 else {"prompt_ids": (prompt, prompt[::-1])}
-    prepared = prepare(make_request(RunRequest, model=str(tmp_path), new_tokens=new, **placed, **asked))
+    prompts = {"prompt_ids": prompt} if batch == 1 else {"prompt_ids": (prompt, prompt[::-1])}
+    prepared = prepare(make_request(RunRequest, model=str(tmp_path), new_tokens=new, **placed, **prompts))
     executed = execute(prepared, compile_program(prepared)).to_dict()
     assert [len(user["tokens"]) for user in executed["users"]] == [new] * batch
     request = make_request(
@@ -71,7 +71,7 @@ def test_a_model_estimated_and_executed(tmp_path: Path, mapping: str, wafers: in
         **placed,
     )
     estimated = estimate(request).to_dict()
-    same(executed, estimated)
+    check_equal(executed, estimated)
     assert (executed["crossing"]["bytes_per_token"] > 0) == (wafers == 2)
     assert estimated["inputs"]["prompt_len"] == len(prompt)
 
@@ -87,19 +87,21 @@ def mixture_options(mapping: str, experts: str, prompt: int, new: int) -> Option
 
 
 def routing_in(trace: Trace) -> Routing:
-    """Which experts each pass of a run chose, as its trace has it."""
+    """Return the number of tokens that each pass of a run sent to each expert of each layer, from its trace."""
     rows, phases = trace.table("routed"), trace.column("schedules/phase")[trace.column("passes/schedule")]
     passes: list[dict[int, Any]] = [defaultdict(lambda: np.zeros(5, np.int64)) for _ in phases]
-    for at, layer, expert, tokens in zip(*(rows[n] for n in ("pass", "layer", "expert", "tokens")), strict=True):
-        passes[at][int(layer)][expert] += tokens
+    for index, layer, expert, tokens in zip(*(rows[n] for n in ("pass", "layer", "expert", "tokens")), strict=True):
+        passes[index][int(layer)][expert] += tokens
     parts: list[list[Pairs]] = [[p for p, phase in zip(passes, phases, strict=True) if phase == i] for i in (0, 1)]
     return Routing(prefill=parts[0], decode=parts[1])
 
 
 @pytest.mark.parametrize(
-    ("mapping", "experts"), [*(("region", each) for each in EXPERT_PLACEMENTS), ("expert", "dedicated")]
+    ("mapping", "experts"), [*(("region", experts) for experts in EXPERT_PLACEMENTS), ("expert", "dedicated")]
 )
-def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: str, tmp_path: Path) -> None:
+def test_estimate_of_a_mixture_equals_the_executed_run_with_its_routing(
+    mapping: str, experts: str, tmp_path: Path
+) -> None:
     spec = mixture_spec(MIXTURES["shared"], layers=3)
     prompt, new, whole = (5, 17, 40, 9, 33), 6, load_wafer("wse2")
     loaded: Any = SimpleNamespace(
@@ -118,12 +120,12 @@ def test_a_mixture_with_the_routing_of_the_executed_run(mapping: str, experts: s
     executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
-    wanted = make_request(EstimateRequest, model="tiny", prompt_len=len(prompt), new_tokens=new)
+    request = make_request(EstimateRequest, model="tiny", prompt_len=len(prompt), new_tokens=new)
     prepared_estimate = PreparedEstimate(
-        request=wanted, economics=load_economics(whole), network=load_network(), **common
+        request=request, economics=load_economics(whole), network=load_network(), **common
     )
     estimated = estimate_of(prepared_estimate, program, routing).to_dict()
-    same(executed, estimated)
+    check_equal(executed, estimated)
     assert estimated["routing"] == "given"
     evenly = estimate_of(prepared_estimate, program).to_dict()
     assert evenly["routing"] == "even"
@@ -145,7 +147,7 @@ REQUEST = make_request(
 )
 
 
-def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
+def test_verification_pass_is_timed_halfway_through_the_answer() -> None:
     request = replace_options(REQUEST, schedule=BASELINE)
     result, prepared = estimate(request), prepare_estimate(request)
     fabric = Fabric(compile_fastest(prepared).program, prepared.wafer, SOFTWARE)
@@ -155,17 +157,17 @@ def test_a_pass_is_that_of_the_program_after_half_of_the_answer() -> None:
     assert verify.cycles == pytest.approx(sum(verify.cycles_by.values()))
     assert verify.s == pytest.approx(verify.cycles / result.wafer.clock_hz)
     assert verify.ratio_to_decode == pytest.approx(verify.cycles / fabric.decode_cost(24).cycles)
-    assert verify.cycles_by["host"] < 0.01 * verify.cycles  # nobody waits for the ids
+    assert verify.cycles_by["host"] < 0.01 * verify.cycles  # the next pass does not wait for the ids on the host
     assert result.grades["verify.s"].grade == result.grades["decode.tokens_per_s"].grade
 
 
-def test_a_pass_in_the_last_tokens_of_the_context_ends_with_it() -> None:
+def test_verification_pass_ends_within_the_context() -> None:
     verify = estimate(replace_options(REQUEST, verify_tokens=16, schedule=BASELINE)).verify
     assert verify.after_tokens == 16
 
 
-def test_rewrites_are_those_that_pay_in_the_pass() -> None:
-    """With four tokens there are four times as many exponentials; there is no shift of the cache to hide."""
+def test_verification_pass_uses_only_rewrites_that_save_cycles() -> None:
+    """A pass over four tokens has four times as many exponentials as decoding, and no cache shift to overlap."""
     result = estimate(REQUEST)
     used = {one.name for one in result.verify.rewrites if one.used}
     assert "early-shift" not in used

@@ -1,4 +1,4 @@
-"""The best drafts on GPUs, by number of users: closed forms, and the gains that were measured."""
+"""Tests of drafts on GPUs: measured speed-ups, times by draft length and batch, memory, and cost."""
 
 from typing import Any
 
@@ -23,16 +23,18 @@ EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtyp
 
 
 def estimate(model: str = "llama-3.1-70b", **options: Any) -> GpuEstimateResult:
+    """Return the estimate of a model on eight H200, unless the options say otherwise."""
     result = wse.estimate(model, **(EIGHT_H200 | options))
     assert isinstance(result, GpuEstimateResult)
     return result
 
 
 @pytest.mark.parametrize("stack", ["trtllm", "sglang"])
-def test_gains_of_deepseek_r1_on_eight_b200_are_those_that_were_measured(stack: str) -> None:
-    """1.78, 2.28 and 2.15 times with 1, 3 and 5 tokens of its own head, one user: TensorRT-LLM's tech blog 1.
+def test_speed_ups_of_deepseek_r1_on_eight_b200_agree_with_measurements(stack: str) -> None:
+    """Compare with 1.78, 2.28 and 2.15 times for 1, 3 and 5 draft tokens (TensorRT-LLM tech blog 1, one user).
 
-    Its lengths of acceptance are those of the same source; nothing of the model of passes was fitted on drafts.
+    The drafts come from the model's own head. The acceptance lengths are from the same source. The timing model of
+    passes was not fitted to measurements with drafts.
     """
     gpu, spec = load_gpu("b200"), read_config(CONFIGURATIONS["deepseek-r1"])
     server = GpuServer(
@@ -50,8 +52,8 @@ def test_gains_of_deepseek_r1_on_eight_b200_are_those_that_were_measured(stack: 
         assert gains[n] == pytest.approx(measured, rel=0.12)
 
 
-def test_drafts_share_the_time_of_a_token_with_prompts_of_others() -> None:
-    """A token takes passes and drafts over E, and nearly the time that prompts of others take without drafts."""
+def test_speed_up_includes_the_time_of_other_prompts() -> None:
+    """The time per token is (pass + draft) / tokens per pass, plus about the same time for other prompts."""
     result = estimate(batch=16, draft="0.8,0.7,0.6")
     plan = result.drafts
     prompts = result.latency.tpot_by.prompts_s
@@ -62,12 +64,12 @@ def test_drafts_share_the_time_of_a_token_with_prompts_of_others() -> None:
     best = max(row.speed_up for row in plan.lengths)
     assert plan.speed_up == pytest.approx(best)
     assert plan.tokens_per_s_per_user == pytest.approx(plan.speed_up * result.decode.tokens_per_s_per_user)
-    asked = next(row for row in result.batches if row.users == 16)
-    assert (asked.draft_tokens, asked.draft_speed_up) == (plan.draft_tokens, pytest.approx(plan.speed_up))
+    row_of_batch = next(row for row in result.batches if row.users == 16)
+    assert (row_of_batch.draft_tokens, row_of_batch.draft_speed_up) == (plan.draft_tokens, pytest.approx(plan.speed_up))
 
 
-def test_a_batch_that_is_bound_by_products_gains_less_of_drafts() -> None:
-    """At 64 users products of drafted tokens take time that a pass over one token waits for weights."""
+def test_large_batches_gain_less_from_drafts() -> None:
+    """At 64 users, the products of draft tokens take extra time. With few users, they run while weights are read."""
     batches = {row.users: row for row in estimate(draft="typical").batches}
     assert batches[1].draft_speed_up > batches[4].draft_speed_up > batches[64].draft_speed_up > 1
     assert batches[1].draft_tokens > batches[64].draft_tokens
@@ -76,8 +78,8 @@ def test_a_batch_that_is_bound_by_products_gains_less_of_drafts() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 256])
-def test_drafts_of_a_mixture_are_planned_for_any_batch(batch: int) -> None:
-    """Also where the vectors of several tokens are too long for a one-shot all-reduce."""
+def test_drafts_of_a_mixture_are_planned_for_small_and_large_batches(batch: int) -> None:
+    """With 256 users, the vectors of several tokens per user are too long for a one-shot all-reduce."""
     result = estimate("deepseek-v3", gpu="b200", batch=batch, draft="deepseek-r1")
     plain_s = result.drafts.speed_up / result.drafts.tokens_per_s_per_user
     for row in result.drafts.lengths:
@@ -86,8 +88,8 @@ def test_drafts_of_a_mixture_are_planned_for_any_batch(batch: int) -> None:
     assert all(row.draft_speed_up >= 1 for row in result.batches)
 
 
-def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
-    """A model of a billion parameters waits for its all-reduces on eight."""
+def test_draft_model_runs_on_one_gpu_if_that_is_faster() -> None:
+    """On eight GPUs, a model of a billion parameters would mostly wait for all-reduces."""
     drafts = {}
     for model, smaller in (("llama-2-70b", "tinyllama-1.1b"), ("llama-3.1-70b", "llama-3-8b")):
         request = make_request(EstimateRequest, model=model, gpu="b200", gpus=8, draft="0.7", draft_model=smaller)
@@ -98,34 +100,40 @@ def test_a_draft_model_is_on_one_gpu_where_that_is_sooner() -> None:
     assert [draft.parallelism.gpus for draft in drafts.values()] == [1, 8]
 
 
-def test_weights_and_caches_of_a_draft_take_room_of_users() -> None:
-    """Over all GPUs once; on one GPU as much on each, as the fullest has the least room for caches that are cut."""
+def test_draft_model_reduces_the_room_for_users() -> None:
+    """A draft model on all GPUs is stored once. One that runs on one GPU reduces the room on every GPU equally.
+
+    The KV caches are sharded evenly, so the fullest GPU limits all of them.
+    """
     plain = estimate().memory
     assert plain.draft_bytes is None
     over_all = estimate(draft="0.7", draft_model="llama-3-8b").memory
     assert over_all.draft_bytes == 2 * 8_030_261_248
     room = plain.kv_capacity_tokens * plain.kv_bytes_per_token
-    both = plain.kv_bytes_per_token + 32 * 2 * 8 * 128 * 2  # 16 bits, as its checkpoint
+    both = plain.kv_bytes_per_token + 32 * 2 * 8 * 128 * 2  # the draft model has 16 bits, as in its checkpoint
     assert over_all.kv_capacity_tokens == pytest.approx((room - over_all.draft_bytes) / both, rel=1e-6)
     assert over_all.kv_capacity_users == over_all.kv_capacity_tokens // 2048
     small: dict[str, Any] = {"model": "llama-2-70b", "gpu": "b200", "stack": "vllm"}
     apart = estimate(**small, draft="0.7", draft_model="tinyllama-1.1b").memory
     assert apart.draft_bytes == 8 * 2 * 1_100_048_384
     plain = estimate(**small).memory
-    own = 22 * 2 * 4 * 64 * 2
+    draft_kv_bytes = 22 * 2 * 4 * 64 * 2
     room = plain.kv_capacity_tokens * plain.kv_bytes_per_token - apart.draft_bytes
-    assert apart.kv_capacity_tokens == pytest.approx(room / (plain.kv_bytes_per_token + 8 * own), rel=1e-6)
+    assert apart.kv_capacity_tokens == pytest.approx(room / (plain.kv_bytes_per_token + 8 * draft_kv_bytes), rel=1e-6)
 
 
-def test_a_head_takes_room_for_its_layer_and_shares_the_tables() -> None:
-    """Of DeepSeek-V3 a layer of 11.5 billion parameters, in 8 bits."""
+def test_draft_head_needs_room_for_its_layer_only() -> None:
+    """The head of DeepSeek-V3 is a layer of 11.5 billion parameters in 8 bits; it uses the model's embedding."""
     memory = estimate("deepseek-v3", gpu="b200", draft="0.7").memory
     assert memory.draft_bytes == pytest.approx(11.5e9, rel=0.01)
     assert estimate(batch=4, draft="0.7").memory.kv_capacity_tokens < estimate(batch=4).memory.kv_capacity_tokens
 
 
-def test_gpus_whose_memory_the_draft_fills_are_refused_or_are_more() -> None:
-    """70B in 8 bits fits one H200 alone, with a draft of 8B on two; a batch that fits without a draft is refused."""
+def test_draft_model_that_does_not_fit_needs_more_gpus() -> None:
+    """The 70B model in 8 bits fits one H100 alone, and needs two with an 8B draft model. One H200 has room for both.
+
+    A batch that fits only without the draft model is refused.
+    """
     one: dict[str, Any] = {"gpu": "h200", "gpus": None, "dtype": "fp8"}
     drafts: dict[str, Any] = {"draft": "0.7", "draft_model": "llama-3-8b"}
     assert (estimate(**one).system.gpus, estimate(**one, **drafts).system.gpus) == (1, 1)
@@ -133,13 +141,13 @@ def test_gpus_whose_memory_the_draft_fills_are_refused_or_are_more() -> None:
     assert (estimate(**one).system.gpus, estimate(**one, **drafts).system.gpus) == (1, 2)
     with pytest.raises(DoesNotFit, match=r"72.7 GB of weights and a draft of 16.1 GB in all, .*give --gpus 2"):
         estimate(**one | {"gpus": 1}, **drafts)
-    most = estimate().memory.kv_capacity_users
-    with pytest.raises(BadInput, match=rf"--batch {most}: with llama-3.1-70b as fp8 and its draft, "):
-        estimate(batch=most, **drafts)
+    max_batch = estimate().memory.kv_capacity_users
+    with pytest.raises(BadInput, match=rf"--batch {max_batch}: with llama-3.1-70b as fp8 and its draft, "):
+        estimate(batch=max_batch, **drafts)
 
 
-def test_each_replica_has_a_price() -> None:
-    """Eight users on eight GPUs of their own are as fast as one user on one, for the same price of a token."""
+def test_cost_with_drafts_counts_all_replicas() -> None:
+    """Eight users on eight replicas are as fast as one user on one, at the same price per token."""
     options: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "gpus": 1, "stack": "vllm", "draft": "0.9,0.8"}
     result = estimate(**options, users=8, replicas=8)
     one, eight = estimate(**options).drafts, result.drafts

@@ -1,4 +1,4 @@
-"""Stages of a Program as routes, and the pipelining section of a report."""
+"""Tests of the times of pipeline stages: routes of tokens over stages and links, and the pipelining report."""
 
 import json
 from dataclasses import replace
@@ -34,20 +34,23 @@ CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
 MACHINE = replace(wafer(6, 10, 1 << 20), host_round_trip_s=1e-3)
 CLOCK = MACHINE.clock_hz
 Placed = tuple[Program, Fabric, list[PhaseCost], PhaseCost]
+"""A Program, its timing model, the costs of its prompt chunks, and the cost of a decoded token."""
 
 
 def placed(*, tied: bool = True, choice: Choice = CHOICE, **options: Any) -> Placed:
-    """Four layers on two wafers; the costs of the prompt's chunks and of the next token."""
-    asked = replace(OPTIONS, **options)
-    program = compile_choice(tiny_spec(tied=tied, layers=4), MACHINE, SOFTWARE, asked, choice)
-    return costs(program, Fabric(program, MACHINE, SOFTWARE), asked.prompt_tokens)
+    """Compile and time a model of four layers, by default on two wafers."""
+    all_options = replace(OPTIONS, **options)
+    program = compile_choice(tiny_spec(tied=tied, layers=4), MACHINE, SOFTWARE, all_options, choice)
+    return costs(program, Fabric(program, MACHINE, SOFTWARE), all_options.prompt_tokens)
 
 
 def costs(program: Program, fabric: Fabric, lengths: tuple[int, ...]) -> Placed:
+    """Time all prompt chunks, and a decoded token after prompts of these lengths."""
     return program, fabric, [fabric.prefill_cost(i) for i in range(len(program.prefill))], fabric.decode_cost(*lengths)
 
 
-def kinds(times: StageTimes, route: tuple[Visit, ...]) -> list[Server]:
+def servers_on(times: StageTimes, route: tuple[Visit, ...]) -> list[Server]:
+    """Return the servers that a route visits, in order."""
     return [times.servers[visit.server] for visit in route]
 
 
@@ -61,8 +64,11 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
-def test_a_stage_that_clears_a_place_for_words_is_visited_when_they_come() -> None:
-    """Bands of 5 and 3 rows, whose last the hidden features do not fill: it is cleared before they are sent."""
+def test_clearing_a_buffer_for_arriving_words_is_no_extra_visit() -> None:
+    """The hidden features do not fill the last of the bands of 5 and 3 rows, so it is cleared before they arrive.
+
+    The clearing step must be part of the visit in which the words arrive. Otherwise the route visits the stage twice.
+    """
     spec = tiny_spec(tied=False, layers=3)
     program = compile_choice(
         spec,
@@ -80,7 +86,7 @@ def test_a_stage_that_clears_a_place_for_words_is_visited_when_they_come() -> No
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -> None:
+def test_visits_add_up_to_the_cycles_of_the_phase(case: dict[str, Any]) -> None:
     program, fabric, prefill, decode = placed(**case)
     times = stage_times(fabric, prefill, decode)
     assert [alone_cycles(route) for route in times.prefill] == [cost.cycles for cost in prefill]
@@ -90,39 +96,39 @@ def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_stage_works_for_its_own_steps_and_launches_what_leaves_it(*, tied: bool) -> None:
+def test_stage_is_busy_with_its_steps_and_the_launches_of_its_transfers(*, tied: bool) -> None:
     program, fabric, prefill, decode = placed(tied=tied)
     times, phase = stage_times(fabric, prefill, decode), program.decode
     moves = is_of_type(phase.steps, StageTransfer, Crossing)
     launch = decode.by_cause[:, CAUSES.index("launch")]
-    mine = np.where(moves, launch, decode.by_cause.sum(axis=1))
+    cycles_of_stage = np.where(moves, launch, decode.by_cause.sum(axis=1))
     work = busy_cycles([times.decode])
-    for number in range(4):
-        assert times.servers[number] == Server(REGION, number // 2, (number,))
-        assert work[number] == mine[phase.steps.stage == number].sum()
+    for stage in range(4):
+        assert times.servers[stage] == Server(REGION, stage // 2, (stage,))
+        assert work[stage] == cycles_of_stage[phase.steps.stage == stage].sum()
 
 
-def test_a_token_goes_from_stage_to_stage_and_the_id_comes_back() -> None:
+def test_token_visits_all_stages_and_its_id_returns_to_the_first() -> None:
     _, fabric, prefill, decode = placed(tied=False)
     times = stage_times(fabric, prefill, decode)
-    there = [(server.kind, server.stages) for server in kinds(times, times.decode)]
-    on_wafers = [(REGION, (0,)), (LINK, (0, 1)), (REGION, (1,)), (WAFER_LINK, ())]
-    on_wafers += [(REGION, (2,)), (LINK, (2, 3)), (REGION, (3,)), (WAFER_LINK, ()), (REGION, (0,))]
-    assert there == on_wafers
-    assert [server.wafer for server in kinds(times, times.decode) if server.kind == WAFER_LINK] == [0, 1]
-    assert [server.kind for server in kinds(times, times.prefill[0])][:2] == [HOST_LINK, REGION]
+    visited = [(server.kind, server.stages) for server in servers_on(times, times.decode)]
+    expected = [(REGION, (0,)), (LINK, (0, 1)), (REGION, (1,)), (WAFER_LINK, ())]
+    expected += [(REGION, (2,)), (LINK, (2, 3)), (REGION, (3,)), (WAFER_LINK, ()), (REGION, (0,))]
+    assert visited == expected
+    assert [server.wafer for server in servers_on(times, times.decode) if server.kind == WAFER_LINK] == [0, 1]
+    assert [server.kind for server in servers_on(times, times.prefill[0])][:2] == [HOST_LINK, REGION]
     assert visits_once(as_loop(times.decode))
 
 
-def test_a_tied_table_leaves_one_visit_to_each_server() -> None:
-    """The head and the next token's embedding are at one stage, which goes on with the same stream."""
+def test_tied_embedding_gives_one_visit_per_server_in_a_loop() -> None:
+    """The head and the next token's embedding are on one stage. In a loop their two visits are merged into one."""
     _, fabric, prefill, decode = placed()
     times = stage_times(fabric, prefill, decode)
     assert not visits_once(times.decode)
     assert visits_once(as_loop(times.decode))
 
 
-def test_a_crossing_keeps_the_link_for_its_bytes_and_its_latency_is_the_rest() -> None:
+def test_crossing_keeps_the_wafer_link_busy_for_its_bytes_only() -> None:
     machine = replace(MACHINE, wafer_link_bytes_per_s=1e9)
     program = compile_choice(tiny_spec(layers=4), machine, SOFTWARE, OPTIONS, CHOICE)
     _, fabric, prefill, decode = costs(program, Fabric(program, machine, SOFTWARE), (9,))
@@ -130,27 +136,27 @@ def test_a_crossing_keeps_the_link_for_its_bytes_and_its_latency_is_the_rest() -
     crossing = next(v for v in times.decode if times.servers[v.server].kind == WAFER_LINK)
     assert crossing.busy_cycles == ceil(40 * 4 / 1e9 * machine.clock_hz)
     ends = 2 * machine.ramp_cycles + 1
-    words = ceil(40 / 6)  # of a row; one column sends them
+    words = ceil(40 / 6)  # per row, because one column of 6 PEs sends them
     latency = machine.wafer_link_latency_s * machine.clock_hz
-    together = ceil(latency + 40 * 4 / 1e9 * machine.clock_hz)
-    assert crossing.latency_cycles == ends + words + together - crossing.busy_cycles
+    latency_and_bytes = ceil(latency + 40 * 4 / 1e9 * machine.clock_hz)
+    assert crossing.latency_cycles == ends + words + latency_and_bytes - crossing.busy_cycles
 
 
-def test_a_stage_transfer_keeps_its_links_for_the_words_of_the_busiest() -> None:
-    """Two regions side by side: one column sends ceil(40 / 6) words a row, one hop east."""
+def test_stage_transfer_keeps_its_links_busy_for_the_words_of_the_busiest() -> None:
+    """The regions are neighbours: one column of 6 PEs sends ceil(40 / 6) words per row, one hop east."""
     _, fabric, prefill, decode = placed()
     times = stage_times(fabric, prefill, decode)
     link = next(v for v in times.decode if times.servers[v.server].kind == LINK)
     assert link == Visit(link.server, 7.0, 2 * MACHINE.ramp_cycles + 1 + MACHINE.hop_cycles)
 
 
-def test_the_hosts_round_trip_is_latency() -> None:
+def test_round_trip_to_the_host_is_latency() -> None:
     _, fabric, prefill, decode = placed(tied=False, sampling="host")
     times = stage_times(fabric, prefill, decode)
-    drawn = next(v for v in times.decode if times.servers[v.server].kind == HOST_LINK)
-    assert drawn.busy_cycles == 1.0
+    host_visit = next(v for v in times.decode if times.servers[v.server].kind == HOST_LINK)
+    assert host_visit.busy_cycles == 1.0
     trip = ceil((MACHINE.host_round_trip_s + 4 / MACHINE.host_bytes_per_s) * MACHINE.clock_hz)
-    assert drawn.latency_cycles == trip - 1
+    assert host_visit.latency_cycles == trip - 1
 
 
 def test_stages_on_the_same_pes_are_one_server() -> None:
@@ -163,8 +169,8 @@ def test_stages_on_the_same_pes_are_one_server() -> None:
     assert times.decode == (Visit(0, decode.cycles),)
 
 
-def facts(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[PipeliningResult, Fabric, float]:
-    """The section, the model of fabric, and the cycles of a token."""
+def section_of(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[PipeliningResult, Fabric, float]:
+    """Return the pipelining section of a report, the timing model, and the cycles of a decoded token."""
     program, *_ = placed(tied=tied, **options)
     program = replace(program, sram_bytes_per_pe=sram)
     lengths = replace(OPTIONS, **options).prompt_tokens
@@ -172,16 +178,16 @@ def facts(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tuple[P
     return pipelining_result(fabric, prefill, decode, decode.cycles), fabric, decode.cycles
 
 
-def held(fabric: Fabric) -> tuple[int, int]:
-    """Bytes of SRAM in use on the fullest PE, and those of its cache."""
+def used_bytes(fabric: Fabric) -> tuple[int, int]:
+    """Return the bytes of SRAM in use on the fullest PE, and the bytes of its KV cache."""
     program = fabric.program
     fullest = max(range(4), key=lambda stage: program.stages[stage].sram_top_byte)
     kv = sum(b.bytes for b in program.buffers if b.stage == fullest and b.use == "kv")
     return program.stages[fullest].sram_top_byte, kv
 
 
-def test_one_stream_is_the_decoded_token_of_the_fabric_model() -> None:
-    section, _, cycles = facts()
+def test_one_stream_has_the_rate_of_a_decoded_token() -> None:
+    section, _, cycles = section_of()
     assert section.single_stream_tpot_s == cycles / CLOCK
     assert section.rows[0].streams == 1
     assert section.rows[0].tokens_per_s == CLOCK / cycles == section.rows[0].tokens_per_s_per_user
@@ -189,16 +195,16 @@ def test_one_stream_is_the_decoded_token_of_the_fabric_model() -> None:
     json.dumps(section.to_dict())
 
 
-def test_rows_end_where_the_slowest_stage_is_busy_all_the_time() -> None:
-    section, *_ = facts()
-    enough, most = section.streams_to_saturate, 1 / section.slowest_stage_s
+def test_rows_follow_the_closed_form_up_to_saturation() -> None:
+    section, *_ = section_of()
+    saturating, max_rate = section.streams_to_saturate, 1 / section.slowest_stage_s
     rows = {row.streams: row for row in section.rows}
-    assert section.tokens_per_s_at_saturation == pytest.approx(most)
-    assert list(rows) == sorted({*(n for n in (1, 2, 4, 8) if n <= enough), enough, section.kv_limited_streams})
+    assert section.tokens_per_s_at_saturation == pytest.approx(max_rate)
+    assert list(rows) == sorted({*(n for n in (1, 2, 4, 8) if n <= saturating), saturating, section.kv_limited_streams})
     for streams, row in rows.items():
-        rate = min(streams / section.single_stream_tpot_s, most)
+        rate = min(streams / section.single_stream_tpot_s, max_rate)
         assert row.tokens_per_s == pytest.approx(rate)
-        assert row.limited_by == ("latency" if streams < enough else section.limited_by)
+        assert row.limited_by == ("latency" if streams < saturating else section.limited_by)
         busy = sum(server.decode_busy_s for server in section.servers if server.kind == "region")
         assert row.bubble_fraction == pytest.approx(1 - rate * busy / 4)
         assert row.fill_and_drain_bubble_fraction > row.bubble_fraction - 1e-12
@@ -206,37 +212,37 @@ def test_rows_end_where_the_slowest_stage_is_busy_all_the_time() -> None:
     assert section.limited_by.startswith("stage ")
 
 
-def test_the_event_run_agrees_with_the_closed_form() -> None:
+def test_event_simulation_agrees_with_the_closed_form() -> None:
     for options in ({}, {"tied": True}, {"prompt_tokens": (9, 5)}):
-        section, *_ = facts(**options)
+        section, *_ = section_of(**options)
         found = section.by_events
         assert found.streams == section.streams_to_saturate > 1
         assert found.tokens_per_s == pytest.approx(found.closed_form_tokens_per_s, rel=1e-12)
 
 
-def test_a_stream_of_two_users_makes_two_tokens_a_pass() -> None:
-    section, _, cycles = facts(prompt_tokens=(9, 5))
+def test_stream_of_two_users_generates_two_tokens_per_pass() -> None:
+    section, _, cycles = section_of(prompt_tokens=(9, 5))
     assert section.users_per_stream == 2
     assert section.rows[1].users == 4
     assert section.rows[0].tokens_per_s == 2 * CLOCK / cycles
     assert section.rows[0].tokens_per_s_per_user == CLOCK / cycles
 
 
-def test_full_caches_limit_the_streams() -> None:
-    _, fabric, _ = facts()
-    top, kv = held(fabric)
-    section, *_ = facts(sram=top + kv)
+def test_room_for_kv_caches_limits_the_streams() -> None:
+    _, fabric, _ = section_of()
+    top, kv = used_bytes(fabric)
+    section, *_ = section_of(sram=top + kv)
     assert section.kv_limited_streams == 2 < section.streams_to_saturate
     assert section.limited_by == "KV cache"
     assert [row.streams for row in section.rows] == [1, 2]
     assert section.tokens_per_s_at_kv_limit == section.rows[1].tokens_per_s
-    section, *_ = facts(sram=top - kv)
+    section, *_ = section_of(sram=top - kv)
     assert section.kv_limited_streams == 0 == len(section.rows)
     assert not {"tokens_per_s_at_kv_limit", "by_events", "bubble_fraction"} & set(section.to_dict())
 
 
-def test_chunks_of_a_prompt_follow_each_other_through_the_stages() -> None:
-    section, fabric, _ = facts()
+def test_prompt_chunks_are_pipelined_through_the_stages() -> None:
+    section, fabric, _ = section_of()
     prefill = [fabric.prefill_cost(i) for i in range(3)]
     found = section.prefill
     assert found.chunks == 3
@@ -248,22 +254,22 @@ def test_chunks_of_a_prompt_follow_each_other_through_the_stages() -> None:
     assert section.ttft_sequential_s == found.sequential_s + 5e-4
 
 
-def test_prompts_of_several_users_are_gone_through_event_by_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first user's last chunk comes back to the first stage, where the second user's chunks are."""
-    section, *_ = facts(prompt_tokens=(9, 5))
+def test_prompts_of_several_users_are_timed_by_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last chunk of the first user returns to the first stage, where chunks of the second user are waiting."""
+    section, *_ = section_of(prompt_tokens=(9, 5))
     found = section.prefill
     assert found.pipelined_by == "discrete-event run"
     assert found.pipelined_s < found.sequential_s
-    for each in (module, first_token):
-        monkeypatch.setattr(each, "MOST_VISITS", 10)
-    section, *_ = facts(prompt_tokens=(9, 5))
+    for patched_module in (module, first_token):
+        monkeypatch.setattr(patched_module, "MOST_VISITS", 10)
+    section, *_ = section_of(prompt_tokens=(9, 5))
     assert section.prefill.pipelined_by == "lower bound"
     assert section.prefill.pipelined_s <= found.pipelined_s
     assert section.by_events.streams == 1
 
 
-def test_a_host_that_draws_ids_between_leaves_a_bound() -> None:
-    section, *_ = facts(tied=True, sampling="host")
+def test_sampling_on_the_host_gives_a_bound() -> None:
+    section, *_ = section_of(tied=True, sampling="host")
     assert [row.exact for row in section.rows] == [row.streams == 1 for row in section.rows]
     found = section.by_events
     assert found.tokens_per_s <= found.closed_form_tokens_per_s * (1 + 1e-12)

@@ -1,4 +1,4 @@
-"""Intervals of figures on GPUs: the model error, the price and the power."""
+"""Tests of the intervals of GPU estimates: they follow from the model error, and from the price if none is given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import wse
 from wse.studies.estimate.ranges.model_error import model_error
 
 
-def test_all_times_have_the_model_error_of_the_kind_of_model() -> None:
+def test_intervals_of_times_are_those_of_the_model_error() -> None:
     result = wse.estimate("llama-3-8b", gpu="h100", users=4, prompt_len=100, new_tokens=20)
     low, high = np.exp(model_error("gpu_dense", "vllm").at(np.array([0.05, 0.95])))
     for name in ("ttft_s", "tpot_s"):
@@ -22,7 +22,7 @@ def test_all_times_have_the_model_error_of_the_kind_of_model() -> None:
     )
 
 
-def test_given_price_leaves_the_interval_of_throughput() -> None:
+def test_cost_at_a_given_price_has_the_interval_of_throughput() -> None:
     result = wse.estimate("llama-3-8b", gpu="h100", price="h100=3", prompt_len=100, new_tokens=20)
     cost, tokens_per_s = (result.ranges[f"serving.{name}"] for name in ("usd_per_million_tokens", "tokens_per_s"))
     assert cost.high / cost.value == pytest.approx(tokens_per_s.value / tokens_per_s.low, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Intervals of headline figures: their quantiles, their samples and the model error."""
+"""Tests of the intervals of headline figures: quantiles, samples, model errors and the table of contributions."""
 
 from __future__ import annotations
 
@@ -42,11 +42,19 @@ STORY = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens"
 
 
 def number(value: float, low: float, high: float) -> SourcedNumber:
+    """Return a constant with a value and the range from low to high."""
     return SourcedNumber(value=value, unit="cycle", grade="I", source="test", range=(low, high))
 
 
 def uncertainty(width: float = 0.0, *, error: bool = False) -> Uncertainty:
-    """One constant of 100 cycles, whose range is 100 ± 100 x width; times are proportional to it."""
+    """Return the uncertainty of a single constant of 100 cycles.
+
+    The range of the constant is 100 * (1 ± width), and all times are proportional to it.
+
+    Args:
+        width: Half the width of the range, as a fraction of the value.
+        error: Whether the model has an error in addition.
+    """
     constant = UncertainConstant(name="software.loop_cycles", number=number(100, 100 * (1 - width), 100 * (1 + width)))
     base = np.array([1e-3, 2e-4, 1e-2, 1e-3])
     surface = ResponseSurface(
@@ -64,6 +72,7 @@ def uncertainty(width: float = 0.0, *, error: bool = False) -> Uncertainty:
 
 
 def point(deployment: WaferDeployment = DEPLOYMENT) -> OperatingPointResult:
+    """Return the operating point of one user."""
     return point_result(operating_point(deployment, 1))
 
 
@@ -78,7 +87,7 @@ def test_without_ranges_and_model_error_there_is_no_interval() -> None:
     assert (interval_text(exact, seconds), interval_text(None, seconds)) == ("", "")
 
 
-def test_a_uniform_range_gives_the_quantiles_of_a_uniform_distribution() -> None:
+def test_interval_of_a_uniform_range_has_its_quantiles() -> None:
     interval = ranges_of(uncertainty(0.2), DEPLOYMENT, point())["tpot_s"]
     assert interval.low / interval.value == pytest.approx(1 - 0.2 * 0.9, abs=0.002)
     assert interval.high / interval.value == pytest.approx(1 + 0.2 * 0.9, abs=0.002)
@@ -90,16 +99,18 @@ def test_intervals_grow_with_confidence_and_contain_the_value() -> None:
     intervals = [range_of(value, sampled, confidence) for confidence in (0.0, 0.5, 0.8, 0.9, 0.99)]
     for inner, outer in pairwise(intervals):
         assert outer.low <= inner.low <= value <= inner.high <= outer.high
-    beside = range_of(10 * value, sampled)
-    assert beside.low < beside.value == beside.high
+    outside = range_of(10 * value, sampled)
+    assert outside.low < outside.value == outside.high
 
 
-def test_samples_depend_on_seed_and_name_alone() -> None:
-    first, again, other = (probabilities_of("wafer.clock_hz", 200, seed) for seed in (0, 0, 1))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+def test_samples_depend_only_on_seed_and_name() -> None:
+    first, repeated, other_seed = (probabilities_of("wafer.clock_hz", 200, seed) for seed in (0, 0, 1))
+    assert np.array_equal(first, repeated)
+    assert not np.array_equal(first, other_seed)
     assert not np.array_equal(first, probabilities_of("wafer.ramp_cycles", 200, 0))
-    assert np.array_equal(np.sort((first * 200).astype(int)), np.arange(200))  # one in each interval
+    assert np.array_equal(
+        np.sort((first * 200).astype(int)), np.arange(200)
+    )  # one sample in each of 200 equal intervals
     figures = [
         sampled_figures(uncertainty(0.2, error=True), DEPLOYMENT, 1, 1, samples=50, seed=seed)["tpot_s"]
         for seed in (0, 0, 1)
@@ -108,7 +119,7 @@ def test_samples_depend_on_seed_and_name_alone() -> None:
     assert not np.array_equal(figures[0], figures[2])
 
 
-def test_the_stated_value_is_the_median_of_its_samples() -> None:
+def test_value_of_a_constant_is_the_median_of_its_samples() -> None:
     values = values_at(number(93, 48, 142), probabilities_of("x", 1001, 0))
     assert np.median(values) == pytest.approx(93, abs=0.1)
     assert (values.min() >= 48, values.max() <= 142) == (True, True)
@@ -127,7 +138,7 @@ def test_price_and_power_are_sampled() -> None:
     assert energy.high / energy.value == pytest.approx(1 + 0.25 * 0.9, rel=0.01)
 
 
-def test_model_errors_are_symmetric_and_can_leave_out_a_source() -> None:
+def test_model_errors_are_symmetric_and_can_exclude_a_source() -> None:
     probabilities = np.linspace(0.01, 0.99, 99)
     for kind in get_args(ErrorKind):
         errors = model_error(kind, "production").at(probabilities)
@@ -135,18 +146,18 @@ def test_model_errors_are_symmetric_and_can_leave_out_a_source() -> None:
         assert (np.diff(errors) >= 0).all()
     tails = np.array([0.95])
     source = "https://danielkim.sh/blog/how-is-cerebras-so-fast"  # the largest error
-    everything, rest = (model_error("decode", "production", without_source=name) for name in ("", source))
-    assert rest.at(tails) < everything.at(tails)
+    all_sources, other_sources = (model_error("decode", "production", without_source=name) for name in ("", source))
+    assert other_sources.at(tails) < all_sources.at(tails)
     pooled, without = (model_error("prefill", "production", without_publisher=name) for name in ("", "OSDI25"))
     assert pooled.at(tails) < without.at(tails)
 
 
-def test_errors_of_the_same_software_are_used_if_there_are_enough_sources() -> None:
+def test_model_error_uses_the_same_software_if_it_has_enough_sources() -> None:
     tails = np.array([0.95])
-    own, services = (model_error("decode", name).at(tails) for name in ("epcc", "production"))
-    assert own < model_error("decode", "tuned").at(tails) < services
+    epcc, production = (model_error("decode", name).at(tails) for name in ("epcc", "production"))
+    assert epcc < model_error("decode", "tuned").at(tails) < production
     pooled = model_error("prefill", "tuned").at(tails)
-    assert model_error("prefill", "academic").at(tails) == pooled  # seven errors of one publication
+    assert model_error("prefill", "academic").at(tails) == pooled  # all seven errors of academic are of one publication
     assert model_error("decode", "my/production.toml").at(tails) == model_error("decode", "tuned").at(tails)
 
 
@@ -206,11 +217,11 @@ def test_contributions_sum_to_one_and_rank_the_largest_first() -> None:
         (0.28, 0.85, three_figures, "(90 %: 0.28 to 0.85)"),
     ],
 )
-def test_a_shared_unit_is_printed_once(low: float, high: float, text, expected: str) -> None:
+def test_interval_text_prints_a_shared_unit_once(low: float, high: float, text, expected: str) -> None:
     assert interval_text(RangeResult(value=low, low=low, high=high, samples=1), text) == expected
 
 
-def test_an_estimate_has_a_range_for_each_headline_figure() -> None:
+def test_estimate_has_a_range_for_each_headline_figure() -> None:
     result = wse.estimate("story", **STORY)
     assert set(result.ranges) == {
         f"serving.{name}"
@@ -227,7 +238,7 @@ def test_an_estimate_has_a_range_for_each_headline_figure() -> None:
     assert set(result.to_dict()["ranges"]["serving.tpot_s"]) == {"value", "low", "high", "samples"}
 
 
-def test_uncertainty_lists_the_constants() -> None:
+def test_uncertainty_option_lists_the_constants() -> None:
     result = wse.estimate("story", **STORY, uncertainty=True)
     clock = next(row for row in result.uncertainty.contributions if row.name == "wafer.clock_hz")
     assert clock.tpot_s_at_high < result.uncertainty.tpot_s < clock.tpot_s_at_low
@@ -236,7 +247,7 @@ def test_uncertainty_lists_the_constants() -> None:
     assert "Uncertainty" in titles
 
 
-def test_the_command_draws_the_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_draws_the_contributions_of_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--prompt-len", "8", "--new-tokens", "8"]
     assert main(["estimate", "story", *options, "--uncertainty", "--png", str(chart)]) == 0
     assert chart.read_bytes().startswith(b"\x89PNG")

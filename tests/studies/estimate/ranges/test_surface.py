@@ -1,4 +1,4 @@
-"""The response surface against timings of whole Programs, and what a retiming shares."""
+"""Tests of the response surface against complete timings of Programs, and of timing models with changed costs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SAMPLES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compiled:
-    """A compiled estimate with its response surface."""
+class CompiledCase:
+    """A compiled estimate with its uncertain constants and its response surface."""
 
     prepared: PreparedEstimate
     program: Program
@@ -41,17 +41,18 @@ class Compiled:
 
 
 @cache
-def compiled(name: str) -> Compiled:
+def compiled(name: str) -> CompiledCase:
+    """Compile MODELS[name] once per process."""
     request = replace_options(EstimateRequest(model=name.partition(" ")[0]), **MODELS[name])
     layout = choose_layout(prepare_estimate(request))
     prepared, program = layout.prepared, layout.compilation.program
     constants = uncertain_constants(request.machine, prepared.wafer.generation)
     surface = response_surface(Retiming(prepared, program), constants, on_several_wafers=program.wafers > 1)
-    return Compiled(prepared=prepared, program=program, constants=constants, surface=surface)
+    return CompiledCase(prepared=prepared, program=program, constants=constants, surface=surface)
 
 
 @pytest.mark.parametrize("name", slow_but([*MODELS], "story"))
-def test_the_surface_agrees_with_timings_of_the_whole_program(name: str) -> None:
+def test_surface_agrees_with_complete_timings(name: str) -> None:
     case = compiled(name)
     constants = case.surface.constants
     costs = Costs(wafer=case.prepared.wafer, software=case.prepared.software)
@@ -74,13 +75,13 @@ def test_the_surface_agrees_with_timings_of_the_whole_program(name: str) -> None
     assert ttft_errors.max() < 0.02
 
 
-def test_at_the_stated_constants_the_surface_is_exact() -> None:
+def test_surface_is_exact_at_the_stated_constants() -> None:
     surface = compiled("story").surface
     values = np.array([[constant.number.value for constant in surface.constants]])
     assert surface.ratios(values) == pytest.approx(np.ones((1, len(TIMES))))
 
 
-def test_twice_the_clock_halves_what_is_counted_in_cycles() -> None:
+def test_doubled_clock_halves_the_times_on_the_wafer() -> None:
     surface = compiled("story").surface
     values = np.array([[constant.number.value for constant in surface.constants]])
     clock = [constant.name for constant in surface.constants].index("wafer.clock_hz")
@@ -92,7 +93,7 @@ def test_twice_the_clock_halves_what_is_counted_in_cycles() -> None:
     assert delay > 0.6  # the round trip to the host does not depend on the clock
 
 
-def test_constants_that_do_not_differ_or_are_not_used_are_left_out() -> None:
+def test_constants_without_a_range_or_a_use_are_left_out() -> None:
     names = {constant.name for constant in compiled("story").surface.constants}
     assert {"wafer.clock_hz", "software.task_dispatch_cycles"} <= names
     assert not names & {"wafer.hop_cycles", "wafer.wafer_link_latency_s", "wafer.mesh_rows"}
@@ -100,13 +101,13 @@ def test_constants_that_do_not_differ_or_are_not_used_are_left_out() -> None:
     assert "wafer.wafer_link_latency_s" in links
 
 
-def test_a_number_of_the_user_has_no_range() -> None:
+def test_constant_set_by_the_user_has_no_range() -> None:
     machine = MachineOptions(wafer="wse3", software="tuned", wafer_values=(("clock_hz", 9e8),))
     constants = uncertain_constants(machine, "wse3")
     assert "wafer.clock_hz" not in {constant.name for constant in constants}
     machine = MachineOptions(wafer="wse2", software="academic")
-    of_generation = {c.name: c.number.value for c in uncertain_constants(machine, "wse2")}
-    assert of_generation["software.relay_cycles"] == 14
+    constants_of_generation = {c.name: c.number.value for c in uncertain_constants(machine, "wse2")}
+    assert constants_of_generation["software.relay_cycles"] == 14
 
 
 @pytest.mark.parametrize(
@@ -116,8 +117,8 @@ def test_a_number_of_the_user_has_no_range() -> None:
         {"transfer_sync_cycles": 90}, {"bank_conflict_ratio": 1.5}, {"route_rewrite_cycles": 0}, {"loop_cycles": 33},
     ],
 )  # fmt: skip
-def test_other_costs_on_shared_routes_give_the_cycles_of_a_new_model(changes: dict[str, float]) -> None:
-    """What groups share with the unchanged model never changes a result."""
+def test_model_with_changed_costs_equals_a_new_model(changes: dict[str, float]) -> None:
+    """``with_costs`` reuses parts of the old model; the result must equal that of a model built from scratch."""
     case = compiled("story on two wafers")
     wafer, meshes, context = case.prepared.wafer, case.prepared.meshes, case.prepared.middle_context
     fabric = Fabric(case.program, wafer, case.prepared.software, meshes)
@@ -132,5 +133,6 @@ def test_other_costs_on_shared_routes_give_the_cycles_of_a_new_model(changes: di
 
 
 def _value(costs: Costs, name: str) -> float:
+    """Return the constant of a name such as ``wafer.clock_hz``."""
     place, _, key = name.partition(".")
     return float(getattr(getattr(costs, place), key))
