@@ -1,4 +1,4 @@
-"""The page that ``wse serve-sim`` writes."""
+"""Tests of the HTML page of ``wse serve-sim``: escaping, and the page of an overloaded service."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ BASE = make_request(
 HOSTILE = "</script><script>alert(1)</script>"
 
 
-def test_hostile_names_are_text() -> None:
+def test_hostile_names_are_escaped() -> None:
     service = serve(make_request(ServeRequest, base=BASE, requests=50))
     inputs: dict[str, Any] = {**service.result.inputs, "model": HOSTILE}
     model = replace(service.result.model, name=HOSTILE)
@@ -27,7 +27,7 @@ def test_hostile_names_are_text() -> None:
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
 
 
-def test_an_overloaded_service_has_no_panels() -> None:
+def test_page_of_an_overloaded_service_has_no_panels() -> None:
     page = as_html(serve(make_request(ServeRequest, base=BASE, requests=50, load=3.0))).decode()
     assert "Overloaded" in page
     assert '"panels": []' in page

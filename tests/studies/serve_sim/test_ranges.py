@@ -1,4 +1,4 @@
-"""Ranges of a serving simulation: ratios of operating points, applied to simulated figures."""
+"""Tests of the intervals of a serving simulation: their ends, and agreement with the intervals of estimates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PLACED = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_
 STORY = PLACED | {"requests": 200}
 
 
-def test_figures_have_ranges_around_them() -> None:
+def test_headline_figures_have_intervals() -> None:
     result = wse.serve_sim("story", **STORY)
     assert set(result.ranges) == {
         *("served.tokens_per_s", "served.usd_per_million_tokens", "served.joules_per_token"),
@@ -26,7 +26,7 @@ def test_figures_have_ranges_around_them() -> None:
 
 
 @pytest.mark.slow
-def test_a_given_rate_is_served_at_any_speed() -> None:
+def test_throughput_at_a_given_rate_has_no_interval() -> None:
     result = wse.serve_sim("story", rate=100, **STORY)
     throughput = result.ranges["served.tokens_per_s"]
     assert throughput.low == throughput.value == throughput.high
@@ -34,16 +34,16 @@ def test_a_given_rate_is_served_at_any_speed() -> None:
     assert price.range[0] < cost.low < cost.high < price.range[1]
 
 
-def test_the_intervals_of_one_user_are_those_of_an_estimate() -> None:
+def test_intervals_of_one_user_agree_with_an_estimate() -> None:
     served = wse.serve_sim("story", arrivals="constant", users=1, requests=20, objective="latency", **PLACED)
     estimate = wse.estimate("story", **PLACED)
     for figure, path in (("tokens_per_s", "served.tokens_per_s"), ("tpot_s", "served.all.tpot.mean")):
-        own, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
-        assert own.low / own.value == pytest.approx(expected.low / expected.value, rel=0.01)
-        assert own.high / own.value == pytest.approx(expected.high / expected.value, rel=0.01)
+        simulated, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
+        assert simulated.low / simulated.value == pytest.approx(expected.low / expected.value, rel=0.01)
+        assert simulated.high / simulated.value == pytest.approx(expected.high / expected.value, rel=0.01)
 
 
-def test_the_intervals_on_gpus_are_those_of_an_estimate() -> None:
+def test_intervals_on_gpus_agree_with_an_estimate() -> None:
     options = {"gpu": "h100", "users": 4, "prompt_len": 100, "new_tokens": 20}
     served, estimate = wse.serve_sim("llama-3-8b", requests=50, **options), wse.estimate("llama-3-8b", **options)
     for figure, path in (
@@ -51,12 +51,12 @@ def test_the_intervals_on_gpus_are_those_of_an_estimate() -> None:
         ("tokens_per_s", "served.tokens_per_s"),
         ("usd_per_million_tokens", "served.usd_per_million_tokens"),
     ):
-        own, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
-        assert own.low / own.value == pytest.approx(expected.low / expected.value)
-        assert own.high / own.value == pytest.approx(expected.high / expected.value)
+        simulated, expected = served.ranges[path], estimate.ranges[f"serving.{figure}"]
+        assert simulated.low / simulated.value == pytest.approx(expected.low / expected.value)
+        assert simulated.high / simulated.value == pytest.approx(expected.high / expected.value)
 
 
-def test_queues_of_overloaded_samples_grow_with_the_time_for_which_requests_arrive() -> None:
+def test_interval_of_ttft_grows_with_the_time_that_samples_are_overloaded() -> None:
     options = {"gpu": "h100", "prompt_len": 100, "new_tokens": 20, "arrivals": "constant"}
     rate = 0.9 * wse.serve_sim("llama-3-8b", requests=50, **options).load.capacity_requests_per_s
     short, long = (wse.serve_sim("llama-3-8b", rate=rate, requests=count, **options) for count in (1_000, 4_000))
@@ -64,4 +64,6 @@ def test_queues_of_overloaded_samples_grow_with_the_time_for_which_requests_arri
     assert f"overloaded in {short.load.overloaded_share:.0%} of".replace("%", " %") in short.verdict
     few, many = (result.ranges["served.all.ttft.p50"] for result in (short, long))
     assert 2.5 < many.high / few.high < long.served.makespan_s / short.served.makespan_s
-    assert few.low / few.value == pytest.approx(many.low / many.value)  # samples that are not overloaded
+    assert few.low / few.value == pytest.approx(
+        many.low / many.value
+    )  # the low end is of samples that are not overloaded

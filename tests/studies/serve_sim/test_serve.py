@@ -1,4 +1,4 @@
-"""``wse serve-sim`` as a study: load, stability, files, and what a change of the policy changes."""
+"""Tests of `serve_sim`: load and stability, prefill machines, drafts, arrival files, output files, replicas."""
 
 import json
 import re
@@ -22,7 +22,7 @@ STORY: dict[str, Any] = {
 }
 
 
-def test_the_default_load_is_seven_tenths_of_the_capacity() -> None:
+def test_default_load_is_70_percent_of_the_capacity() -> None:
     result = wse.serve_sim(**STORY)
     assert result.load.stable
     assert result.load.offered == pytest.approx(0.7)
@@ -31,7 +31,7 @@ def test_the_default_load_is_seven_tenths_of_the_capacity() -> None:
     assert result.served.little.in_system == pytest.approx(result.served.little.by_law)
 
 
-def test_a_verdict_states_when_room_for_kv_caches_limits_the_capacity() -> None:
+def test_verdict_states_whether_room_for_kv_caches_limits_the_capacity() -> None:
     result = wse.serve_sim(**STORY | {"requests": 50})
     machine, served = replace(result.machine, stages=2, kv_capacity_users=5), result.served
     for busy, slots, limited in ((0.35, 5, True), (0.65, 5, False), (0.35, 4, False)):
@@ -41,7 +41,7 @@ def test_a_verdict_states_when_room_for_kv_caches_limits_the_capacity() -> None:
 
 
 @pytest.mark.parametrize(("load", "replicas"), [(1.8, 2), (1.81, 3)])
-def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(load: float, replicas: int) -> None:
+def test_overloaded_service_suggests_a_stable_rate_and_the_replicas_for_its_rate(load: float, replicas: int) -> None:
     result = wse.serve_sim(**STORY | {"requests": 50}, load=load)
     capacity, rate = result.load.capacity_requests_per_s, result.requests.rate_per_s
     assert rate is not None
@@ -58,7 +58,7 @@ def test_an_overloaded_service_names_a_stable_rate_and_the_replicas_for_its_own(
 
 
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
-def test_an_overloaded_service_names_its_objective_first_if_that_is_not_the_default(objective: str) -> None:
+def test_overloaded_service_suggests_the_default_objective(objective: str) -> None:
     verdict = wse.serve_sim(**STORY | {"requests": 50}, load=1.5, objective=objective).verdict
     assert ("leave out `--objective latency`" in verdict) == (objective == "latency")
 
@@ -66,8 +66,8 @@ def test_an_overloaded_service_names_its_objective_first_if_that_is_not_the_defa
 @pytest.mark.parametrize(
     ("options", "remedies"), [({}, ["--rate", "--replicas"]), ({"batching": "static", "max_users": 4}, ["--rate"])]
 )
-def test_an_overloaded_service_names_only_options_that_it_accepts(options: dict[str, Any], remedies: list[str]) -> None:
-    """The options of each remedy are accepted and give a stable queue."""
+def test_overloaded_service_suggests_only_options_that_it_accepts(options: dict[str, Any], remedies: list[str]) -> None:
+    """The options of each suggested command are accepted, and the queue is then stable."""
     request = STORY | {"requests": 50} | options
     verdict = wse.serve_sim(**request, load=1.5).verdict
     commands = re.findall("`(.*?)`", verdict)
@@ -89,7 +89,7 @@ def test_an_overloaded_service_names_only_options_that_it_accepts(options: dict[
         ({}, "poisson", None, None),
     ],
 )
-def test_users_send_the_next_request_when_an_answer_ends(
+def test_users_are_simulated_in_a_closed_loop_by_default(
     options: dict[str, Any], arrivals: str, in_flight: int | None, rate_of_users: int | None
 ) -> None:
     result = wse.serve_sim(**STORY | {"requests": 50} | options)
@@ -98,7 +98,7 @@ def test_users_send_the_next_request_when_an_answer_ends(
     assert ("load" in result.inputs) == (rate_of_users is None and "rate" not in options)
 
 
-def test_goodput_counts_requests_in_time() -> None:
+def test_goodput_counts_requests_within_the_ttft_limit() -> None:
     served = wse.serve_sim(**STORY, load=0.9).served
     limit = served.all.ttft.p90
     goodput = wse.serve_sim(**STORY, load=0.9, ttft=limit).served
@@ -110,7 +110,7 @@ GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512,
 
 
 @pytest.mark.parametrize("service", [STORY, GPUS], ids=["wafers", "gpus"])
-def test_prompts_on_machines_of_their_own_leave_gaps_alone_and_cost_more(service: dict[str, Any]) -> None:
+def test_separate_prefill_machine_reduces_gaps_and_doubles_the_cost(service: dict[str, Any]) -> None:
     same = wse.serve_sim(**service)
     own = wse.serve_sim(**service, prefill="own", rate=same.requests.rate_per_s)
     on_gpus = service is GPUS
@@ -127,20 +127,20 @@ MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256
 
 
 @pytest.mark.parametrize("decoder", ["wafers", pytest.param("gpus", marks=pytest.mark.slow)])
-def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
-    """The first token is that of the machine which reads, the pace of the one which decodes; both are paid for."""
+def test_prefill_on_another_type_of_machine(decoder: str) -> None:
+    """TTFT is that of the prefill machine, TPOT that of the decode machine, and the cost is that of both."""
     wafers: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
     link = {"kv_bandwidth": 100.0, "kv_latency": 8.0} if decoder == "wafers" else {}
     if decoder == "wafers":
         mixed = wse.serve_sim(**(MIXED | wafers), prefill="own", prefill_gpu="h100", prefill_gpus=2, rate=50.0, **link)
-        reads, decodes = (
+        prefill_only, decode_only = (
             wse.serve_sim(**MIXED, gpu="h100", gpus=2, rate=0.1),
             wse.serve_sim(**MIXED, **wafers, rate=0.1),
         )
         names = ("24x24", "h100")
     else:
         mixed = wse.serve_sim(**MIXED, gpu="h100", prefill="own", prefill_wafer="wse3", rate=50.0)
-        reads, decodes = (
+        prefill_only, decode_only = (
             wse.serve_sim(**MIXED, objective="latency", rate=0.1),
             wse.serve_sim(**MIXED, gpu="h100", rate=0.1),
         )
@@ -148,22 +148,28 @@ def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
     assert (mixed.machine.gpus is None) == (decoder == "wafers")
     assert (mixed.prefill_machine.gpus is None) == (decoder == "gpus")
     assert names[1] in mixed.title
-    assert mixed.served.all.ttft.p50 == pytest.approx(reads.served.all.ttft.p50, rel=0.15)
-    host_s = 500e-6 if decoder == "wafers" else -500e-6  # the way of tokens from a wafer, which the first has not
+    assert mixed.served.all.ttft.p50 == pytest.approx(prefill_only.served.all.ttft.p50, rel=0.15)
+    host_s = (
+        500e-6 if decoder == "wafers" else -500e-6
+    )  # tokens of a wafer travel to the host, and those of a GPU do not
     between = (host_s + mixed.kv_transfer.prompt_s) / 63
-    assert mixed.served.all.tpot.p50 == pytest.approx(decodes.served.all.tpot.p50 + between, rel=0.05)
-    both = sum(one.served.usd_per_million_tokens.value * one.served.tokens_per_s for one in (reads, decodes))
+    assert mixed.served.all.tpot.p50 == pytest.approx(decode_only.served.all.tpot.p50 + between, rel=0.05)
+    both = sum(one.served.usd_per_million_tokens.value * one.served.tokens_per_s for one in (prefill_only, decode_only))
     assert mixed.served.usd_per_million_tokens.value * mixed.served.tokens_per_s == pytest.approx(both)
-    ranges = zip(*(one.served.usd_per_hour.range for one in (reads, decodes)), strict=True)
+    ranges = zip(*(one.served.usd_per_hour.range for one in (prefill_only, decode_only)), strict=True)
     assert mixed.served.usd_per_hour.range == pytest.approx([*map(sum, ranges)])
-    moved = mixed.kv_transfer
-    assert (moved.bytes_per_s, moved.latency_s) == ((100e9, 8e-6) if link else (150e9, 5e-6))  # out of a wafer
-    assert moved.bytes_per_token == 5 * 2 * 64 * 2  # layers, keys and values, features of the heads of one, bytes
-    assert moved.prompt_s == pytest.approx(moved.latency_s + 256 * moved.bytes_per_token / moved.bytes_per_s)
+    transfer = mixed.kv_transfer
+    assert (transfer.bytes_per_s, transfer.latency_s) == (
+        (100e9, 8e-6) if link else (150e9, 5e-6)
+    )  # the default link of a wafer
+    assert transfer.bytes_per_token == 5 * 2 * 64 * 2  # layers, keys and values, features of all KV heads, bytes
+    assert transfer.prompt_s == pytest.approx(
+        transfer.latency_s + 256 * transfer.bytes_per_token / transfer.bytes_per_s
+    )
 
 
-def test_drafts_bring_tokens_in_bursts_at_the_pace_of_their_passes() -> None:
-    """Of users who are alone: the pass over four tokens and the draft, over the mean tokens of a pass."""
+def test_drafts_deliver_tokens_in_bursts_once_per_pass() -> None:
+    """TPOT of a single user is the time of a pass over four tokens and of its draft, over the tokens per pass."""
     served = wse.serve_sim(**GPUS, rate=0.01, draft="0.9,0.8,0.7", draft_tokens=3)
     drafts, estimate = (
         served.drafts,
@@ -171,7 +177,9 @@ def test_drafts_bring_tokens_in_bursts_at_the_pace_of_their_passes() -> None:
     )
     assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
     assert estimate.drafts.lengths[2].verify_s == pytest.approx(drafts.verify_s)
-    assert served.served.tokens_per_pass == pytest.approx(drafts.tokens_per_pass, rel=0.03)  # less what is dropped
+    assert served.served.tokens_per_pass == pytest.approx(
+        drafts.tokens_per_pass, rel=0.03
+    )  # tokens after the end of an answer are dropped
     pass_s = drafts.verify_s + drafts.draft_s
     assert served.served.all.tpot.mean == pytest.approx(pass_s / served.served.tokens_per_pass, rel=0.02)
     assert served.served.gaps.p50 == 0
@@ -179,45 +187,47 @@ def test_drafts_bring_tokens_in_bursts_at_the_pace_of_their_passes() -> None:
     assert served.inputs["draft_tokens"] == 3
 
 
-def test_drafts_of_a_length_that_nobody_gave_are_the_best_for_one_user() -> None:
+def test_default_draft_length_is_the_best_for_one_user() -> None:
     given = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "draft": "glm-5.2"}
     plan = wse.estimate(**given).drafts
     drafts = wse.serve_sim(**given, requests=50, rate=1.0).drafts
     assert drafts.draft_tokens == plan.draft_tokens > 1
 
 
-def test_a_draft_takes_room_from_the_caches_of_gpus_that_serve() -> None:
-    """A head of one of 32 layers: its weights, and its cache of each token; none where no draft gains."""
-    plain, drafted, idle = (
-        wse.serve_sim(**GPUS | {"requests": 9} | asked).machine.kv_capacity_tokens
-        for asked in ({}, {"draft": "0.9,0.8"}, {"draft": "0.01"})
+def test_draft_head_reduces_the_room_for_kv_caches_on_gpus() -> None:
+    """A draft head stores the weights and KV caches of one more layer. It is not loaded if drafts do not pay."""
+    plain, drafted, without_gain = (
+        wse.serve_sim(**GPUS | {"requests": 9} | options).machine.kv_capacity_tokens
+        for options in ({}, {"draft": "0.9,0.8"}, {"draft": "0.01"})
     )
     weights, token = 436_224_000, 131_072
     assert drafted == pytest.approx((plain * token - weights) / (token * 33 / 32), abs=1)
-    assert idle == plain
+    assert without_gain == plain
 
 
 @pytest.mark.slow
-def test_a_draft_model_on_a_wafer_of_its_own_is_counted_and_paid_for() -> None:
-    """The same tokens in each place, except for an exchange over the link, on one wafer or on two."""
-    asked = STORY | {"mesh": "96x96", "rate": 20.0, "draft": "0.95,0.9,0.9", "draft_model": "story-draft"}
-    beside, apart = (wse.serve_sim(**asked, draft_tokens=2, draft_place=place) for place in ("same", "wafer"))
-    assert (beside.drafts.wafers, apart.drafts.wafers) == (0, 1)
-    assert (beside.machine.wafers, apart.machine.wafers) == (1, 2)
-    assert (beside.drafts.region.rows, beside.drafts.region.cols) == (96, 96)
-    assert apart.drafts.acceptance_by_position == (0.95, 0.9, 0.9)
-    cost, twice = (one.served.usd_per_million_tokens.value for one in (beside, apart))
-    assert twice == pytest.approx(2 * cost, rel=0.02)
+def test_draft_model_on_its_own_wafer_is_counted_in_the_cost() -> None:
+    """A draft model on a second wafer doubles the number of wafers and, at nearly the same speed, the cost."""
+    options = STORY | {"mesh": "96x96", "rate": 20.0, "draft": "0.95,0.9,0.9", "draft_model": "story-draft"}
+    same_wafer, own_wafer = (wse.serve_sim(**options, draft_tokens=2, draft_place=place) for place in ("same", "wafer"))
+    assert (same_wafer.drafts.wafers, own_wafer.drafts.wafers) == (0, 1)
+    assert (same_wafer.machine.wafers, own_wafer.machine.wafers) == (1, 2)
+    assert (same_wafer.drafts.region.rows, same_wafer.drafts.region.cols) == (96, 96)
+    assert own_wafer.drafts.acceptance_by_position == (0.95, 0.9, 0.9)
+    cost, doubled_cost = (one.served.usd_per_million_tokens.value for one in (same_wafer, own_wafer))
+    assert doubled_cost == pytest.approx(2 * cost, rel=0.02)
 
 
-def test_kept_prefixes_are_not_read_again() -> None:
-    plain, kept = (wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=keeps, rate=200.0) for keeps in (False, True))
-    assert kept.served.prefix_cache.hits > 746
-    assert kept.served.all.ttft.p50 < 0.7 * plain.served.all.ttft.p50
-    assert kept.load.capacity_requests_per_s > plain.load.capacity_requests_per_s
+def test_prefix_cache_reduces_ttft_and_raises_the_capacity() -> None:
+    plain, cached = (
+        wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=has_cache, rate=200.0) for has_cache in (False, True)
+    )
+    assert cached.served.prefix_cache.hits > 746
+    assert cached.served.all.ttft.p50 < 0.7 * plain.served.all.ttft.p50
+    assert cached.load.capacity_requests_per_s > plain.load.capacity_requests_per_s
 
 
-def test_a_file_of_arrivals_is_served_whatever_its_load(tmp_path: Path) -> None:
+def test_file_of_arrivals_is_simulated_even_if_overloaded(tmp_path: Path) -> None:
     rows = "".join(f"{at / 1e4},{20 + at % 7},{9 + at % 5}\n" for at in range(200))
     path = tmp_path / "arrivals.csv"
     path.write_text("arrival_s,prompt_tokens,new_tokens\n" + rows)
@@ -228,8 +238,8 @@ def test_a_file_of_arrivals_is_served_whatever_its_load(tmp_path: Path) -> None:
     assert result.inputs["context"] == 26 + 13
 
 
-def test_a_trace_is_cut_and_stretched(tmp_path: Path) -> None:
-    """Prompts of two blocks share the first; requests 2 and 4 of each 4 are too long or have no answer."""
+def test_trace_is_shortened_and_scaled_in_time(tmp_path: Path) -> None:
+    """All prompts share the first block. Of four requests, the second is too long and the fourth has no answer."""
     lines = [
         {"timestamp": 100 * at, "input_length": (600, 3_000, 700, 700)[at % 4], "output_length": (9, 9, 5, 0)[at % 4]}
         for at in range(160)
@@ -239,12 +249,12 @@ def test_a_trace_is_cut_and_stretched(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line | {"hash_ids": blocks[line["input_length"]]}) + "\n" for line in lines))
     options: dict[str, Any] = {"model": "gpt2", "gpu": "h100", "arrivals": path}
     options |= {"too_long": "skip", "prefix_cache": True}
-    whole = wse.serve_sim(**options)
-    assert (whole.requests.count, whole.requests.too_long, whole.requests.without_answer) == (80, 40, 40)
-    assert whole.requests.trace_format == "Mooncake JSONL"
-    assert whole.requests.rate_per_s == pytest.approx(79 / 15.8)
-    assert (whole.served.prefix_cache.hits, whole.served.prefix_cache.saved_tokens) == (79, 79 * 512)
-    assert whole.served.prefix_cache.saved_share == pytest.approx(79 * 512 / (40 * 1_300))
+    full = wse.serve_sim(**options)
+    assert (full.requests.count, full.requests.too_long, full.requests.without_answer) == (80, 40, 40)
+    assert full.requests.trace_format == "Mooncake JSONL"
+    assert full.requests.rate_per_s == pytest.approx(79 / 15.8)
+    assert (full.served.prefix_cache.hits, full.served.prefix_cache.saved_tokens) == (79, 79 * 512)
+    assert full.served.prefix_cache.saved_share == pytest.approx(79 * 512 / (40 * 1_300))
     fast, cut = wse.serve_sim(**options, time_scale=0.5), wse.serve_sim(**options, rate=40, requests=11)
     assert fast.requests.rate_per_s == pytest.approx(2 * 79 / 15.8)
     assert (cut.requests.count, cut.requests.rate_per_s) == (11, pytest.approx(40))
@@ -257,7 +267,7 @@ def test_requests_without_a_rate_are_served(changes: dict[str, Any]) -> None:
     assert result.served.all.queueing.most < 1e-3
 
 
-def test_files_hold_what_was_served(tmp_path: Path) -> None:
+def test_timeline_and_page_contain_the_served_requests(tmp_path: Path) -> None:
     timeline, page = tmp_path / "t.json", tmp_path / "p.html"
     result = wse.serve_sim(**STORY | {"requests": 300}, timeline=timeline, html=page)
     assert (result.timeline, result.page) == (str(timeline), str(page))
@@ -274,7 +284,7 @@ def test_files_hold_what_was_served(tmp_path: Path) -> None:
     assert result.verdict in text
 
 
-def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:
+def test_replicas_share_the_requests_and_add_to_the_cost() -> None:
     one, three = (wse.serve_sim(**STORY, rate=400, replicas=replicas) for replicas in (1, 3))
     assert three.replicas == 3
     assert three.load.capacity_requests_per_s == pytest.approx(3 * one.load.capacity_requests_per_s)
@@ -283,25 +293,25 @@ def test_replicas_share_the_requests_and_all_of_them_are_paid() -> None:
     assert three.served.usd_per_hour.value == pytest.approx(3 * one.served.usd_per_hour.value)
 
 
-def test_auto_takes_the_fewest_replicas_with_a_stable_queue() -> None:
+def test_auto_replicas_are_the_minimum_with_a_stable_queue() -> None:
     capacity = wse.serve_sim(**STORY).load.capacity_requests_per_s
     result = wse.serve_sim(**STORY, rate=2.6 * capacity, replicas=None)
     assert result.replicas == 3
     assert result.load.offered == pytest.approx(2.6 / 3)
 
 
-def test_auto_takes_the_replicas_that_users_with_pauses_keep_busy() -> None:
+def test_auto_replicas_exceed_one_if_users_with_pauses_saturate_it() -> None:
     one = wse.serve_sim(**STORY, users=200, think_time=0.001)
     auto = wse.serve_sim(**STORY, users=200, think_time=0.001, replicas=None)
     assert one.served.use.busy > 0.99
     assert auto.replicas > 1
 
 
-def test_auto_takes_the_fewest_replicas_with_room_for_the_users() -> None:
+def test_auto_replicas_are_the_minimum_with_room_for_the_users() -> None:
     room = wse.estimate(**{k: v for k, v in STORY.items() if k != "requests"}).serving.max_users
     load: dict[str, Any] = {"users": 2 * room + 1, "arrivals": "constant"}
     options: dict[str, Any] = {**STORY, "wafers": 1, "objective": "latency", **load}
     result = wse.serve_sim(**options, replicas=None)
-    assert result.replicas in (2, 3)  # layouts with shorter chunks of prompts have more room than the fastest one
+    assert result.replicas in (2, 3)  # layouts with shorter prompt chunks have more room than the fastest one
     with pytest.raises(BadInput):
         wse.serve_sim(**options, replicas=result.replicas - 1)

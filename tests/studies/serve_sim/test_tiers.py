@@ -1,4 +1,4 @@
-"""``wse serve-sim --kv-tiers``: capacities, links and prices of tiers, and what they save."""
+"""Tests of ``wse serve-sim --kv-tiers``: capacities, links and cost of the tiers, and the prefill that they save."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,11 +35,11 @@ KV_BYTES = 1_280
 
 @pytest.fixture(scope="module")
 def results() -> tuple[ServeResult, ServeResult]:
-    """The same requests with the KV cache alone, and with all tiers."""
+    """Return the same requests simulated with the KV cache only, and with all tiers."""
     return wse.serve_sim(**STORY, prefix_cache=True), wse.serve_sim(**STORY, kv_tiers="sram,wafer,host")
 
 
-def test_capacities_and_links_are_those_of_the_layout_and_the_preset(results: tuple[ServeResult, ServeResult]) -> None:
+def test_capacities_and_links_follow_from_layout_and_preset(results: tuple[ServeResult, ServeResult]) -> None:
     sram, wafer, host = results[1].kv_tiers or ()
     bytes_per_pe = wafer.capacity_bytes / (40 * 40)
     assert 40_000 < bytes_per_pe < 49_152
@@ -52,28 +52,28 @@ def test_capacities_and_links_are_those_of_the_layout_and_the_preset(results: tu
     assert sram.latency_s == pytest.approx(80 * 2 / 875e6)
 
 
-def test_tiers_give_prompt_tokens_that_had_to_leave_the_cache(results: tuple[ServeResult, ServeResult]) -> None:
-    plain, parked = (result.served.prefix_cache for result in results)
-    for use, names in ((plain, ()), (parked, ("sram", "wafer", "host"))):
+def test_tiers_store_the_prefixes_evicted_from_the_kv_cache(results: tuple[ServeResult, ServeResult]) -> None:
+    plain, tiered = (result.served.prefix_cache for result in results)
+    for use, names in ((plain, ()), (tiered, ("sram", "wafer", "host"))):
         assert tuple(use.token_shares) == ("cache", *names, "recomputed", "new")
         assert sum(use.token_shares.values()) == pytest.approx(1)
         assert use.saved_share == pytest.approx(sum(use.token_shares[name] for name in ("cache", *names)))
     assert plain.token_shares["recomputed"] > 0.1
-    assert parked.token_shares["recomputed"] < 0.02
-    assert parked.token_shares["sram"] > 0.1
-    assert parked.token_shares["new"] == pytest.approx(plain.token_shares["new"], abs=0.02)
+    assert tiered.token_shares["recomputed"] < 0.02
+    assert tiered.token_shares["sram"] > 0.1
+    assert tiered.token_shares["new"] == pytest.approx(plain.token_shares["new"], abs=0.02)
     assert results[1].served.all.ttft.mean <= 1.01 * results[0].served.all.ttft.mean
     assert results[1].load.capacity_requests_per_s > results[0].load.capacity_requests_per_s
 
 
-def test_note_says_that_intervals_leave_links_out(results: tuple[ServeResult, ServeResult]) -> None:
+def test_note_states_that_intervals_do_not_sample_links(results: tuple[ServeResult, ServeResult]) -> None:
     notes = [result.tables()[-1].note for result in results]
     assert notes == ["", "the 90 % intervals do not sample KV tiers' links"]
     assert replace(results[1], ranges=None).tables()[-1].note == ""
 
 
-def test_spare_room_of_a_turned_layout_is_what_stages_and_drafts_leave() -> None:
-    """A program of 24 x 60 PEs on a wafer of 60 x 24: 24 x 24 are used, a draft is on rows 30 to 59 of the wafer."""
+def test_spare_room_of_a_transposed_layout_excludes_stages_and_drafts() -> None:
+    """A transposed Program uses 24 x 24 of 60 x 24 PEs. Optionally a draft model is on rows 30 to 59 of the wafer."""
     placement = {key: STORY[key] for key in ("model", "region", "mapping", "schedule", "prompt_len", "new_tokens")}
     prepared = prepare_estimate(make_request(EstimateRequest, **placement, mesh="24x60"))
     program = replace(compile_fastest(prepared).program, is_transposed=True)
@@ -83,16 +83,16 @@ def test_spare_room_of_a_turned_layout_is_what_stages_and_drafts_leave() -> None
 
 
 @pytest.mark.slow
-def test_wafers_that_store_caches_are_counted_and_paid_for() -> None:
+def test_wafers_that_store_kv_caches_are_counted_in_the_cost() -> None:
     few = STORY | {"requests": 300}
-    plain, parked, three = (
+    plain, tiered, three = (
         wse.serve_sim(**few, **options)
         for options in ({"prefix_cache": True}, {"kv_tiers": "wafer"}, {"kv_tiers": "wafer", "kv_wafers": 3})
     )
-    assert (plain.machine.wafers, parked.machine.wafers, three.machine.wafers) == (1, 2, 4)
-    assert parked.served.usd_per_hour.value == pytest.approx(2 * plain.served.usd_per_hour.value)
-    assert three.kv_tiers[0].capacity_bytes == 3 * parked.kv_tiers[0].capacity_bytes
-    assert three.kv_tiers[0].bytes_per_s == parked.kv_tiers[0].bytes_per_s  # one wafer loads
+    assert (plain.machine.wafers, tiered.machine.wafers, three.machine.wafers) == (1, 2, 4)
+    assert tiered.served.usd_per_hour.value == pytest.approx(2 * plain.served.usd_per_hour.value)
+    assert three.kv_tiers[0].capacity_bytes == 3 * tiered.kv_tiers[0].capacity_bytes
+    assert three.kv_tiers[0].bytes_per_s == tiered.kv_tiers[0].bytes_per_s  # each load is from one wafer
 
 
 GPUS: dict[str, Any] = {
@@ -109,12 +109,12 @@ GPUS: dict[str, Any] = {
 
 @pytest.mark.slow
 def test_gpus_load_prefixes_from_host_memory() -> None:
-    cached, parked = wse.serve_sim(**GPUS, prefix_cache=True), wse.serve_sim(**GPUS, kv_tiers="host")
-    (host,) = parked.kv_tiers
+    cached, tiered = wse.serve_sim(**GPUS, prefix_cache=True), wse.serve_sim(**GPUS, kv_tiers="host")
+    (host,) = tiered.kv_tiers
     assert (host.bytes_per_s, host.capacity_bytes) == (64e9, 256e9)
-    assert parked.served.prefix_cache.token_shares["host"] > 0.05
-    assert parked.served.prefix_cache.saved_share > cached.served.prefix_cache.saved_share + 0.05
-    assert parked.served.all.ttft.mean < cached.served.all.ttft.mean
+    assert tiered.served.prefix_cache.token_shares["host"] > 0.05
+    assert tiered.served.prefix_cache.saved_share > cached.served.prefix_cache.saved_share + 0.05
+    assert tiered.served.all.ttft.mean < cached.served.all.ttft.mean
     with pytest.raises(BadInput, match="only wafers have the tier sram"):
         wse.serve_sim(**GPUS, kv_tiers="sram,host")
     with pytest.raises(BadInput, match="states of linear attention"):

@@ -1,4 +1,4 @@
-"""Traffic traces of ``wse serve-sim``: formats, refusals with line numbers, and limits."""
+"""Tests of traffic traces for ``wse serve-sim``: file formats, refusals with line numbers, and limits."""
 
 import json
 import time
@@ -19,16 +19,18 @@ HEAD = "arrival_s,prompt_tokens,new_tokens\n"
 
 
 def read(path: Path, context: int = 4096, **rules: Any) -> Trace:
+    """Read a trace; `rules` are fields of TraceSelection."""
     return read_trace.read_trace(path, TraceSelection(context=context, limit_source=f"--context {context}", **rules))
 
 
-def written(folder: Path, text: str) -> Path:
-    path = folder / "trace"  # the name says nothing about the format
+def write_trace(folder: Path, text: str) -> Path:
+    """Write a trace file without a suffix, and return its path."""
+    path = folder / "trace"  # the format must be recognized from the content
     path.write_bytes(text.encode())
     return path
 
 
-def test_rows_of_our_own_format() -> None:
+def test_rows_of_the_wse_format() -> None:
     trace = read(TRAFFIC / "wse.csv")
     work = trace.workload
     assert trace.title == "wse CSV"
@@ -41,8 +43,11 @@ def test_rows_of_our_own_format() -> None:
     assert work.most_tokens == 37
 
 
-def test_mooncake_blocks_are_prefixes_but_for_the_last_tokens() -> None:
-    """1,400 tokens fill two blocks; of 1,536, which fill three, the last token must be read, so two are shared."""
+def test_mooncake_blocks_are_prefixes_except_the_block_of_the_last_token() -> None:
+    """1,400 tokens fill two blocks, both shared. 1,536 tokens fill three, but the last token is always computed.
+
+    Therefore only two blocks of the second prompt are shared.
+    """
     trace = read(TRAFFIC / "mooncake.jsonl")
     work = trace.workload
     assert trace.title == "Mooncake JSONL"
@@ -106,10 +111,10 @@ def test_rows_of_other_formats(
         ("Timestamp,Request tokens,Response tokens\n1,-5,1\n", ["line 2", "Request tokens '-5'"]),
     ],
 )
-def test_what_cannot_be_served_is_refused_with_its_line(tmp_path: Path, text: str, parts: list[str]) -> None:
+def test_invalid_rows_are_refused_with_the_line_number(tmp_path: Path, text: str, parts: list[str]) -> None:
     with pytest.raises(BadInput) as refusal:
-        read(written(tmp_path, text))
-    assert_one_line(str(refusal.value), parts)
+        read(write_trace(tmp_path, text))
+    check_message(str(refusal.value), parts)
 
 
 FIRST = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}
@@ -132,19 +137,20 @@ FIRST = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0
         ('{"timestamp": ' + "9" * 5000 + "}", ["line 2", "not JSON"]),
     ],
 )
-def test_malformed_json_is_refused_with_its_line(tmp_path: Path, second: str, parts: list[str]) -> None:
+def test_malformed_json_is_refused_with_the_line_number(tmp_path: Path, second: str, parts: list[str]) -> None:
     with pytest.raises(BadInput) as refusal:
-        read(written(tmp_path, f"{json.dumps(FIRST)}\n{second}\n"))
-    assert_one_line(str(refusal.value), parts)
+        read(write_trace(tmp_path, f"{json.dumps(FIRST)}\n{second}\n"))
+    check_message(str(refusal.value), parts)
 
 
-def assert_one_line(message: str, parts: list[str]) -> None:
+def check_message(message: str, parts: list[str]) -> None:
+    """Check that a message is one short line that contains all parts."""
     assert message.isprintable()
     assert len(message) < 800
     assert all(part in message for part in parts), message
 
 
-def test_not_utf8_and_not_a_file(tmp_path: Path) -> None:
+def test_invalid_utf8_and_folders_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_bytes(HEAD.encode() + b"0,\xff,1\n")
     with pytest.raises(BadInput, match="line 2: not text in UTF-8"):
@@ -153,8 +159,8 @@ def test_not_utf8_and_not_a_file(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path, HEAD + 3 * "0,1,1\n")
+def test_sizes_of_traces_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_trace(tmp_path, HEAD + 3 * "0,1,1\n")
     monkeypatch.setattr(read_trace, "MAX_REQUESTS", 2)
     with pytest.raises(BadInput, match=r"line 4: more than 2 requests"):
         read(path)
@@ -171,8 +177,8 @@ def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read(TRAFFIC / "mooncake.jsonl")
 
 
-def test_requests_beyond_the_context_are_refused_or_left_out(tmp_path: Path) -> None:
-    path = written(tmp_path, HEAD + "0,5,5\n\n1,60,50\n2,70,50\n")
+def test_requests_beyond_the_context_are_refused_or_skipped(tmp_path: Path) -> None:
+    path = write_trace(tmp_path, HEAD + "0,5,5\n\n1,60,50\n2,70,50\n")
     assert read(path, 120).workload.new_tokens.tolist() == [5, 50, 50]
     with pytest.raises(BadInput, match=r"line 4: 60 \+ 50 tokens are more than --context 100, and so are 1 further"):
         read(path, 100)
@@ -185,10 +191,10 @@ def test_requests_beyond_the_context_are_refused_or_left_out(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_3_000_requests_with_long_chains_take_less_than_5_s(tmp_path: Path) -> None:
-    """100 conversations of 30 turns, of which every second adds a block, with room for all of them in the cache.
+    """Simulate 100 conversations of 30 requests, in which every second request adds a block of 512 tokens.
 
-    A block that holds the last token of a prompt is read again, so that each turn saves the blocks of the turn before
-    it, except its last one.
+    The cache has room for all blocks. The block with the last token of a prompt is computed again, so each request
+    saves the blocks of the previous one except the last.
     """
     path = tmp_path / "trace"
     with path.open("w") as stream:
@@ -208,7 +214,7 @@ def test_3_000_requests_with_long_chains_take_less_than_5_s(tmp_path: Path) -> N
     assert result.served.prefix_cache.saved_tokens == 512 * saved_blocks
 
 
-def test_real_traces_are_read_whole(beside: Path) -> None:
+def test_published_traces_are_read_completely(beside: Path) -> None:
     mooncake = read(beside / "traffic" / "mooncake_conversation_4000.jsonl", 131_072).workload
     assert (len(mooncake), int(mooncake.prompt_tokens.sum())) == (4_000, 53_249_359)
     assert len(mooncake.prefix_tree.parent) == 67_456

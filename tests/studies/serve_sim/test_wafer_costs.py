@@ -1,4 +1,4 @@
-"""Costs of passes on wafers, and users that fit on GPUs."""
+"""Tests of the costs of passes in serving simulations on wafers, and of the number of batch slots on GPUs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,50 +33,58 @@ Compiled = tuple[PreparedEstimate, Compilation, StagedCosts]
 
 @pytest.fixture(scope="module", params=[1, 2])
 def compiled(request: pytest.FixtureRequest) -> Compiled:
-    """On one wafer a single stage; on two a pipeline."""
-    asked = replace(REQUEST, wafers=request.param, mapping="region" if request.param == 1 else "pipeline")
-    prepared = prepare_estimate(asked)
+    """Compile REQUEST on one wafer with a single stage, or on two wafers as a pipeline; add its pass costs."""
+    on_wafers = replace(REQUEST, wafers=request.param, mapping="region" if request.param == 1 else "pipeline")
+    prepared = prepare_estimate(on_wafers)
     compilation = compile_with_remedies(prepared)
     return prepared, compilation, wafer_costs(prepared, compilation)
 
 
-def for_prompts(
+def fabric_for_prompts(
     prepared: PreparedEstimate, compilation: Compilation, prompts: tuple[int, ...], chunk: int | None = None
 ) -> Fabric:
+    """Compile the same layout for prompts of these lengths, and return its timing model.
+
+    Args:
+        prepared: Model and wafer.
+        compilation: The layout.
+        prompts: Prompt length of each user, in tokens.
+        chunk: Tokens per prompt chunk; None keeps that of the layout.
+    """
     options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
     choice = replace(compilation.choice, prefill_chunk=chunk or compilation.choice.prefill_chunk)
     program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, choice)
     return Fabric(program, prepared.wafer, prepared.software)
 
 
-def test_a_user_alone_waits_for_a_pass_of_one(compiled: Compiled) -> None:
+def test_round_of_one_user_takes_a_pass_of_one_user(compiled: Compiled) -> None:
     prepared, compilation, costs = compiled
-    fabric = for_prompts(prepared, compilation, (1,))
+    fabric = fabric_for_prompts(prepared, compilation, (1,))
     for context in (costs.contexts[0], costs.contexts[4], costs.contexts[-1]):
         assert costs.round_s(1, context, ()) == pytest.approx(
             fabric.decode_cost(context).cycles / prepared.wafer.clock_hz
         )
 
 
-def test_passes_with_several_slots_are_compiled_for_as_many_users() -> None:
+def test_pass_with_four_slots_is_timed_for_four_users() -> None:
     prepared = prepare_estimate(replace_options(REQUEST, batch=4, mapping="pipeline", wafers=2))
     compilation = compile_with_remedies(prepared)
     costs = wafer_costs(prepared, compilation)
-    fabric = for_prompts(prepared, compilation, (1,) * 4)
+    fabric = fabric_for_prompts(prepared, compilation, (1,) * 4)
     assert costs.decode.slots == 4
-    at = costs.contexts.index(64)
+    index = costs.contexts.index(64)
     cycles = fabric.decode_cost(*(64,) * 4).cycles
-    assert costs.decode.passes[at].latency_s == pytest.approx(cycles / prepared.wafer.clock_hz)
-    assert costs.decode.passes[at].busy_s <= costs.decode.passes[at].latency_s
+    assert costs.decode.passes[index].latency_s == pytest.approx(cycles / prepared.wafer.clock_hz)
+    assert costs.decode.passes[index].busy_s <= costs.decode.passes[index].latency_s
 
 
-def test_prompts_take_the_chunks_of_the_program(compiled: Compiled) -> None:
-    """On one stage all chunks of a prompt one after another, for any length of the last."""
+def test_prompt_takes_the_time_of_its_chunks(compiled: Compiled) -> None:
+    """On one stage, the chunks of a prompt run one after another. The last chunk may be shorter."""
     prepared, compilation, costs = compiled
     if len(compilation.program.stages) > 1:
         pytest.skip("chunks overlap on several stages")
     for prompt in (costs.chunk_tokens, 64, costs.chunk_tokens + 1):
-        fabric = for_prompts(prepared, compilation, (prompt,), costs.chunk_tokens)
+        fabric = fabric_for_prompts(prepared, compilation, (prompt,), costs.chunk_tokens)
         cycles = sum(fabric.prefill_cost(index).cycles for index in range(len(fabric.program.prefill)))
         seconds_alone = cycles / prepared.wafer.clock_hz - costs.host_s / 2
         part = PromptPart(prompt, 0)
@@ -84,10 +92,10 @@ def test_prompts_take_the_chunks_of_the_program(compiled: Compiled) -> None:
         assert seconds == pytest.approx(seconds_alone, rel=0.03 if prompt % costs.chunk_tokens else 1e-9)
 
 
-def test_room_for_caches_is_the_memory_maps(compiled: Compiled) -> None:
+def test_room_for_kv_caches_is_that_of_the_compiled_program(compiled: Compiled) -> None:
     prepared, compilation, costs = compiled
     longest = compilation.options.context - 1
-    program: Program = for_prompts(prepared, compilation, (longest,), costs.chunk_tokens).program
+    program: Program = fabric_for_prompts(prepared, compilation, (longest,), costs.chunk_tokens).program
     tokens = 64 + 64
     block = costs.kv_block_tokens
     assert block in {stage.rect.rows for stage in program.stages}
@@ -97,8 +105,8 @@ def test_room_for_caches_is_the_memory_maps(compiled: Compiled) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [None, "story-draft"])
-def test_verifying_passes_have_their_tokens(compiled: Compiled, model: str | None) -> None:
-    """With the time of the draft; on a stage that is one region nothing overlaps with a head that drafts on it."""
+def test_verification_passes_cost_the_time_of_pass_and_draft(compiled: Compiled, model: str | None) -> None:
+    """The cost of a round includes the draft. A draft head on the only region cannot overlap with the model."""
     prepared, compilation, plain = compiled
     drafting = prepare_estimate(replace_options(prepared.request, draft="0.9,0.8,0.7", draft_model=model))
     served = drafted_costs(drafting, compilation, 3)
@@ -117,12 +125,12 @@ def test_verifying_passes_have_their_tokens(compiled: Compiled, model: str | Non
         assert drafts.draft_s < work < whole
     elif model is None:
         assert work == pytest.approx(whole)
-    else:  # a region of its own
+    else:  # the draft model has its own region, so it overlaps with the model
         assert work == pytest.approx(verify, rel=0.02)
     assert costs.round_s(8, middle, ()) == pytest.approx(8 * work)
-    if model is None and prepared.options.wafers == 1:  # its weights and its cache take room of the users'
+    if model is None and prepared.options.wafers == 1:  # weights and KV cache of the head reduce the room
         assert costs.kv_capacity_tokens < plain.kv_capacity_tokens
-    elif model is None:  # three layers on each of two wafers, where the fullest had three of five
+    elif model is None:  # with the head, each wafer has three layers; without it, the fullest already has three
         assert costs.kv_capacity_tokens == plain.kv_capacity_tokens
     else:
         draft = place_draft(drafting, compilation).compilation
@@ -140,7 +148,7 @@ WINDOWED: dict[str, Any] = {"model": "gpt-oss-20b", "gpu": "h100", "prompt_len":
 
 
 @pytest.mark.parametrize("options", MACHINES, ids=lambda options: "-".join(map(str, options.values())))
-def test_batch_slots_are_the_users_that_fit(options: dict[str, Any]) -> None:
+def test_batch_slots_are_limited_by_the_users_that_fit(options: dict[str, Any]) -> None:
     users = wse.estimate(**options).serving.max_users
     served = wse.serve_sim(**options, requests=9)
     assert served.inputs["max_users"] == served.machine.kv_capacity_users == users
@@ -148,16 +156,16 @@ def test_batch_slots_are_the_users_that_fit(options: dict[str, Any]) -> None:
         wse.serve_sim(**options, requests=9, max_users=users + 1)
 
 
-def test_requests_in_flight_take_no_more_of_caches_than_windows_keep() -> None:
-    """Half of the layers have windows of 128 tokens; without them room would be for about half as many users."""
+def test_kv_cache_use_of_windowed_layers_is_limited_by_the_window() -> None:
+    """Half of the layers have windows of 128 tokens. Without windows about half as many users would fit."""
     served = wse.serve_sim(**WINDOWED, requests=500, load=0.3)
-    room = served.machine.kv_capacity_tokens
-    assert served.machine.kv_capacity_users == 1024 > 1.7 * room / 4304
-    in_flight = served.served.little.in_system  # nobody waits at such a load
-    assert served.served.use.kv == pytest.approx(in_flight * (4304 + 128) / 2 / room, rel=0.05)
+    capacity_tokens = served.machine.kv_capacity_tokens
+    assert served.machine.kv_capacity_users == 1024 > 1.7 * capacity_tokens / 4304
+    in_flight = served.served.little.in_system  # no request waits at this load
+    assert served.served.use.kv == pytest.approx(in_flight * (4304 + 128) / 2 / capacity_tokens, rel=0.05)
 
 
-def test_the_limit_of_a_stack_can_be_set(tmp_path: Path) -> None:
+def test_stack_file_limits_the_number_of_users(tmp_path: Path) -> None:
     stack = tmp_path / "own.toml"
     stack.write_text('base = "vllm"\nmax_sequences = 100\n')
     assert wse.estimate(**WINDOWED, stack=stack).serving.max_users == 100
