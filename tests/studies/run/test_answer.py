@@ -1,4 +1,4 @@
-"""Answers: when they end, and how a run reports why."""
+"""Tests of Answer: when it is finished, and whether it reports an end token."""
 
 import pytest
 

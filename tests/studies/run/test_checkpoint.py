@@ -1,4 +1,4 @@
-"""Killed runs that resume: tokens, cycles, words and trace of an uninterrupted run."""
+"""Tests of checkpoints: a killed run resumes with the results of an uninterrupted one; wrong files are refused."""
 
 import io
 import json
@@ -33,79 +33,84 @@ from wse.studies.run.study import run
 from wse_traces import open_trace
 
 TOKENS = 9
-BY_PASS = ("phase", "ids", "kept", "pairs")
+PASS_ARRAYS = ("phase", "ids", "kept", "pairs")
+"""Arrays of a checkpoint with one entry per executed pass."""
 GOLDEN = Path(__file__).parents[2] / "data" / "formats" / "mxfp4.json"
 STORY: dict[str, Any] = {"mesh": "8x24", "dtype": "float32", "prompt": "The cat sat. The cat sat. The cat"}
 REQUESTS: dict[str, dict[str, Any]] = {
-    "drawn": STORY | {"temperature": 0.8, "repetition_penalty": 1.2, "logits": True},
+    "sampled": STORY | {"temperature": 0.8, "repetition_penalty": 1.2, "logits": True},
     "drafts": STORY | {"prompt": "She liked to play. She liked to play. She liked to", "verify_tokens": 3},
     "two users on two wafers": STORY | {"wafers": 2, "prompt": ("One day", "The little fox went out to play in")},
     "experts": {"prompt_ids": (3, 1, 4, 1, 5, 9, 2), "mesh": "6x6", "wafer": "wse3", "dtype": "float32"},
 }
 
 
-class KilledItem(Exception):
-    """The error that ends a run here, where a signal would elsewhere."""
+class Killed(Exception):
+    """Raised in the middle of a run, in place of a signal that kills the process."""
 
 
 def named_request(name: str, folder: Path, **more: Any) -> RunRequest:
-    asked = {"model": "story"} | REQUESTS[name]
+    """Return the request REQUESTS[name] with further options; `folder` stores the model of "experts"."""
+    options = {"model": "story"} | REQUESTS[name]
     if name == "experts":
-        asked["model"] = write_checkpoint(folder / "model", json.loads(GOLDEN.read_text(encoding="utf-8")))
-    return make_request(RunRequest, **asked, new_tokens=TOKENS, trace=None, schedule="baseline", **more)
+        options["model"] = write_checkpoint(folder / "model", json.loads(GOLDEN.read_text(encoding="utf-8")))
+    return make_request(RunRequest, **options, new_tokens=TOKENS, trace=None, schedule="baseline", **more)
 
 
 def facts(result: RunResult) -> dict[str, Any]:
-    """All but what this computer's own time is."""
+    """Return the report without the keys that depend on the speed of this computer or on file names."""
     return {key: value for key, value in result.to_dict().items() if key not in ("emulation", "trace")}
 
 
-def killed_after(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run until so many passes were executed."""
-    carry_out, done = Engine.run, []
+def run_and_kill(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a request, and kill it after this number of passes."""
+    run_pass, executed = Engine.run, []
 
-    def run_some(engine: Engine, bound: BoundPhase) -> None:
-        if len(done) == passes:
-            raise KilledItem
-        done.append(bound)
-        carry_out(engine, bound)
+    def run_until_killed(engine: Engine, bound: BoundPhase) -> None:
+        if len(executed) == passes:
+            raise Killed
+        executed.append(bound)
+        run_pass(engine, bound)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "run", run_some)
-        with pytest.raises(KilledItem):
+        patch.setattr(Engine, "run", run_until_killed)
+        with pytest.raises(Killed):
             run(request)
 
 
-@pytest.mark.parametrize("name", slow_but(REQUESTS, "drawn", "experts"))
-def test_a_run_killed_twice_is_as_one_that_was_not(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", slow_but(REQUESTS, "sampled", "experts"))
+def test_run_killed_twice_equals_an_uninterrupted_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = named_request(name, tmp_path)
-    whole = run(replace_options(request, trace=tmp_path / "whole.h5"))
-    kept = replace_options(request, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0)
+    uninterrupted = run(replace_options(request, trace=tmp_path / "uninterrupted.h5"))
+    with_checkpoint = replace_options(request, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0)
     for passes in (3, 2):
-        killed_after(passes, kept, monkeypatch)
-    heard: list[str] = []
-    resumed = run(replace_options(kept, trace=tmp_path / "resumed.h5"), RunCallbacks(on_text=heard.append))
-    assert facts(resumed) == facts(whole)
+        run_and_kill(passes, with_checkpoint, monkeypatch)
+    texts: list[str] = []
+    resumed = run(replace_options(with_checkpoint, trace=tmp_path / "resumed.h5"), RunCallbacks(on_text=texts.append))
+    assert facts(resumed) == facts(uninterrupted)
     assert resumed.emulation.passes_again is not None
     assert resumed.emulation.passes_again >= 3
-    assert "".join(heard) == (resumed.text or "")
-    with open_trace(tmp_path / "whole.h5") as a, open_trace(tmp_path / "resumed.h5") as b:
+    assert "".join(texts) == (resumed.text or "")
+    with open_trace(tmp_path / "uninterrupted.h5") as a, open_trace(tmp_path / "resumed.h5") as b:
         for column in ("links/words", "passes/start_cycle", "tokens/id"):
             np.testing.assert_array_equal(a.column(column), b.column(column))
 
 
-def test_a_run_that_is_over_is_told_again_without_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = named_request("drawn", tmp_path, checkpoint=tmp_path / "run.checkpoint")
+def test_finished_run_is_reported_again_without_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = named_request("sampled", tmp_path, checkpoint=tmp_path / "run.checkpoint")
     first = run(request)
     monkeypatch.setattr(Engine, "run", None)
-    again = run(request)
-    assert facts(again) == facts(first)
-    assert (first.emulation.passes_again, again.emulation.tokens_per_s) == (None, 0)
+    repeated = run(request)
+    assert facts(repeated) == facts(first)
+    assert (first.emulation.passes_again, repeated.emulation.tokens_per_s) == (None, 0)
 
 
 @pytest.fixture(scope="module")
-def kept_request(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
-    folder = tmp_path_factory.mktemp("kept")
+def finished_request(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
+    """Run the request "drafts" with a checkpoint file, and return it."""
+    folder = tmp_path_factory.mktemp("finished")
     request = named_request("drafts", folder, checkpoint=folder / "run.checkpoint")
     run(request)
     return request
@@ -119,18 +124,22 @@ def kept_request(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
         ({"checkpoint_every": float("nan")}, "--checkpoint-every nan: is not a valid time; give a time of at least 0"),
     ],
 )
-def test_what_cannot_go_on_is_refused(
-    kept_request: RunRequest, changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_changed_request_cannot_resume(
+    finished_request: RunRequest, changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    before = Path(str(kept_request.checkpoints.checkpoint)).read_bytes()
+    before = Path(str(finished_request.checkpoints.checkpoint)).read_bytes()
     with pytest.raises(BadInput, match=message):
-        run(replace_options(kept_request, **changes))
-    assert Path(str(kept_request.checkpoints.checkpoint)).read_bytes() == before
+        run(replace_options(finished_request, **changes))
+    assert Path(str(finished_request.checkpoints.checkpoint)).read_bytes() == before
 
 
 def with_arrays(**changes: Any) -> Callable[[bytes], bytes]:
-    """Changes the arrays of a file by name, None taking one away, and gives it the digest that goes with them."""
+    """Return a function that changes the arrays in the bytes of a checkpoint, and updates their digest.
+
+    Args:
+        changes: A function of the old array by name, or None to remove the array.
+    """
 
     def change(data: bytes) -> bytes:
         with TemporaryDirectory() as folder:
@@ -149,19 +158,21 @@ def with_arrays(**changes: Any) -> Callable[[bytes], bytes]:
     return change
 
 
-def with_element(value: int, *at: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+def with_element(value: int, *index: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+    """Return a function that sets one element of an array."""
+
     def change(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        array[at] = value
+        array[index] = value
         return array
 
     return change
 
 
 def with_bit_flipped(data: bytes) -> bytes:
-    """The file with one bit of the caches' values changed."""
+    """Return the bytes of a checkpoint with one bit of a KV-cache value flipped, and the old digest."""
     length = int.from_bytes(data[:8], "little")
-    at = 8 + length + json.loads(data[8 : 8 + length])["state.memory.0"]["data_offsets"][0]
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    offset = 8 + length + json.loads(data[8 : 8 + length])["state.memory.0"]["data_offsets"][0]
+    return data[:offset] + bytes([data[offset] ^ 1]) + data[offset + 1 :]
 
 
 @pytest.mark.parametrize(
@@ -186,16 +197,16 @@ def with_bit_flipped(data: bytes) -> bytes:
         (with_arrays(kept=with_element(1, 1)), "is damaged .pass 1: keeps 1 tokens of a pass of decode"),
         (with_arrays(kept=with_element(0, 3)), "is damaged .pass 3: keeps 0 tokens of a pass of verify"),
         (
-            with_arrays(**{name: lambda old: np.tile(old, (9, *(1,) * (old.ndim - 1))) for name in BY_PASS}),
+            with_arrays(**{name: lambda old: np.tile(old, (9, *(1,) * (old.ndim - 1))) for name in PASS_ARRAYS}),
             "is damaged .pass [0-9]+: a pass of prefill is not in its place",
         ),
     ],
 )
-def test_a_file_that_is_none_is_refused(kept_request: RunRequest, change: Any, message: str, tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_refused(finished_request: RunRequest, change: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "other.checkpoint"
-    path.write_bytes(change(Path(str(kept_request.checkpoints.checkpoint)).read_bytes()))
+    path.write_bytes(change(Path(str(finished_request.checkpoints.checkpoint)).read_bytes()))
     with pytest.raises(BadInput, match=message.replace("run (.*", r"run \(.*")):
-        run(replace_options(kept_request, checkpoint=path, new_tokens=TOKENS))
+        run(replace_options(finished_request, checkpoint=path, new_tokens=TOKENS))
 
 
 PROMPTS = ((5, 9, 31, 7), (3, 11))
@@ -203,7 +214,7 @@ PROMPTS = ((5, 9, 31, 7), (3, 11))
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    """An engine after two prompts and a token."""
+    """Return an engine on two wafers after two prompts and one decoded token."""
     spec = tiny_spec()
     options = replace(OPTIONS, mapping="region", wafers=2, prompt_tokens=(4, 2), context=12)
     program = compile_choice(spec, wafer(4, 3, 1 << 20), SOFTWARE, options, CHOICE)
@@ -213,24 +224,23 @@ def engine() -> Engine:
     return engine
 
 
-def test_a_state_goes_to_the_engines_of_wafers_and_comes_back(engine: Engine) -> None:
-    spec, whole, parts = tiny_spec(), engine.state(), []
-    for number in range(2):
-        part = EnginePart(engine.program, spec, tensors(spec).__getitem__, number)
-        part.restore(state_of_wafer(engine.program, whole, number))
-        parts.append(part.state())
-    of_host = ("cache.", "host_")
-    host = {name: array for name, array in whole.items() if name.startswith(of_host)}
-    merged = merge_states(host, parts)
-    assert merged.keys() == whole.keys()
-    assert whole["crossed"].any()
-    assert whole["links"].any()
-    for name, array in whole.items():
+def test_state_is_divided_among_wafers_and_merged_again(engine: Engine) -> None:
+    spec, state, wafer_states = tiny_spec(), engine.state(), []
+    for wafer_index in range(2):
+        part = EnginePart(engine.program, spec, tensors(spec).__getitem__, wafer_index)
+        part.restore(state_of_wafer(engine.program, state, wafer_index))
+        wafer_states.append(part.state())
+    host_state = {name: array for name, array in state.items() if name.startswith(("cache.", "host_"))}
+    merged = merge_states(host_state, wafer_states)
+    assert merged.keys() == state.keys()
+    assert state["crossed"].any()
+    assert state["links"].any()
+    for name, array in state.items():
         np.testing.assert_array_equal(merged[name], array, err_msg=name)
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "says"),
+    ("name", "array", "message"),
     [
         ("crossed", np.array(0), "crossed: int64 [], needed: int64 [3, 3]"),
         ("links", np.array(0), "links: int64 [], needed: int64 [2, 4, 4, 3]"),
@@ -238,13 +248,13 @@ def test_a_state_goes_to_the_engines_of_wafers_and_comes_back(engine: Engine) ->
         ("crossed", None, "crossed: is missing, needed: int64 [3, 3]"),
     ],
 )
-def test_counts_of_another_shape_are_refused_as_of_an_engine(engine: Engine, name: str, array: Any, says: str) -> None:
+def test_state_with_arrays_of_another_shape_is_refused(engine: Engine, name: str, array: Any, message: str) -> None:
     arrays = {**engine.state(), name: array}
     if array is None:
         del arrays[name]
     with pytest.raises(ValueError, match="needed") as caught:
         state_of_wafer(engine.program, arrays, 0)
-    assert str(caught.value) == says
+    assert str(caught.value) == message
     with pytest.raises(ValueError, match="needed") as refused:
         engine.restore(arrays)
-    assert str(refused.value) == says
+    assert str(refused.value) == message

@@ -1,4 +1,4 @@
-"""Runs on wafers with dead PEs and links: the same tokens, a trace that reads, and a report of what was lost."""
+"""Tests of runs on wafers with dead PEs and links: same tokens, a valid trace, and a report of the losses."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from wse.tracing.query.request import inspect_trace
 from wse_traces import open_trace, problems
 from wse_traces.reader.planes import layer_link_words
 
-LISTED = "row,col,direction,wafer\n2,3,,\n5,5,,0\n5,7,,0\n1,1,east,\n6,2,south,1\n0,0,,1\n"
+DEFECTS_CSV = "row,col,direction,wafer\n2,3,,\n5,5,,0\n5,7,,0\n1,1,east,\n6,2,south,1\n0,0,,1\n"
 REQUESTS: dict[str, dict[str, Any]] = {
     "tensor on two wafers": {"mesh": "12x9", "mapping": "tensor", "wafers": 2},
     "region": {"mesh": "12x12"},
@@ -36,48 +36,49 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-ASKED: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12, "schedule": "baseline"}
+COMMON: dict[str, Any] = {"prompt": "Once upon a time", "new_tokens": 12, "schedule": "baseline"}
 
 
 @pytest.fixture(scope="module")
 def tokens_in_one_region() -> list[int]:
-    """What the model says on one whole wafer."""
-    prepared = prepare(make_request(RunRequest, **ONE_REGION, **ASKED))
+    """Return the tokens that the model generates on a wafer without defects."""
+    prepared = prepare(make_request(RunRequest, **ONE_REGION, **COMMON))
     tokens: list[int] = list(execute(prepared, compile_program(prepared)).users[0].tokens)
     return tokens
 
 
 @pytest.fixture
-def listed(tmp_path: Path) -> str:
+def defects_file(tmp_path: Path) -> str:
+    """Write DEFECTS_CSV to a file, and return its path."""
     path = tmp_path / "dead.csv"
-    path.write_text(LISTED, encoding="utf-8")
+    path.write_text(DEFECTS_CSV, encoding="utf-8")
     return str(path)
 
 
 @pytest.mark.parametrize("name", slow_but(REQUESTS, "region"))
-def test_a_run_among_dead_pes_gives_its_tokens(
-    name: str, listed: str, tmp_path: Path, tokens_in_one_region: list[int]
+def test_run_with_defects_generates_the_same_tokens(
+    name: str, defects_file: str, tmp_path: Path, tokens_in_one_region: list[int]
 ) -> None:
-    options = {**ONE_REGION, **REQUESTS[name], **ASKED}
-    whole = prepare(make_request(RunRequest, **options))
-    prepared = prepare(make_request(RunRequest, **options, defects=listed))
+    options = {**ONE_REGION, **REQUESTS[name], **COMMON}
+    without_defects = prepare(make_request(RunRequest, **options))
+    prepared = prepare(make_request(RunRequest, **options, defects=defects_file))
     path = tmp_path / "run.h5"
-    plain = execute(whole, compile_program(whole)).to_dict()
+    plain = execute(without_defects, compile_program(without_defects)).to_dict()
     found = execute(prepared, compile_program(prepared), trace=path).to_dict()
     assert found["tokens"] == plain["tokens"] == tokens_in_one_region
-    told = found["defects"]
-    rows, cols = whole.wafer.mesh_rows, whole.wafer.mesh_cols
+    defects = found["defects"]
+    rows, cols = without_defects.wafer.mesh_rows, without_defects.wafer.mesh_cols
     wafers = found["system"]["wafers"]
-    assert (told["fabric_rows"], told["fabric_cols"]) == (rows, cols)
-    assert told["dead_pes"] == (3 if wafers == 1 else 5)
-    assert told["dead_links"] == (1 if wafers == 1 else 3)
-    assert found["wafer"]["rows"] == rows - told["rows_lost"]
-    assert found["wafer"]["cols"] == cols - told["cols_lost"]
-    assert told["pes_lost"] == wafers * (rows * cols - found["wafer"]["rows"] * found["wafer"]["cols"])
-    assert told["usable_fraction"] == 1 - told["pes_lost"] / (wafers * rows * cols)
-    assert told["longest_detour_hops"] >= 3
-    assert min(told["extra_hops"].values()) > 0
-    assert told["slowdown"] > 1
+    assert (defects["fabric_rows"], defects["fabric_cols"]) == (rows, cols)
+    assert defects["dead_pes"] == (3 if wafers == 1 else 5)
+    assert defects["dead_links"] == (1 if wafers == 1 else 3)
+    assert found["wafer"]["rows"] == rows - defects["rows_lost"]
+    assert found["wafer"]["cols"] == cols - defects["cols_lost"]
+    assert defects["pes_lost"] == wafers * (rows * cols - found["wafer"]["rows"] * found["wafer"]["cols"])
+    assert defects["usable_fraction"] == 1 - defects["pes_lost"] / (wafers * rows * cols)
+    assert defects["longest_detour_hops"] >= 3
+    assert min(defects["extra_hops"].values()) > 0
+    assert defects["slowdown"] > 1
     assert problems(path) == []
     with open_trace(path) as trace:
         assert (trace.header.rows, trace.header.cols) == (rows, cols)
@@ -93,7 +94,7 @@ def test_a_run_among_dead_pes_gives_its_tokens(
 
 
 @pytest.mark.parametrize("mapping", slow_but(["region", "tensor", "auto"], "region"))
-def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path: Path) -> None:
+def test_estimate_with_defects_equals_the_run(mapping: str, tmp_path: Path) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
     placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
@@ -105,22 +106,22 @@ def test_an_estimate_among_dead_pes_is_what_the_run_takes(mapping: str, tmp_path
     ).to_dict()
     for section in ("prefill", "decode", "fabric", "crossing", "system"):
         assert {key: estimated[section][key] for key in executed[section]} == executed[section]
-    told = ("dead_pes", "pes_lost", "extra_hops", "longest_detour_hops")
-    assert [estimated["defects"][key] for key in told] == [executed["defects"][key] for key in told]
+    keys = ("dead_pes", "pes_lost", "extra_hops", "longest_detour_hops")
+    assert [estimated["defects"][key] for key in keys] == [executed["defects"][key] for key in keys]
     assert estimated["inputs"]["defects"] == "0.05"
 
 
-def test_the_mesh_that_is_found_grows_round_the_dead_and_the_program_stays_the_same() -> None:
+def test_default_mesh_grows_with_defects_and_the_program_stays_the_same() -> None:
     options = {"prompt": "Once upon a time", "new_tokens": 4, "schedule": "baseline"}
-    whole = prepare(make_request(RunRequest, **options))
+    without_defects = prepare(make_request(RunRequest, **options))
     prepared = prepare(make_request(RunRequest, **options, defects="0.04", defects_seed=3))
     (mesh,) = prepared.meshes
     assert mesh.fabric.dead.any()
-    assert mesh.fabric.shape > mesh.shape == (whole.wafer.mesh_rows, whole.wafer.mesh_cols)
-    assert compile_program(prepared).digest() == compile_program(whole).digest()
+    assert mesh.fabric.shape > mesh.shape == (without_defects.wafer.mesh_rows, without_defects.wafer.mesh_cols)
+    assert compile_program(prepared).digest() == compile_program(without_defects).digest()
 
 
-def test_a_rate_that_draws_no_dead_pe_says_so_and_its_trace_has_no_dead_ones(tmp_path: Path) -> None:
+def test_rate_without_a_dead_pe_is_reported_and_not_recorded(tmp_path: Path) -> None:
     prepared = prepare(
         make_request(RunRequest, prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2", **ONE_REGION)
     )
@@ -133,34 +134,36 @@ def test_a_rate_that_draws_no_dead_pe_says_so_and_its_trace_has_no_dead_ones(tmp
         assert read_pe(trace, 0, 0, 0).links
 
 
-def test_all_wafers_show_programs_as_many_pes_as_the_worst(listed: str) -> None:
+def test_all_wafers_have_the_live_mesh_of_the_worst_one(defects_file: str) -> None:
     wafer = mesh_on(load_wafer("wse2"), 9, 9)
-    defects = read_defects(listed, 0, wafer)
-    alone, both = largest_live_meshes(defects, wafer, 1), largest_live_meshes(defects, wafer, 2)
-    assert alone[0].shape == (8, 8)  # row 5 has two dead PEs
-    assert {mesh.shape for mesh in both} == {(8, 8)}
-    around = corner_meshes(defects, wafer, mesh_on(wafer, 4, 4), 2)
-    assert [mesh.fabric.shape for mesh in around] == [(5, 5), (5, 5)]
+    defects = read_defects(defects_file, 0, wafer)
+    one_wafer, two_wafers = largest_live_meshes(defects, wafer, 1), largest_live_meshes(defects, wafer, 2)
+    assert one_wafer[0].shape == (8, 8)  # row 5 has two dead PEs
+    assert {mesh.shape for mesh in two_wafers} == {(8, 8)}
+    in_corner = corner_meshes(defects, wafer, mesh_on(wafer, 4, 4), 2)
+    assert [mesh.fabric.shape for mesh in in_corner] == [(5, 5), (5, 5)]
     assert corner_meshes(defects, wafer, wafer, 1) is None
 
 
-def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
+def test_minimum_number_of_wafers_counts_live_pes(defects_file: str) -> None:
     wafer = mesh_on(load_wafer("wse2"), 9, 9)
-    defects = read_defects(listed, 0, wafer)
+    defects = read_defects(defects_file, 0, wafer)
 
-    def fewest(on: WaferSpec) -> int:
-        return -(-150 // (on.mesh_rows * on.mesh_cols))
+    def wafers_for_150_pes(wafer: WaferSpec) -> int:
+        return -(-150 // (wafer.mesh_rows * wafer.mesh_cols))
 
     assert (
-        fewest_wafers_with_defects(wafer, None, fewest)
-        == fewest_wafers_with_defects(wafer, read_defects("0", 0, wafer), fewest)
+        fewest_wafers_with_defects(wafer, None, wafers_for_150_pes)
+        == fewest_wafers_with_defects(wafer, read_defects("0", 0, wafer), wafers_for_150_pes)
         == 2
     )
-    assert fewest_wafers_with_defects(wafer, defects, fewest) == 3  # 64 instead of 81 on each
+    assert (
+        fewest_wafers_with_defects(wafer, defects, wafers_for_150_pes) == 3
+    )  # each wafer has 64 usable PEs instead of 81
 
 
-def test_what_does_not_fit_among_dead_pes_is_refused_without_a_mesh(listed: str) -> None:
-    prepared = prepare(make_request(RunRequest, mesh="7x7", defects=listed, new_tokens=4, **ONE_REGION))
+def test_refusal_with_defects_does_not_suggest_a_mesh(defects_file: str) -> None:
+    prepared = prepare(make_request(RunRequest, mesh="7x7", defects=defects_file, new_tokens=4, **ONE_REGION))
     with pytest.raises(DoesNotFit) as caught:
         compile_program(prepared)
     assert "--mesh" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Memory that a run needs, and its profile."""
+"""Tests of the memory that a run needs, of the remedies if there is too little, and of ``--profile``."""
 
 import json
 import re
@@ -37,15 +37,16 @@ LARGER = {
     "vocab_size": 16000,
     "max_position_embeddings": 4096,
 }
-"""35 million parameters."""
+"""Configuration of a model with 35 million parameters."""
 BASELINE: dict[str, Any] = {"schedule": "baseline"}
 
 
-def needed(**options: Any) -> int:
+def needed_bytes(**options: Any) -> int:
+    """Return the bytes of memory that a run with these options needs."""
     return required_bytes(compile_program(prepare(make_request(RunRequest, trace=None, **BASELINE | options))))
 
 
-def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_bytes_equal_those_that_an_engine_allocates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights are stored in bfloat16 and converted to float32.
 
     The bytes are within 2 % of those that remain allocated. The peak depends only on the values that may be
@@ -59,30 +60,32 @@ def test_the_bytes_are_those_that_an_engine_allocates(tmp_path: Path, monkeypatc
     drawn = weights_of(request, prepared.loaded)
     tensors = {name: drawn(name)[:].astype(ml_dtypes.bfloat16) for name in tensor_shapes(prepared.spec)}.__getitem__
     Engine(program, prepared.spec, tensors)  # compiles the kernels
-    wanted = required_bytes(program) - IN_FLIGHT_BYTES
-    assert wanted > 140e6
+    expected = required_bytes(program) - IN_FLIGHT_BYTES
+    assert expected > 140e6
     monkeypatch.setattr(weights, "thread_count", lambda: 64)
     monkeypatch.setattr(weights, "VALUES_IN_FLIGHT", VALUES_IN_FLIGHT // 4)
     tracemalloc.start()
     engine = Engine(program, prepared.spec, tensors)
-    held, peak = tracemalloc.get_traced_memory()
+    allocated, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert engine.program is program
-    assert abs(held / wanted - 1) < 0.02, (held, wanted)
-    assert wanted < peak < wanted + 1.5 * IN_FLIGHT_BYTES / 4, (peak, wanted)
+    assert abs(allocated / expected - 1) < 0.02, (allocated, expected)
+    assert expected < peak < expected + 1.5 * IN_FLIGHT_BYTES / 4, (peak, expected)
 
 
-WIDE: list[dict[str, Any]] = [
+OPTIONS: list[dict[str, Any]] = [
     {"mesh": "80x80", "new_tokens": 40},
     {"mesh": "64x64", "new_tokens": 3000, "dtype": "float16"},
     {"new_tokens": 40},
 ]
 
 
-@pytest.mark.parametrize("options", slow_but(WIDE, WIDE[0]), ids=str)
-def test_named_settings_alone_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", slow_but(OPTIONS, OPTIONS[0]), ids=str)
+def test_remedies_of_insufficient_memory_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
     config = write_config(tmp_path, **LARGER)
-    free = IN_FLIGHT_BYTES + (needed(model=config, **options) - IN_FLIGHT_BYTES) * 4 // 5
+    free = IN_FLIGHT_BYTES + (needed_bytes(model=config, **options) - IN_FLIGHT_BYTES) * 4 // 5
     monkeypatch.setattr(memory, "free_bytes", lambda: free)
     with pytest.raises(InsufficientMemory) as refused:
         wse.run(config, weights="random:7", trace=None, **BASELINE, **options)
@@ -96,15 +99,16 @@ def test_named_settings_alone_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 changes = {"dtype": dtype}
             case ["--new-tokens", tokens]:
                 changes = {"new_tokens": int(tokens)}
-                assert needed(model=config, **options | {"new_tokens": int(tokens) + 1}) > free
+                assert needed_bytes(model=config, **options | {"new_tokens": int(tokens) + 1}) > free
             case other:
                 pytest.fail(f"{other}: no such option")
-        assert needed(model=config, **options | changes) <= free, remedy
-    monkeypatch.setattr(memory, "free_bytes", lambda: needed(model=config, **options))
+        assert needed_bytes(model=config, **options | changes) <= free, remedy
+    monkeypatch.setattr(memory, "free_bytes", lambda: needed_bytes(model=config, **options))
     memory.check_memory(*_compiled(make_request(RunRequest, model=config, trace=None, **BASELINE, **options)))
 
 
 def _compiled(request: RunRequest) -> Any:
+    """Return the prepared run of a request and its Program."""
     prepared = prepare(request)
     return prepared, compile_program(prepared)
 
@@ -119,11 +123,12 @@ REQUEST = make_request(
     trace=None,
     schedule="baseline",
 )
-PASSES = 4  # after the prompt, whose last one gives the first token
+PASSES = 4  # decode passes: the prompt phase computes the first of the five tokens
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    """Run REQUEST with a profile."""
     path = tmp_path_factory.mktemp("profile") / "flame.json"
     return run(replace_options(REQUEST, profile=True, profile_output=path))
 
@@ -134,7 +139,7 @@ def profile(result: RunResult) -> ProfileResult:
     return result.profile
 
 
-def test_every_table_has_all_of_the_time_and_all_of_the_bytes(profile: ProfileResult) -> None:
+def test_each_profile_table_adds_up_to_the_total(profile: ProfileResult) -> None:
     tables = profile.by_kind, profile.by_op, profile.by_kernel
     for rows in tables:
         assert sum(row.s for row in rows) == pytest.approx(profile.passes_s)
@@ -146,7 +151,7 @@ def test_every_table_has_all_of_the_time_and_all_of_the_bytes(profile: ProfileRe
     assert {"compute", "line", "cache_shift"} <= {row.name for row in profile.by_kind}
 
 
-def test_products_read_all_weights_once_a_token_and_little_else(profile: ProfileResult) -> None:
+def test_products_read_all_weights_once_per_token(profile: ProfileResult) -> None:
     program = compile_program(prepare(REQUEST))
     layers = [tile for tile in program.tiles if ".norm" not in tile.name and tile.name.startswith("layers.")]
     weights = sum(2 * tile.elements * 16 * 16 for tile in layers if tile.outer > 1)
@@ -154,7 +159,7 @@ def test_products_read_all_weights_once_a_token_and_little_else(profile: Profile
     assert weights * PASSES <= gemv.bytes < 2 * weights * PASSES
 
 
-def test_the_flame_graph_has_phases_over_ops_over_kernels(profile: ProfileResult) -> None:
+def test_flame_graph_has_stacks_of_phase_operation_and_kernel(profile: ProfileResult) -> None:
     content = json.loads(Path(profile.output).read_text(encoding="utf-8"))
     frames = [frame["name"] for frame in content["shared"]["frames"]]
     (sampled,) = content["profiles"]
@@ -164,11 +169,11 @@ def test_the_flame_graph_has_phases_over_ops_over_kernels(profile: ProfileResult
     assert sum(sampled["weights"]) == pytest.approx(sampled["endValue"]) == pytest.approx(profile.passes_s)
 
 
-def test_tokens_are_those_of_a_run_that_is_not_timed(result: RunResult) -> None:
+def test_tokens_do_not_depend_on_profiling(result: RunResult) -> None:
     assert run(REQUEST).tokens == result.tokens
 
 
-def test_of_a_table_of_vectors_the_rows_that_are_looked_up_count(profile: ProfileResult) -> None:
+def test_embedding_lookup_counts_only_the_rows_it_reads(profile: ProfileResult) -> None:
     (table,) = (tile for tile in compile_program(prepare(REQUEST)).tiles if tile.name == "embedding")
     (lookup,) = (row for row in profile.by_kernel if row.name == "embedding_lookup")
     assert 0 < lookup.bytes < 2 * table.elements * 16 * 16 * PASSES / 10

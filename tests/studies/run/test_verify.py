@@ -1,4 +1,4 @@
-"""Runs whose drafts are verified: the tokens of a plain run, and a trace and a report with the passes as they ran."""
+"""Tests of ``--verify-tokens``: the tokens of a plain run, and verification passes in report and trace."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,50 +21,57 @@ from wse.tracing.query.costs.tree import read_tree
 from wse_traces import open_trace, problems
 
 DRAFT, TOKENS = 3, 16
-ASKED: dict[str, Any] = {"dtype": "float32", "schedule": "baseline", "mesh": "8x24"}
+COMMON: dict[str, Any] = {"dtype": "float32", "schedule": "baseline", "mesh": "8x24"}
 REPEATS = "The cat sat. The cat sat. The cat"
 VERIFY = 2
-"""The number of the phase in traces."""
+"""Index of the verification phase in traces."""
 
 
-def ran(trace: Path, **wanted: Any) -> tuple[RunResult, Engine]:
-    """A run with a trace, and the engine that executed it."""
+def run_with_trace(trace: Path, **options: Any) -> tuple[RunResult, Engine]:
+    """Run the model, write a trace, and return the result and the engine that executed the run."""
     engines: list[Engine] = []
 
     def make_backend(*arguments: Any, **more: Any) -> Engine:
         engines.append(Engine(*arguments, **more))
         return engines[0]
 
-    prepared = prepare(make_request(RunRequest, **(ASKED | wanted)))
+    prepared = prepare(make_request(RunRequest, **(COMMON | options)))
     wavelets = prepared.request.tracing.wavelets
     return execute(
         prepared, compile_program(prepared), trace=trace, wavelets=wavelets, make_backend=make_backend
     ), engines[0]
 
 
-def accepted_by_hand(prompt: Sequence[int], tokens: Sequence[int], draft: int, room: int) -> list[int]:
-    """The drafted tokens that each pass over a draft accepts, from the tokens of a plain run alone."""
-    accepted, at = [], 1
-    while at < len(tokens):
-        text = (*prompt, *tokens[:at])
+def expected_accepted(prompt: Sequence[int], tokens: Sequence[int], draft: int, room: int) -> list[int]:
+    """Return how many draft tokens each verification pass must accept, given the tokens of a plain run.
+
+    Args:
+        prompt: Token ids of the prompt.
+        tokens: Token ids that the plain run generated.
+        draft: Tokens per draft.
+        room: Context in tokens, which text and draft must not exceed.
+    """
+    accepted, position = [], 1
+    while position < len(tokens):
+        text = (*prompt, *tokens[:position])
         drafted = prompt_lookup(text, draft) if len(text) + draft <= room else ()
         right = 0
-        while right < len(drafted) and at + right < len(tokens) and drafted[right] == tokens[at + right]:
+        while right < len(drafted) and position + right < len(tokens) and drafted[right] == tokens[position + right]:
             right += 1
         accepted += [right] if drafted else []
-        at += right + 1
+        position += right + 1
     return accepted
 
 
-def test_tokens_are_those_of_a_plain_run_and_every_pass_is_timed_and_traced(tmp_path: Path) -> None:
+def test_tokens_equal_a_plain_run_and_all_passes_are_timed_and_traced(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
-    result, engine = ran(path, prompt=REPEATS, new_tokens=TOKENS, verify_tokens=1 + DRAFT)
-    plain, _ = ran(tmp_path / "plain.h5", prompt=REPEATS, new_tokens=TOKENS)
+    result, engine = run_with_trace(path, prompt=REPEATS, new_tokens=TOKENS, verify_tokens=1 + DRAFT)
+    plain, _ = run_with_trace(tmp_path / "plain.h5", prompt=REPEATS, new_tokens=TOKENS)
     assert result.tokens == plain.tokens
-    prepared = prepare(make_request(RunRequest, **ASKED, prompt=REPEATS, new_tokens=TOKENS))
-    expected = accepted_by_hand(prepared.prompts[0], result.tokens or (), DRAFT, prepared.options.context)
+    prepared = prepare(make_request(RunRequest, **COMMON, prompt=REPEATS, new_tokens=TOKENS))
+    expected = expected_accepted(prepared.prompts[0], result.tokens or (), DRAFT, prepared.options.context)
     verified, decode = result.verify, result.decode
-    assert sum(expected) > 0, "the text has no drafts that are right"
+    assert sum(expected) > 0, "the test needs a text with right drafts"
     assert (verified.tokens, verified.passes) == (1 + DRAFT, len(expected))
     assert verified.accepted_per_pass == sum(expected) / len(expected)
     plain_passes = TOKENS - 1 - sum(expected) - len(expected)
@@ -84,25 +91,25 @@ def test_tokens_are_those_of_a_plain_run_and_every_pass_is_timed_and_traced(tmp_
         assert sum(layer.verify or 0.0 for layer in read_tree(sums)) == pytest.approx(verified.cycles_per_pass)
 
 
-def test_users_take_turns_in_passes_of_their_own(tmp_path: Path) -> None:
-    """Tokens are those of the users' batch; the first to be done has no further pass."""
+def test_users_have_separate_passes_in_round_robin_order(tmp_path: Path) -> None:
+    """Each user has passes of its own, in round-robin order; the tokens equal those of a batch."""
     prompts, path = ("One day", "The little fox went out to play in"), tmp_path / "run.h5"
-    wanted: dict[str, Any] = {"prompt": prompts, "new_tokens": 5, "wafers": 2}
-    result, engine = ran(path, **wanted, verify_tokens=1)
-    plain, _ = ran(tmp_path / "plain.h5", **wanted)
+    options: dict[str, Any] = {"prompt": prompts, "new_tokens": 5, "wafers": 2}
+    result, engine = run_with_trace(path, **options, verify_tokens=1)
+    plain, _ = run_with_trace(tmp_path / "plain.h5", **options)
     assert [user.tokens for user in result.users] == [user.tokens for user in plain.users]
     assert result.decode is None
     assert result.verify.passes == 2 * 4
-    assert "8, each a user's next token" in str(result.tables()), "and nothing of drafts"
+    assert "8, each a user's next token" in str(result.tables()), "the report must not mention drafts"
     with open_trace(path) as trace:
         assert np.array_equal(trace.column("links/words"), engine.link_words())
         assert trace.column("tokens/sequence")[-8:].tolist() == [0, 1] * 4
 
 
-def test_the_last_pass_is_logged_by_wavelets_where_it_verified_a_draft(tmp_path: Path) -> None:
+def test_wavelets_are_logged_for_a_last_pass_that_verifies_a_draft(tmp_path: Path) -> None:
     path, model = tmp_path / "run.h5", write_model(tmp_path)
     ids = {"model": model, "prompt_ids": tuple(range(16)), "mesh": "3x4"}
-    result, _ = ran(path, **ids, new_tokens=2, context=18, verify_tokens=2, wavelets=True)
+    result, _ = run_with_trace(path, **ids, new_tokens=2, context=18, verify_tokens=2, wavelets=True)
     with open_trace(path) as trace:
         phases = trace.column("schedules/phase")[trace.column("passes/schedule")]
         assert phases[-1] == VERIFY
@@ -111,9 +118,11 @@ def test_the_last_pass_is_logged_by_wavelets_where_it_verified_a_draft(tmp_path:
     assert result.decode is None, "no token was generated by a plain pass"
 
 
-def test_the_longest_run_is_looked_up_first_at_its_first_place() -> None:
-    assert prompt_lookup((4, 5, 6, 1, 9, 5, 6, 2, 4, 5, 6), 1) == (1,)  # three tokens
-    assert prompt_lookup((9, 6, 3, 5, 6, 1, 8, 6, 2, 5, 6), 2) == (1, 8)  # two
-    assert prompt_lookup((6, 3, 6, 2, 6), 3) == (3, 6, 2)  # one
-    assert prompt_lookup((6, 3, 6), 3) == ()  # followed by too few
+def test_prompt_lookup_prefers_the_longest_match_and_its_first_place() -> None:
+    assert prompt_lookup((4, 5, 6, 1, 9, 5, 6, 2, 4, 5, 6), 1) == (
+        1,
+    )  # the last three tokens (4, 5, 6) occurred before
+    assert prompt_lookup((9, 6, 3, 5, 6, 1, 8, 6, 2, 5, 6), 2) == (1, 8)  # the last two (5, 6) occurred before
+    assert prompt_lookup((6, 3, 6, 2, 6), 3) == (3, 6, 2)  # the last one (6) occurred before
+    assert prompt_lookup((6, 3, 6), 3) == ()  # fewer than three tokens follow the earlier 6
     assert prompt_lookup((1, 2, 3), 1) == ()
