@@ -1,4 +1,4 @@
-"""What ``wse compile`` reports is what the Program says, and what a run then measures."""
+"""Tests of the report of ``wse compile``: SRAM use, buffers that share addresses, and contention on links."""
 
 from itertools import combinations, pairwise
 from typing import Any
@@ -29,6 +29,7 @@ REQUESTS: list[dict[str, Any]] = [
 def placed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Any, Program, dict[str, Any]]:
+    """Return the prepared run of a request, its Program, and the report of the compilation."""
     model = write_model(tmp_path_factory.mktemp("model"))
     write_config(model, "eos_token_id")
     prepared = prepare(make_request(RunRequest, model=str(model), prompt_ids=(1, 2, 3), **(ONE_REGION | request.param)))
@@ -50,8 +51,8 @@ def test_sram_of_every_pe_is_counted_once(placed: tuple[Any, Program, dict[str, 
     assert min(uses["free"] for uses in stages) == report["sram"]["bytes_per_pe"]["free"]
 
 
-def test_buffers_that_share_bytes_live_one_after_another(placed: tuple[Any, Program, dict[str, Any]]) -> None:
-    """The step that reads one for the last time may make the other in its place."""
+def test_buffers_that_overlap_have_disjoint_lifetimes(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+    """The step that reads a buffer for the last time may write the other one at the same address."""
     buffers = placed[2]["sram"]["map"]["buffers"]
     assert [b["address"] for b in buffers] == sorted(b["address"] for b in buffers)
     for a, b in combinations(buffers, 2):
@@ -63,11 +64,11 @@ def test_buffers_that_share_bytes_live_one_after_another(placed: tuple[Any, Prog
             for x in a["live"]:
                 for y in b["live"]:
                     gap = max(x["first_step"], y["first_step"]) - min(x["last_step"], y["last_step"])
-                    apart = gap > 0 or (gap == 0 and a["address"] == b["address"])
-                    assert x["chunk"] != y["chunk"] or apart, (a, b)
+                    is_disjoint = gap > 0 or (gap == 0 and a["address"] == b["address"])
+                    assert x["chunk"] != y["chunk"] or is_disjoint, (a, b)
 
 
-def test_contention_is_that_of_the_fast_model(placed: tuple[Any, Program, dict[str, Any]]) -> None:
+def test_contention_equals_that_of_the_fabric_model(placed: tuple[Any, Program, dict[str, Any]]) -> None:
     prepared, program, report = placed
     rows, fabric = report["fabric"]["contention"], Fabric(program, prepared.wafer, prepared.software)
     costs = [fabric.prefill_cost(i) for i in range(len(program.prefill))]

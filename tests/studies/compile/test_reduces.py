@@ -1,4 +1,4 @@
-"""Reduces of a decoded token: what the Program does, its bound, and the pattern that would be cheapest."""
+"""Tests of the reductions in the compile report: cycles, lower bounds and the cheapest pattern of each."""
 
 from collections import Counter
 from pathlib import Path
@@ -52,14 +52,15 @@ REQUESTS: list[dict[str, Any]] = [
 KEYS = ["pattern", "along", "steps", "pes", "words", "cycles", "bound_cycles", "times_bound"]
 SEARCHED = ["cheapest", "cheapest_cycles"]
 Placed = tuple[PreparedRun, Program, Slots, list[dict[str, Any]]]
+"""A request, its Program, the cache slots that decoding uses, and the rows of the report."""
 
 
 def rows_of(prepared: PreparedRun, program: Program, slots: Slots) -> list[dict[str, Any]]:
     return [row.to_dict() for row in reduces_result(program, prepared.wafer, prepared.software, slots)]
 
 
-def of(request: RunRequest) -> Placed:
-    """A request, its Program, the cache slots that decode uses, and the rows."""
+def placed_run(request: RunRequest) -> Placed:
+    """Compile a request and compute the rows of its reductions."""
     prepared = prepare(request)
     program = compile_program(prepared)
     slots = program.cache_slots(4)
@@ -69,36 +70,36 @@ def of(request: RunRequest) -> Placed:
 @pytest.fixture(scope="module", params=slow_but(REQUESTS, *REQUESTS[:2]), ids=str)
 def placed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Placed:
     model = str(write_model(tmp_path_factory.mktemp("model")))
-    return of(
+    return placed_run(
         make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), schedule="baseline", **(ONE_REGION | request.param))
     )
 
 
 @pytest.fixture(scope="module")
 def story() -> Placed:
-    return of(make_request(RunRequest, model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
+    return placed_run(make_request(RunRequest, model="story", prompt_ids=(1, 2, 3), **ONE_REGION))
 
 
 def cycles(prepared: PreparedRun, pattern: LineSchedule, words: int) -> float:
-    """The fabric model's, from scratch."""
+    """Return the cycles of a pattern on a line by the fabric model, without any cached times."""
     software = prepared.software
     costs = LineCosts.of(prepared.wafer, software.reduce_gap_cycles, software.relay_cycles)
     return PatternTimes(costs).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total
 
 
-def combining(program: Program) -> list[int]:
-    """The steps of a token that combine words of several PEs."""
+def combining_steps(program: Program) -> list[int]:
+    """Return the indices of the decode steps that combine words of several PEs."""
     phase = program.decode
     moving = np.flatnonzero(is_of_type(phase.steps, AlongLine)).tolist()
     return [s for s in moving if np.isin(program.patterns[phase.steps.pattern[s]].messages[:, 2], COMBINING).any()]
 
 
-def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed: Placed) -> None:
+def test_rows_contain_all_combining_steps_with_their_cycles(placed: Placed) -> None:
     prepared, program, slots, rows = placed
     phase, software = program.decode, prepared.software
     cost = Fabric(program, prepared.wafer, software).decode_cost(3)
     charged: Counter[tuple[str, str, int, float]] = Counter()
-    for step in combining(program):
+    for step in combining_steps(program):
         launch = software.task_dispatch_cycles + software.vector_issue_cycles
         route_rewrites = phase.steps.route_rewrites[step] * software.route_rewrite_cycles
         name, along = (
@@ -107,15 +108,15 @@ def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed
         )
         alone = float(cost.by_cause[step].sum()) - launch - route_rewrites
         charged[name, along, transfer_of(program, phase, step, slots).words, alone] += 1
-    told: Counter[tuple[str, str, int, float]] = Counter()
+    reported: Counter[tuple[str, str, int, float]] = Counter()
     for row in rows:
-        told[row["pattern"], row["along"], row["words"], row["cycles"]] += row["steps"]
-    assert told == charged
-    assert told
+        reported[row["pattern"], row["along"], row["words"], row["cycles"]] += row["steps"]
+    assert reported == charged
+    assert reported
     assert rows == sorted(rows, key=lambda row: -row["steps"] * row["cycles"])
 
 
-def test_bound_and_cheapest_are_those_of_direct_calls(placed: Placed) -> None:
+def test_bound_and_cheapest_pattern_equal_direct_calls(placed: Placed) -> None:
     prepared, _, _, rows = placed
     wafer = prepared.wafer
     for row in rows:
@@ -136,7 +137,9 @@ def test_bound_and_cheapest_are_those_of_direct_calls(placed: Placed) -> None:
 
 
 @given(length=st.integers(2, 60), cuts=st.integers(1, 8), everywhere=st.booleans(), arrival=st.sampled_from(COMBINING))
-def test_the_longest_segment_and_its_root(*, length: int, cuts: int, everywhere: bool, arrival: Arrival) -> None:
+def test_longest_segment_of_a_k_tree_has_its_root(
+    *, length: int, cuts: int, everywhere: bool, arrival: Arrival
+) -> None:
     segments = tuple(balanced_segments(length, min(cuts, length // 2)))
     pattern = k_tree(length, 3, arrival, broadcast=everywhere, segments=segments)
     pes = max(count for _, count in segments)
@@ -156,15 +159,15 @@ def test_the_longest_segment_and_its_root(*, length: int, cuts: int, everywhere:
         (k_tree(1, 2, ADD, broadcast=True), None),
         (multicast(8, 2, 3), None),
         (ring_shift(8, 8), None),
-        (ring_reduce(8), None),  # every line into a PE of its own
+        (ring_reduce(8), None),  # each PE receives the sum of a different line
     ],
     ids=lambda value: value.name if isinstance(value, LineSchedule) else "",
 )
-def test_patterns_that_are_no_k_tree(pattern: LineSchedule, expected: CombinedSegment | None) -> None:
+def test_longest_segment_of_other_patterns(pattern: LineSchedule, expected: CombinedSegment | None) -> None:
     assert longest_segment(pattern) == expected
 
 
-def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_above_the_limit_are_not_searched(story: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared, program, slots, rows = story
     assert all(list(row) == KEYS + SEARCHED for row in rows)
     monkeypatch.setattr(reduces, "MAX_PES", 9)
@@ -174,6 +177,6 @@ def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pyt
     assert [row["cycles"] for row in short] == [row["cycles"] for row in rows]
 
 
-def test_a_line_of_one_pe_reduces_nothing(tmp_path: Path) -> None:
+def test_single_pe_has_no_reductions(tmp_path: Path) -> None:
     prepared = prepare(make_request(RunRequest, model=str(write_model(tmp_path)), prompt_ids=(1, 2, 3), mesh="1x1"))
     assert compile_result(prepared, compile_program(prepared)).fabric.reduces == ()

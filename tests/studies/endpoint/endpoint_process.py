@@ -1,4 +1,4 @@
-"""A `wse serve` process, the arrivals that clients measured, and what the simulation predicts for them."""
+"""Helper of the client tests: starts `wse serve`, and simulates the arrivals that a client measured."""
 
 import subprocess
 import sys
@@ -26,7 +26,14 @@ class Measurement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """A machine, and the lengths of all requests."""
+    """A served machine and the lengths of all requests.
+
+    Attributes:
+        options: Options of the machine, by name without dashes.
+        prompt_tokens: Tokens of each prompt.
+        new_tokens: Tokens of each answer.
+        speed: Simulated seconds per second of real time.
+    """
 
     options: dict[str, str | int]
     prompt_tokens: int
@@ -34,6 +41,7 @@ class Served:
     speed: float
 
     def arguments(self) -> list[str]:
+        """Return the options of `wse serve`."""
         machine = [part for name, value in self.options.items() for part in (f"--{name}", str(value))]
         return ["--prompt-len", str(self.prompt_tokens), "--new-tokens", str(self.new_tokens), *machine]
 

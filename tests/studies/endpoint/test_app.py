@@ -1,4 +1,4 @@
-"""The endpoint as an ASGI application, on a machine that needs a few milliseconds per token."""
+"""Tests of the ASGI application of ``wse serve`` on a machine that needs a few milliseconds per token."""
 
 import asyncio
 import json
@@ -25,33 +25,38 @@ COSTS = PlainCosts(pass_s=0.01, prompt_s=0.001, chunk_tokens=1, kv_capacity_toke
 Result = TypeVar("Result")
 
 
-def service(*, max_users: int = 4, speed: float = 20.0, texts: list[list[str]] | None = None) -> Service:
+def make_service(*, max_users: int = 4, speed: float = 20.0, texts: list[list[str]] | None = None) -> Service:
+    """Return a service with a context of 200 tokens; `texts` are the answers as lists of tokens."""
     template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
     live = LiveMachine(template, COSTS, ContinuousPolicy(max_users=max_users, prompt_tokens=64))
     return Service(live, model="tiny", context=200, speed=speed, texts=texts)
 
 
-def with_client(use: Callable[[Any], Awaitable[Result]], served: Service | None = None) -> Result:
+def with_client(use: Callable[[Any], Awaitable[Result]], service: Service | None = None) -> Result:
+    """Call `use` with an HTTP client of a service, by default a new one, and return its result."""
+
     async def run() -> Result:
-        transport = httpx.ASGITransport(endpoint_app(served or service()), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(endpoint_app(service or make_service()), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://wse") as client:
             return await use(client)
 
     return asyncio.run(run())
 
 
-def post(path: str, body: Any, served: Service | None = None) -> Any:
+def post(path: str, body: Any, service: Service | None = None) -> Any:
+    """Send one POST request and return the response; a body that is no text is encoded as JSON."""
     content = body if isinstance(body, str) else json.dumps(body)
-    return with_client(lambda client: client.post(path, content=content), served)
+    return with_client(lambda client: client.post(path, content=content), service)
 
 
 def events(response: Any) -> list[Any]:
+    """Return the decoded events of a streamed response, which must end with [DONE]."""
     lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
     assert lines[-1] == "[DONE]"
     return [json.loads(line) for line in lines[:-1]]
 
 
-def test_a_completion_repeats_the_prompt() -> None:
+def test_completion_repeats_the_prompt() -> None:
     body = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 6, "ignore_eos": True}
     answer = post("/v1/completions", body).json()
     assert answer["object"] == "text_completion"
@@ -60,29 +65,29 @@ def test_a_completion_repeats_the_prompt() -> None:
     assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 6, "total_tokens": 10}
 
 
-def test_a_conversation_is_answered_with_the_text_of_a_file() -> None:
+def test_chat_is_answered_with_a_given_text() -> None:
     messages = [
         {"role": "system", "content": "Be kind"},
         {"role": "user", "content": [{"type": "text", "text": "Tell me"}]},
     ]
     body = {"model": "tiny", "messages": messages, "max_completion_tokens": 2, "temperature": 0.5}
-    answer = post("/v1/chat/completions", body, service(texts=[["The ", "end", " of ", "all"]])).json()
+    answer = post("/v1/chat/completions", body, make_service(texts=[["The ", "end", " of ", "all"]])).json()
     assert answer["choices"][0]["message"] == {"role": "assistant", "content": "The end"}
     assert answer["usage"]["prompt_tokens"] == 4  # 14 characters
 
 
 def test_answers_use_several_texts_one_after_another() -> None:
-    served = service(texts=[["One"], ["Two"]])
+    service = make_service(texts=[["One"], ["Two"]])
     body = CompletionBody(model="tiny", prompt="Tell me")
 
     async def texts() -> list[list[str]]:
-        return [[*served.begin(body).text.pieces] for _ in range(3)]
+        return [[*service.begin(body).text.pieces] for _ in range(3)]
 
     assert asyncio.run(texts()) == [["One"], ["Two"], ["One"]]
 
 
 @pytest.mark.parametrize("includes_usage", [True, False])
-def test_a_stream_has_the_role_once_the_reason_last_and_the_usage_if_requested(*, includes_usage: bool) -> None:
+def test_stream_has_role_finish_reason_and_requested_usage(*, includes_usage: bool) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Once upon a time"}], "stream": True}
     chunks = events(post("/v1/chat/completions", body | {"stream_options": {"include_usage": includes_usage}}))
     if includes_usage:
@@ -119,7 +124,7 @@ def test_a_stream_has_the_role_once_the_reason_last_and_the_usage_if_requested(*
         ({"model": "gpt", "prompt": "a"}, 404, "model", "model_not_found"),
     ],
 )
-def test_a_wrong_request_gets_the_error_object_of_the_api_before_its_answer_is_made(
+def test_invalid_request_gets_an_error_object_before_an_answer_is_made(
     body: Any, status: int, param: str | None, code: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wse.studies.endpoint.service.answer_text", None)
@@ -130,13 +135,13 @@ def test_a_wrong_request_gets_the_error_object_of_the_api_before_its_answer_is_m
     assert error["message"]
 
 
-def test_a_request_that_fills_the_context_is_answered() -> None:
+def test_request_that_fills_the_context_is_answered() -> None:
     stops = ["w", "x" * 1_024, "y", "z"]
     body = {"model": "tiny", "prompt": [5] * 190, "max_tokens": 10, "stop": stops}
     assert post("/v1/completions", body).json()["usage"]["total_tokens"] == 200
 
 
-def test_a_body_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_body_is_not_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wse.studies.endpoint.service.JSON_BYTES", 400)
     sizes = []
 
@@ -159,14 +164,14 @@ def test_requests_are_refused_while_too_many_wait(monkeypatch: pytest.MonkeyPatc
         answers = await asyncio.gather(*(client.post("/v1/completions", json=body) for _ in range(5)))
         return [*answers, await client.post("/v1/completions", json=body)]
 
-    *together, later = with_client(use, service(max_users=1))
-    refusals = [answer.json()["error"] for answer in together if answer.status_code != 200]
+    *concurrent, later = with_client(use, make_service(max_users=1))
+    refusals = [answer.json()["error"] for answer in concurrent if answer.status_code != 200]
     assert [(error["type"], error["code"]) for error in refusals] == [("rate_limit_error", "rate_limit_exceeded")] * 2
-    assert [answer.status_code for answer in together].count(429) == 2
+    assert [answer.status_code for answer in concurrent].count(429) == 2
     assert later.status_code == 200
 
 
-def test_wrong_addresses_and_methods_get_error_objects_too() -> None:
+def test_wrong_paths_and_methods_get_error_objects() -> None:
     async def use(client: Any) -> list[Any]:
         return [await client.get("/v1/complete"), await client.get("/v1/completions"), await client.get("/health")]
 
@@ -175,7 +180,7 @@ def test_wrong_addresses_and_methods_get_error_objects_too() -> None:
     assert unknown.json()["error"]["type"] == method.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_models_and_metrics_describe_what_was_served() -> None:
+def test_models_and_metrics_describe_the_served_requests() -> None:
     async def use(client: Any) -> tuple[Any, dict[str, float]]:
         body = {"model": "tiny", "prompt": [1] * 10, "max_tokens": 5}
         await asyncio.gather(*(client.post("/v1/completions", json=body) for _ in range(3)))
@@ -196,8 +201,8 @@ def test_models_and_metrics_describe_what_was_served() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_goes_away_frees_its_slot_while_others_go_on(*, stream: bool) -> None:
-    served = service(max_users=1, speed=5.0)
+def test_disconnected_client_frees_its_slot_for_others(*, stream: bool) -> None:
+    service = make_service(max_users=1, speed=5.0)
     body = {"model": "tiny", "prompt": [1] * 10, "max_tokens": 190, "ignore_eos": True, "stream": stream}
     scope = {
         "type": "http", "method": "POST", "path": "/v1/completions", "query_string": b"", "headers": [],
@@ -216,15 +221,15 @@ def test_a_client_that_goes_away_frees_its_slot_while_others_go_on(*, stream: bo
         async def send(message: Any) -> None:
             pass
 
-        gone = asyncio.create_task(endpoint_app(served)(scope, receive, send))
+        disconnected = asyncio.create_task(endpoint_app(service)(scope, receive, send))
         await asyncio.sleep(0.01)
         short = {"model": "tiny", "prompt": "Once", "max_tokens": 1}
         answer = await client.post("/v1/completions", json=short)
-        await gone
+        await disconnected
         return answer
 
-    answer = with_client(use, served)
+    answer = with_client(use, service)
     assert answer.json()["choices"][0]["text"] == "Once"
-    metrics = served.metrics_text().decode()
+    metrics = service.metrics_text().decode()
     assert 'request_success_total{finished_reason="abort",model_name="tiny"} 1.0' in metrics
     assert 'kv_cache_usage_perc{model_name="tiny"} 0.0' in metrics

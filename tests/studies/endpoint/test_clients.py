@@ -1,7 +1,7 @@
-"""Published clients measure the times that the simulation predicts for the same arrivals.
+"""Tests of `wse serve` with published clients: they measure the times that the simulation predicts.
 
-Real clocks are involved, so medians are compared, and a measurement is repeated up to twice
-if the computer was busy.
+The simulation gets the arrival times that the client measured. Real clocks are involved, so medians are compared, and
+a measurement is repeated up to twice if the computer was busy.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ openai = pytest.importorskip("openai", reason="30 MB: pip install openai")
 
 STREAMS = 64
 TOLERANCE, TOLERANCE_S = 0.03, 0.002
+"""Maximum difference between measured and predicted medians: relative, or in seconds if that is larger."""
 WAFERS = Served(options={"wafers": 1}, prompt_tokens=512, new_tokens=32, speed=0.02)
 GPUS = Served(options={"gpu": "h100", "gpus": 8}, prompt_tokens=512, new_tokens=32, speed=0.02)
 MACHINES = pytest.mark.parametrize(
@@ -48,12 +49,14 @@ async def _stream(client: openai.AsyncOpenAI, served: Served, delay_s: float) ->
 
 
 async def _with_openai(address: str, served: Served, spacing_s: float) -> list[Measurement]:
+    """Send STREAMS requests at regular intervals with the `openai` package."""
     async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0) as client:
         await _stream(client, served, 0.0)  # imports and connects
         return await asyncio.gather(*(_stream(client, served, spacing_s * number) for number in range(STREAMS)))
 
 
 async def _with_llmeter(address: str, served: Served) -> list[Measurement]:
+    """Send two requests from each of 16 clients with the `llmeter` package."""
     from llmeter.endpoints.openai import OpenAICompletionStreamEndpoint
     from llmeter.runner import Runner
 
@@ -75,8 +78,8 @@ async def _with_llmeter(address: str, served: Served) -> list[Measurement]:
     return measurements
 
 
-def differences(served: Served, measured: list[Measurement]) -> dict[str, tuple[float, float]]:
-    """Return the measured and the predicted medians of TTFT and TPOT in seconds of real time."""
+def medians_of(served: Served, measured: list[Measurement]) -> dict[str, tuple[float, float]]:
+    """Return (measured median, predicted median) of TTFT and of TPOT, in seconds of real time."""
     predicted = served.predicted(MODEL, measured)
     return {
         "TTFT": (float(np.median(first_token_s(measured))), float(np.median(first_token_s(predicted)))),
@@ -88,15 +91,17 @@ def differences(served: Served, measured: list[Measurement]) -> dict[str, tuple[
 
 
 def is_close(medians: dict[str, tuple[float, float]]) -> bool:
-    return all(abs(seen - known) <= max(TOLERANCE * known, TOLERANCE_S) for seen, known in medians.values())
+    return all(
+        abs(measured - predicted) <= max(TOLERANCE * predicted, TOLERANCE_S) for measured, predicted in medians.values()
+    )
 
 
 @MACHINES
-def test_64_streams_of_the_openai_package_have_the_predicted_times(served: Served) -> None:
+def test_openai_client_measures_the_predicted_times(served: Served) -> None:
     with served.endpoint(MODEL) as address:
         spacing_s = 4.0 / STREAMS
         for _ in range(3):  # other processes of a busy machine may delay a client
-            medians = differences(served, asyncio.run(_with_openai(address, served, spacing_s)))
+            medians = medians_of(served, asyncio.run(_with_openai(address, served, spacing_s)))
             print(medians)  # noqa: T201
             if is_close(medians):
                 break
@@ -104,11 +109,11 @@ def test_64_streams_of_the_openai_package_have_the_predicted_times(served: Serve
 
 
 @MACHINES
-def test_a_published_load_generator_measures_the_predicted_times(served: Served) -> None:
+def test_llmeter_client_measures_the_predicted_times(served: Served) -> None:
     pytest.importorskip("llmeter", reason="65 MB with its dependencies: pip install llmeter")
     with served.endpoint(MODEL) as address:
         for _ in range(3):  # other processes of a busy machine may delay a client
-            medians = differences(served, asyncio.run(_with_llmeter(address, served)))
+            medians = medians_of(served, asyncio.run(_with_llmeter(address, served)))
             print(medians)  # noqa: T201
             if is_close(medians):
                 break

@@ -1,4 +1,4 @@
-"""A machine at the pace of a clock that only moves when it is told to."""
+"""Tests of PacedMachine with a simulated clock: token times, timers, slow readers and cancelled requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,6 +21,8 @@ POLICIES = pytest.mark.parametrize("tokens", [None, 16], ids=["gaps", "parts"])
 
 
 class FakeTimer:
+    """A timer of FakeClock that can be cancelled."""
+
     def __init__(self) -> None:
         self.is_cancelled = False
 
@@ -29,7 +31,12 @@ class FakeTimer:
 
 
 class FakeClock:
-    """A clock whose calls come late by a given time."""
+    """A clock that moves only in `advance`, and calls its timers late by `delay_s` seconds.
+
+    Attributes:
+        now_s: Current time in seconds.
+        calls: Number of timers set so far.
+    """
 
     def __init__(self, delay_s: float = 0.0) -> None:
         self.now_s, self.calls, self._delay_s = 100.0, 0, delay_s
@@ -45,6 +52,7 @@ class FakeClock:
         return timer
 
     def advance(self, until_s: float) -> None:
+        """Call the timers that are due until a time, and move the clock to it."""
         while self._timers and self._timers[0][0] <= until_s:
             when, _, timer, callback = heappop(self._timers)
             if not timer.is_cancelled:
@@ -54,6 +62,7 @@ class FakeClock:
 
 
 def paced(clock: FakeClock, tokens: int | None, speed: float = 1.0, max_users: int = 8) -> PacedMachine:
+    """Return a machine at the pace of the clock; `tokens` is ``prompt_tokens`` of its ContinuousPolicy."""
     policy = ContinuousPolicy(max_users=max_users, prompt_tokens=tokens)
     template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
     return PacedMachine(LiveMachine(template, COSTS, policy), speed, clock)
@@ -62,12 +71,12 @@ def paced(clock: FakeClock, tokens: int | None, speed: float = 1.0, max_users: i
 @POLICIES
 @pytest.mark.parametrize("speed", [1.0, 0.1])
 @pytest.mark.parametrize("delay_s", [1e-6, 0.02], ids=["prompt", "late"])
-def test_tokens_are_due_when_the_simulation_says_however_late_the_calls_are(
+def test_token_times_equal_the_simulation_even_if_timers_are_late(
     tokens: int | None, speed: float, delay_s: float
 ) -> None:
     arrivals = np.cumsum(np.random.default_rng(0).exponential(0.2, 40))
     work = plain_workload(arrivals, np.arange(40) % 17 + 4, np.arange(40) % 13 + 2)
-    known = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=8, prompt_tokens=tokens))
+    expected = simulate_continuous(work, COSTS, ContinuousPolicy(max_users=8, prompt_tokens=tokens))
     clock = FakeClock(delay_s)
     machine = paced(clock, tokens, speed)
     answers = []
@@ -76,12 +85,12 @@ def test_tokens_are_due_when_the_simulation_says_however_late_the_calls_are(
         answers.append(machine.submit(int(prompt), int(new)))
     clock.advance(1e6)
     assert all(answer.is_complete for answer in answers)
-    np.testing.assert_allclose([answer.token_times_s[0] for answer in answers], known.first_s, rtol=1e-6)
-    np.testing.assert_allclose([answer.token_times_s[-1] for answer in answers], known.end_s, rtol=1e-6)
+    np.testing.assert_allclose([answer.token_times_s[0] for answer in answers], expected.first_s, rtol=1e-6)
+    np.testing.assert_allclose([answer.token_times_s[-1] for answer in answers], expected.end_s, rtol=1e-6)
 
 
 @POLICIES
-def test_an_idle_machine_schedules_nothing(tokens: int | None) -> None:
+def test_idle_machine_sets_no_timers(tokens: int | None) -> None:
     clock = FakeClock()
     machine = paced(clock, tokens)
     machine.submit(20, 10)
@@ -93,7 +102,7 @@ def test_an_idle_machine_schedules_nothing(tokens: int | None) -> None:
 
 
 @POLICIES
-def test_a_reader_gets_tokens_as_they_are_due_and_several_if_it_is_slow(tokens: int | None) -> None:
+def test_reader_gets_all_tokens_that_are_due(tokens: int | None) -> None:
     async def read() -> None:
         clock = FakeClock()
         answer = paced(clock, tokens).submit(20, 10)
@@ -108,7 +117,7 @@ def test_a_reader_gets_tokens_as_they_are_due_and_several_if_it_is_slow(tokens: 
     asyncio.run(read())
 
 
-def test_a_cancelled_request_gives_its_slot_to_the_next() -> None:
+def test_cancelled_request_frees_its_slot() -> None:
     clock = FakeClock(1e-6)
     machine = paced(clock, 16, max_users=1)
     first, second = machine.submit(20, 1_000), machine.submit(20, 10)

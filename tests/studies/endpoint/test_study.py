@@ -1,4 +1,4 @@
-"""Options of an endpoint that are refused before anything is compiled, and the machine that is compiled."""
+"""Tests of the study behind ``wse serve``: refused options, the listening address, and the compiled machine."""
 
 import socket
 from typing import Any
@@ -20,6 +20,8 @@ GPU = LENGTHS | {"gpu": "h100", "gpus": 1}
 
 
 def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
+    """Return the message with which an endpoint is refused before it is ready."""
+
     def on_ready(_: PreparedEndpoint, address: str) -> None:
         raise AssertionError(address)
 
@@ -28,7 +30,7 @@ def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
     return str(error.value)
 
 
-def test_address_accepts_connections_as_soon_as_it_is_known() -> None:
+def test_reported_address_accepts_connections() -> None:
     class Connected(Exception):
         """Ends the endpoint before its server starts."""
 
@@ -41,7 +43,7 @@ def test_address_accepts_connections_as_soon_as_it_is_known() -> None:
         serve_endpoint(make_request(EndpointRequest, **GPU, port=0, speed=0.5), on_ready)
 
 
-def test_options_of_requests_that_clients_send_are_not_offered() -> None:
+def test_serving_options_exclude_those_that_clients_choose() -> None:
     offered = {name for name, field in options_of(EndpointRequest).items() if field.option.panel == "Serving"}
     prefill = {"prefill", "prefill_wafer", "prefill_gpu", "prefill_stack", "prefill_wafers", "prefill_gpus"}
     prefill |= {"prefill_mesh", "kv_bandwidth", "kv_latency"}
@@ -53,7 +55,7 @@ def test_wrong_options_are_refused() -> None:
     assert refusal(speed=0.0).startswith("--speed 0")
 
 
-def test_a_port_in_use_and_a_text_that_is_not_there_are_refused() -> None:
+def test_used_port_and_missing_text_file_are_refused() -> None:
     pytest.importorskip("uvicorn", reason="needs pip install 'wse[serve]'")
     pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")
     with socket.socket() as listener:
@@ -65,7 +67,7 @@ def test_a_port_in_use_and_a_text_that_is_not_there_are_refused() -> None:
     assert refusal(port=0, text="no-such-file.txt").startswith("--text no-such-file.txt")
 
 
-def test_a_machine_without_room_for_a_request_of_the_maximum_length_is_refused() -> None:
+def test_machine_without_room_for_the_longest_request_is_refused() -> None:
     options = {"model": "llama-3.1-70b", "dtype": "int4", "gpu": "h100", "gpus": 1}
     assert prepare_endpoint(make_request(EndpointRequest, **options, context=90_000)).context == 90_000
     with pytest.raises(DoesNotFit, match="131,072 tokens"):
@@ -73,7 +75,7 @@ def test_a_machine_without_room_for_a_request_of_the_maximum_length_is_refused()
 
 
 @pytest.mark.parametrize("options", [pytest.param(WAFER, marks=pytest.mark.slow), GPU], ids=["wafer", "gpu"])
-def test_the_machine_is_that_of_serve_sim(options: dict[str, Any]) -> None:
+def test_machine_equals_that_of_serve_sim(options: dict[str, Any]) -> None:
     result = wse.serve_sim(**options, rate=50.0, requests=100, arrivals="constant")
     endpoint = prepare_endpoint(make_request(EndpointRequest, **options))
     assert (endpoint.model, endpoint.context) == ("story", 128)

@@ -1,4 +1,4 @@
-"""Tokens of prompts, and the texts of answers."""
+"""Tests of the texts of ``wse serve``: tokens of prompts, ends of answers, text files, and bundled stories."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ import pytest
 
 import wse
 from wse.errors import BadInput
-from wse.studies.endpoint import stories as written
+from wse.studies.endpoint import stories as stories_module
 from wse.studies.endpoint.stories import OPENINGS
 from wse.studies.endpoint.texts import answer_text, read_texts, token_texts
 
 TOKENS = token_texts("The quick brown fox.")
 
 
-def test_a_token_is_four_characters_or_one_id() -> None:
+def test_token_is_four_characters_or_one_id() -> None:
     assert TOKENS == ["The ", "quic", "k br", "own ", "fox."]
     assert token_texts("12345") == ["1234", "5"]
     assert token_texts([7, 42]) == [" 7", " 42"]
@@ -36,14 +36,14 @@ def test_a_token_is_four_characters_or_one_id() -> None:
         (None, False, ["own", "brown"], "The quick ", 4, "stop"),
     ],
 )
-def test_an_answer_ends_at_its_length_its_end_or_a_stop_text(
+def test_answer_ends_at_max_tokens_end_of_text_or_stop_text(
     *, max_tokens: int | None, ignore_end: bool, stop_texts: list[str], text: str, tokens: int, reason: str
 ) -> None:
     answer = answer_text(TOKENS, max_tokens, ignore_end=ignore_end, stop_texts=stop_texts)
     assert ("".join(answer.pieces), len(answer.pieces), answer.finish_reason) == (text, tokens, reason)
 
 
-def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+def test_invalid_text_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "answer.txt"
     path.write_text("A story", "utf-8")
     assert read_texts(str(path)) == [["A st", "ory"]]
@@ -55,8 +55,10 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
         read_texts(str(path))
 
 
-def test_stories_are_those_of_the_bundled_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "OPENINGS", OPENINGS[:2])  # the others are written in the same way
+def test_stories_are_generated_by_the_bundled_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        stories_module, "OPENINGS", OPENINGS[:2]
+    )  # two are enough; the others are generated in the same way
     texts = read_texts("story")
     assert texts is not None
     stories = ["".join(tokens) for tokens in texts]

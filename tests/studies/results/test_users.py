@@ -1,4 +1,4 @@
-"""Users whose KV caches fit, against caches that are put into the free SRAM one after another."""
+"""Tests of the number of users whose KV caches fit, against a count of caches placed one by one."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,13 +21,18 @@ CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
 
 
 def program_of(spec: ModelSpec | None = None, **options: Any) -> Program:
-    """A Program of four layers, or of another model, on PEs with more SRAM than it needs."""
+    """Compile a model, by default one of four layers, for PEs with 1 MiB of SRAM, more than it needs."""
     machine = replace(wafer(12, 10), sram_bytes_per_pe=1 << 20)
     return compile_choice(spec or tiny_spec(layers=4), machine, SOFTWARE, replace(OPTIONS, **options), CHOICE)
 
 
 def counted_users(program: Program, context: int) -> int:
-    """Return the users of the stage with the shortest room, counted one by one."""
+    """Return the number of users that fit on every stage, counted by adding one KV cache after another.
+
+    Args:
+        program: A compiled Program with room for at least its own batch.
+        context: Tokens in the cache of each user.
+    """
     counts = []
     for index, stage in enumerate(program.stages):
         cache, state = (
@@ -36,7 +41,7 @@ def counted_users(program: Program, context: int) -> int:
         )
         if not cache + state:
             continue
-        slots_of_user = -(-program.context // stage.rect.rows)  # tokens are spread over the rows
+        slots_of_user = -(-program.context // stage.rect.rows)  # tokens are distributed over the rows
         slot_bytes = cache / (slots_of_user * program.batch)
         state_bytes = state / program.batch
         free = cache + state + program.sram_bytes_per_pe - program.used_bytes(index)
@@ -49,7 +54,7 @@ def counted_users(program: Program, context: int) -> int:
 
 PROGRAMS = {
     "pipeline": {},
-    "two users a pass": {"prompt_tokens": (9, 5)},
+    "two users per pass": {"prompt_tokens": (9, 5)},
     "two wafers": {"wafers": 2},
     "one region": {"mapping": "region"},
     "states": {"spec": linear_spec(), "prompt_tokens": (9, 5)},
@@ -58,30 +63,30 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("options", PROGRAMS.values(), ids=PROGRAMS)
-def test_users_are_those_whose_caches_fit_one_after_another(options: dict[str, Any]) -> None:
-    whole = program_of(**options)
-    top = max(whole.used_bytes(stage) for stage in range(len(whole.stages)))
+def test_users_equal_the_count_of_caches_one_by_one(options: dict[str, Any]) -> None:
+    base = program_of(**options)
+    top = max(base.used_bytes(stage) for stage in range(len(base.stages)))
     found = set()
     for free in (0, 100, 777, 5_000):
-        program = replace(whole, sram_bytes_per_pe=top + free)
+        program = replace(base, sram_bytes_per_pe=top + free)
         for context in (1, 11, 12, 13, 24, 60, 200):
             users = users_at(program, context)
             assert users == counted_users(program, context)
             found.add(users)
     assert len(found) > 8
-    assert users_at(replace(whole, sram_bytes_per_pe=top), whole.context) >= whole.batch
+    assert users_at(replace(base, sram_bytes_per_pe=top), base.context) >= base.batch
 
 
-def test_without_room_for_the_pass_there_is_none_for_caches() -> None:
-    whole = program_of()
-    top = max(whole.used_bytes(stage) for stage in range(len(whole.stages)))
-    cache = max(kv for kv, _, _ in whole.user_bytes())
-    small = replace(whole, sram_bytes_per_pe=top - 2 * cache)
+def test_program_that_does_not_fit_has_room_for_no_users() -> None:
+    base = program_of()
+    top = max(base.used_bytes(stage) for stage in range(len(base.stages)))
+    cache = max(kv for kv, _, _ in base.user_bytes())
+    small = replace(base, sram_bytes_per_pe=top - 2 * cache)
     assert cache_capacity(small, 60).tokens == users_at(small, 60) == 0
 
 
 @given(tokens=st.integers(0, 500), block=st.integers(1, 20), context=st.integers(1, 100))
-def test_a_cache_takes_whole_blocks(tokens: int, block: int, context: int) -> None:
+def test_cache_occupies_whole_blocks(tokens: int, block: int, context: int) -> None:
     users = CacheCapacity(room_bytes=tokens, kv_bytes=1, block_tokens=block).users(context)
     blocks = -(-context // block)
     assert users * blocks <= tokens < (users + 1) * blocks

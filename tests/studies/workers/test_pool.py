@@ -1,11 +1,11 @@
-"""Processes of a pool: what a terminal tells all of its processes is for the first alone."""
+"""Tests of the worker processes of a pool: they ignore Ctrl-C, and do not run the user's script again."""
 
 import subprocess
 import sys
 
 import pytest
 
-# Starts one worker in a process that has started none, and says which signals of it are held back.
+# Starts the first worker of a process. Prints whether SIGINT is blocked in the worker, and in the process afterwards.
 FIRST_WORKER = """
 import signal
 from pathlib import Path
@@ -22,15 +22,15 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what a process holds back is told by /proc")
-def test_the_first_worker_never_hears_ctrl_c(tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the blocked signals in /proc")
+def test_first_worker_blocks_ctrl_c(tmp_path):
     script = tmp_path / "first.py"
     script.write_text(FIRST_WORKER)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("True False\n", "")
 
 
-# A user's script, which says once that it ran, and uses two processes.
+# A user's script without a __main__ guard. It prints once that it ran, and uses two worker processes.
 SCRIPT = """
 from wse.studies.workers.pool import Task, outputs
 from wse.studies.workers.pool import Queue
@@ -41,7 +41,7 @@ print(sorted(outputs(Queue([[1], [2]]), 2, task)))
 """
 
 
-def test_a_script_is_not_run_again_by_its_workers(tmp_path):
+def test_workers_do_not_run_the_script_again(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
