@@ -31,7 +31,7 @@ def report_of(wse: Wse, *arguments: object) -> dict[str, Any]:
 
 
 def repeated(option: str, values: tuple[str, ...]) -> list[str]:
-    """Return the command-line words that give an option once with repeated value."""
+    """Return the command-line words that give an option once with each value."""
     return [word for value in values for word in (option, value)]
 
 

@@ -81,7 +81,7 @@ def test_html_footer_spans_all_columns() -> None:
 def test_hidden_columns_are_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = (Column(key="name", title="name"), number("speed", "speed", priority=1))
     footer = [("speed", "of one user"), ("*", "best")]
-    for length, is_shown in ((10, True), (36, False)):  # of 40 columns
+    for length, is_shown in ((10, True), (36, False)):  # the terminal has 40 columns
         table = Table(columns=columns, rows=[{"name": "n" * length, "speed": 1}], footer=footer)
         text = " ".join(printed_lines(monkeypatch, table))
         assert ("of one user" in text) == is_shown

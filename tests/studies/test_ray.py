@@ -107,7 +107,7 @@ def facts(result: RunResult) -> dict[str, Any]:
 
 
 def profile_bytes(result: RunResult) -> dict[str, int]:
-    """Return the bytes read and written by the steps of each kind, summed over all actors."""
+    """Return the bytes read and written by the steps of each type, summed over all actors."""
     assert result.profile.passes_s > 0
     return {row.name: row.bytes for row in result.profile.by_kind}
 

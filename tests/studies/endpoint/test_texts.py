@@ -56,9 +56,8 @@ def test_invalid_text_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_stories_are_generated_by_the_bundled_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        stories_module, "OPENINGS", OPENINGS[:2]
-    )  # two are enough; the others are generated in the same way
+    # two stories are enough, because the others are generated in the same way
+    monkeypatch.setattr(stories_module, "OPENINGS", OPENINGS[:2])
     texts = read_texts("story")
     assert texts is not None
     stories = ["".join(tokens) for tokens in texts]

@@ -157,9 +157,8 @@ def test_minimum_number_of_wafers_counts_live_pes(defects_file: str) -> None:
         == fewest_wafers_with_defects(wafer, read_defects("0", 0, wafer), wafers_for_150_pes)
         == 2
     )
-    assert (
-        fewest_wafers_with_defects(wafer, defects, wafers_for_150_pes) == 3
-    )  # each wafer has 64 usable PEs instead of 81
+    # each wafer has 64 usable PEs instead of 81
+    assert fewest_wafers_with_defects(wafer, defects, wafers_for_150_pes) == 3
 
 
 def test_refusal_with_defects_does_not_suggest_a_mesh(defects_file: str) -> None:

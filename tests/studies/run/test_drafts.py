@@ -216,7 +216,7 @@ def distance(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], f
 def test_accepted_and_sampled_tokens_have_the_distribution_of_the_model(greedy: bool) -> None:  # noqa: FBT001
     """Compare the counts of 6,000 texts of 3 ids with the exact probabilities of all 64 texts.
 
-    The model and the draft are different Markov chains over 4 ids. The draft is sampled, or its most probable ids.
+    The model and the draft are different Markov chains over 4 ids. A draft is sampled, or takes the most probable ids.
     """
     random, sampling = np.random.default_rng(11), Sampling(temperature=0.7, top_p=0.97, seed=5)
     model, drafts = (random.normal(scale=1.2, size=(4, 4)).astype(np.float32) for _ in range(2))

@@ -64,6 +64,5 @@ def test_interval_of_ttft_grows_with_the_time_that_samples_are_overloaded() -> N
     assert f"overloaded in {short.load.overloaded_share:.0%} of".replace("%", " %") in short.verdict
     few, many = (result.ranges["served.all.ttft.p50"] for result in (short, long))
     assert 2.5 < many.high / few.high < long.served.makespan_s / short.served.makespan_s
-    assert few.low / few.value == pytest.approx(
-        many.low / many.value
-    )  # the low end is of samples that are not overloaded
+    # the low end is that of samples that are not overloaded
+    assert few.low / few.value == pytest.approx(many.low / many.value)

@@ -149,9 +149,8 @@ def test_prefill_on_another_type_of_machine(decoder: str) -> None:
     assert (mixed.prefill_machine.gpus is None) == (decoder == "gpus")
     assert names[1] in mixed.title
     assert mixed.served.all.ttft.p50 == pytest.approx(prefill_only.served.all.ttft.p50, rel=0.15)
-    host_s = (
-        500e-6 if decoder == "wafers" else -500e-6
-    )  # tokens of a wafer travel to the host, and those of a GPU do not
+    # tokens of a wafer travel to the host, and those of a GPU do not, so this path separates the first two tokens
+    host_s = 500e-6 if decoder == "wafers" else -500e-6
     between = (host_s + mixed.kv_transfer.prompt_s) / 63
     assert mixed.served.all.tpot.p50 == pytest.approx(decode_only.served.all.tpot.p50 + between, rel=0.05)
     both = sum(one.served.usd_per_million_tokens.value * one.served.tokens_per_s for one in (prefill_only, decode_only))
@@ -159,9 +158,8 @@ def test_prefill_on_another_type_of_machine(decoder: str) -> None:
     ranges = zip(*(one.served.usd_per_hour.range for one in (prefill_only, decode_only)), strict=True)
     assert mixed.served.usd_per_hour.range == pytest.approx([*map(sum, ranges)])
     transfer = mixed.kv_transfer
-    assert (transfer.bytes_per_s, transfer.latency_s) == (
-        (100e9, 8e-6) if link else (150e9, 5e-6)
-    )  # the default link of a wafer
+    # the second pair is the default link of a wafer
+    assert (transfer.bytes_per_s, transfer.latency_s) == ((100e9, 8e-6) if link else (150e9, 5e-6))
     assert transfer.bytes_per_token == 5 * 2 * 64 * 2  # layers, keys and values, features of all KV heads, bytes
     assert transfer.prompt_s == pytest.approx(
         transfer.latency_s + 256 * transfer.bytes_per_token / transfer.bytes_per_s
@@ -177,9 +175,8 @@ def test_drafts_deliver_tokens_in_bursts_once_per_pass() -> None:
     )
     assert drafts.tokens_per_pass == pytest.approx(1 + 0.9 + 0.72 + 0.504)
     assert estimate.drafts.lengths[2].verify_s == pytest.approx(drafts.verify_s)
-    assert served.served.tokens_per_pass == pytest.approx(
-        drafts.tokens_per_pass, rel=0.03
-    )  # tokens after the end of an answer are dropped
+    # fewer, because tokens after the end of an answer are dropped
+    assert served.served.tokens_per_pass == pytest.approx(drafts.tokens_per_pass, rel=0.03)
     pass_s = drafts.verify_s + drafts.draft_s
     assert served.served.all.tpot.mean == pytest.approx(pass_s / served.served.tokens_per_pass, rel=0.02)
     assert served.served.gaps.p50 == 0

@@ -108,9 +108,8 @@ def test_samples_depend_only_on_seed_and_name() -> None:
     assert np.array_equal(first, repeated)
     assert not np.array_equal(first, other_seed)
     assert not np.array_equal(first, probabilities_of("wafer.ramp_cycles", 200, 0))
-    assert np.array_equal(
-        np.sort((first * 200).astype(int)), np.arange(200)
-    )  # one sample in each of 200 equal intervals
+    # each of 200 equal intervals has one sample
+    assert np.array_equal(np.sort((first * 200).astype(int)), np.arange(200))
     figures = [
         sampled_figures(uncertainty(0.2, error=True), DEPLOYMENT, 1, 1, samples=50, seed=seed)["tpot_s"]
         for seed in (0, 0, 1)
