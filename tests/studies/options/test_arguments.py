@@ -35,62 +35,64 @@ def halves(text: str) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cake:
-    """A request with an option of each kind; `secret` is no option."""
+class ToyRequest:
+    """A request with an option of each kind; `internal` is no option."""
 
-    kind: Annotated[str, Option(doc="A name.", metavar="NAME", positional=True, required=True)] = "plum"
-    eggs: Annotated[int | None, Option(doc="How many; with --fast-oven fewer.", metavar="N|auto", none="auto")] = None
-    hours: Annotated[tuple[float, ...] | None, Option(doc="In the oven.", flag="--oven-time", read=halves)] = None
-    fast_oven: Annotated[bool, Option(doc="Hotter.")] = False
-    sugar: Annotated[float, Option(doc="Kilograms.", metavar="KG")] = 0.5
-    layers: Annotated[Sequence[int] | Sequence[Sequence[int]] | None, Option(doc="Of each.", repeats=True)] = None
-    flour: Annotated[int, Option(doc="Powder.", metavar="TOKENS", unit="token")] = 1
-    wait: Annotated[float | None, Option(doc="Time.", metavar="TIME", unit="s")] = None
-    proof: Annotated[float, Option(doc="Later.", metavar="TIME", unit="µs")] = 1.0
-    secret: int = 3
+    kind: Annotated[str, Option(doc="A name.", metavar="NAME", positional=True, required=True)] = "story"
+    count: Annotated[int | None, Option(doc="A count; ignored with --verbose.", metavar="N|auto", none="auto")] = None
+    factors: Annotated[tuple[float, ...] | None, Option(doc="Factors.", flag="--halved-factors", read=halves)] = None
+    verbose: Annotated[bool, Option(doc="A flag.")] = False
+    ratio: Annotated[float, Option(doc="A number.", metavar="R")] = 0.5
+    groups: Annotated[
+        Sequence[int] | Sequence[Sequence[int]] | None, Option(doc="Groups of numbers.", repeats=True)
+    ] = None
+    length: Annotated[int, Option(doc="A number of tokens.", metavar="TOKENS", unit="token")] = 1
+    wait: Annotated[float | None, Option(doc="A time in s.", metavar="TIME", unit="s")] = None
+    latency: Annotated[float, Option(doc="A time in µs.", metavar="TIME", unit="µs")] = 1.0
+    internal: int = 3
 
 
-@checks_arguments(Cake)
-def bake(
-    oven: str,
+@checks_arguments(ToyRequest)
+def toy_request(
+    source: str,
     kind: str,
     *,
-    eggs: int | str | None = None,
-    oven_time: Sequence[float] | str | None = None,
-    fast_oven: bool = False,
-    sugar: float | str = 0.5,
-    layers: Sequence[int] | Sequence[Sequence[int]] | None = None,
-    flour: int | str = 1,
+    count: int | str | None = None,
+    halved_factors: Sequence[float] | str | None = None,
+    verbose: bool = False,
+    ratio: float | str = 0.5,
+    groups: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    length: int | str = 1,
     wait: float | str | None = None,
-    proof: float | str = 1.0,
+    latency: float | str = 1.0,
     on_done: Any = None,
-) -> Cake:
-    """Return the request; `oven` and `on_done` are arguments that are no options."""
-    assert (oven, on_done) == ("old", None)
-    return read_request(Cake, locals())
+) -> ToyRequest:
+    """Return the request; `source` and `on_done` are no options."""
+    assert (source, on_done) == ("old", None)
+    return read_request(ToyRequest, locals())
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         ({"kind": Path("a/b")}, {"kind": "a/b"}),
-        ({"eggs": "auto"}, {"eggs": None}),
-        ({"flour": "4k"}, {"flour": 4_096}),
+        ({"count": "auto"}, {"count": None}),
+        ({"length": "4k"}, {"length": 4_096}),
         ({"wait": "200ms"}, {"wait": 0.2}),
-        ({"proof": "5us"}, {"proof": 5.0}),
-        ({"eggs": np.int64(4)}, {"eggs": 4}),
-        ({"oven_time": "2,3"}, {"hours": (1.0, 1.5)}),
-        ({"oven_time": [2, 3.5]}, {"hours": (2.0, 3.5)}),
-        ({"sugar": "1.5k"}, {"sugar": 1_500.0}),
-        ({"layers": np.arange(3)}, {"layers": (0, 1, 2)}),
-        ({"layers": [[1], (2, 3)]}, {"layers": ((1,), (2, 3))}),
+        ({"latency": "5us"}, {"latency": 5.0}),
+        ({"count": np.int64(4)}, {"count": 4}),
+        ({"halved_factors": "2,3"}, {"factors": (1.0, 1.5)}),
+        ({"halved_factors": [2, 3.5]}, {"factors": (2.0, 3.5)}),
+        ({"ratio": "1.5k"}, {"ratio": 1_500.0}),
+        ({"groups": np.arange(3)}, {"groups": (0, 1, 2)}),
+        ({"groups": [[1], (2, 3)]}, {"groups": ((1,), (2, 3))}),
     ],
     ids=str,
 )
 def test_values_are_converted_to_the_types_of_the_request(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    arguments = {"kind": "plum"} | given
-    assert bake("old", **arguments) == Cake(**({"kind": "plum"} | expected))
-    assert repr(bake("old", **arguments)) == repr(Cake(**({"kind": "plum"} | expected)))
+    arguments = {"kind": "story"} | given
+    assert toy_request("old", **arguments) == ToyRequest(**({"kind": "story"} | expected))
+    assert repr(toy_request("old", **arguments)) == repr(ToyRequest(**({"kind": "story"} | expected)))
 
 
 @pytest.mark.parametrize(
@@ -162,42 +164,46 @@ def test_times_need_a_unit_and_other_numbers_accept_a_prefix(field: RequestField
 
 
 def test_iterators_are_read_completely() -> None:
-    assert bake("old", "plum", layers=iter([[1, 2], [3]])).layers == ((1, 2), (3,))
-    assert bake("old", "plum", oven_time=iter([2, 4])).hours == (2.0, 4.0)
+    assert toy_request("old", "story", groups=iter([[1, 2], [3]])).groups == ((1, 2), (3,))
+    assert toy_request("old", "story", halved_factors=iter([2, 4])).factors == (2.0, 4.0)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"kind": 3}, "kind=3: give a text"),
-        ({"eggs": 2.5}, "eggs=2.5: give a whole number or None (N|auto)"),
-        ({"eggs": True}, "eggs=True: give a whole number or None (N|auto)"),
-        ({"eggs": "many"}, "--eggs 'many': give a whole number, such as 8 or 10k, or auto"),
-        ({"flour": "4.1k"}, "--flour '4.1k': give a whole number of tokens, such as 4096 or 128k"),
+        ({"count": 2.5}, "count=2.5: give a whole number or None (N|auto)"),
+        ({"count": True}, "count=True: give a whole number or None (N|auto)"),
+        ({"count": "many"}, "--count 'many': give a whole number, such as 8 or 10k, or auto"),
+        ({"length": "4.1k"}, "--length '4.1k': give a whole number of tokens, such as 4096 or 128k"),
         ({"wait": "200"}, "--wait '200': give a unit, such as 200ms or 0.2s"),
         ({"wait": "soon"}, "--wait 'soon': give a number with its unit, such as 200ms or 0.2s"),
-        ({"proof": "5kg"}, "--proof '5kg': give a number with its unit, such as 5us or 500ns"),
-        ({"fast_oven": 1}, "fast_oven=1: give True or False"),
-        ({"oven_time": 2}, "oven_time=2: give a list of numbers or None"),
-        ({"oven_time": ["x"]}, "oven_time=['x']: give a list of numbers or None"),
-        ({"sugar": "much"}, "--sugar 'much': give a number, such as 0.8 or 10k"),
-        ({"layers": {1: 2}}, "layers={1: 2}: give a list of whole numbers or a list of lists of whole numbers or None"),
+        ({"latency": "5kg"}, "--latency '5kg': give a number with its unit, such as 5us or 500ns"),
+        ({"verbose": 1}, "verbose=1: give True or False"),
+        ({"halved_factors": 2}, "halved_factors=2: give a list of numbers or None"),
+        ({"halved_factors": ["x"]}, "halved_factors=['x']: give a list of numbers or None"),
+        ({"ratio": "much"}, "--ratio 'much': give a number, such as 0.8 or 10k"),
+        ({"groups": {1: 2}}, "groups={1: 2}: give a list of whole numbers or a list of lists of whole numbers or None"),
     ],
     ids=str,
 )
 def test_value_of_another_type_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as caught:
-        bake("old", **({"kind": "plum"} | given))
+        toy_request("old", **({"kind": "story"} | given))
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
     ("positional", "named", "message"),
     [
-        (["old"], {}, "wse.bake: missing a required argument: 'kind'"),
-        (["old", "plum", 3], {}, "wse.bake: too many positional arguments"),
-        (["old", "plum"], {"egs": 3}, "wse.bake: unknown argument 'egs': did you mean 'eggs'? known: eggs, "),
-        (["old", "plum"], {"secret": 3}, "wse.bake: unknown argument 'secret': known: eggs, "),
+        (["old"], {}, "wse.toy_request: missing a required argument: 'kind'"),
+        (["old", "story", 3], {}, "wse.toy_request: too many positional arguments"),
+        (
+            ["old", "story"],
+            {"coun": 3},
+            "wse.toy_request: unknown argument 'coun': did you mean 'count'? known: count, ",
+        ),
+        (["old", "story"], {"internal": 3}, "wse.toy_request: unknown argument 'internal': known: count, "),
     ],
     ids=str,
 )
@@ -205,7 +211,7 @@ def test_call_with_wrong_arguments_raises_type_error(
     positional: list[Any], named: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(TypeError) as caught:
-        bake(*positional, **named)
+        toy_request(*positional, **named)
     assert str(caught.value).startswith(message)
 
 
