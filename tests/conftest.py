@@ -50,13 +50,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
+def test_data() -> Path:
     """Return the folder of the test data. It contains a trained model, ``models/stories260k``."""
     return Path(__file__).parent / "data"
 
 
 @pytest.fixture(scope="session")
-def beside() -> Path:
+def external_data() -> Path:
     """Return the folder of data that is too large for the repository; skip the test if it is missing.
 
     The folder is $WSE_SHARED, or ``shared`` next to the checkout. It contains a larger trained model, traffic

@@ -87,8 +87,8 @@ def remedies(line: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("options", slow_but(CASES, CASES[1]), ids=" ".join)
-def test_each_remedy_is_the_smallest_change_that_fits(wse: Wse, shared: Path, options: list[str]) -> None:
-    model = shared / "models/stories260k"
+def test_each_remedy_is_the_smallest_change_that_fits(wse: Wse, test_data: Path, options: list[str]) -> None:
+    model = test_data / "models/stories260k"
     line = wse("compile", model, *options).refusal()
     found = NUMBERS.search(line)
     assert found, line

@@ -127,8 +127,8 @@ def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: 
     [((1, 1), "region", 1), ((4, 4), "region", 3), ((7, 5), "pipeline", 2), ((16, 16), "pipeline", 1)],
     ids=str,
 )
-def test_stories260k_gives_its_golden_tokens(shared: Path, mesh: tuple[int, int], mapping: str, wafers: int) -> None:
-    folder = shared / "models" / "stories260k"
+def test_stories260k_gives_its_golden_tokens(test_data: Path, mesh: tuple[int, int], mapping: str, wafers: int) -> None:
+    folder = test_data / "models" / "stories260k"
     case = golden(folder)[2 if mapping == "region" else 1]
     assert (
         start(folder, mesh, case, mapping=mapping, wafers=wafers).greedy(COMPARED_TOKENS)
@@ -137,9 +137,9 @@ def test_stories260k_gives_its_golden_tokens(shared: Path, mesh: tuple[int, int]
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_stories260k_gives_its_golden_stories_with_mesh_gemm(shared: Path, index: int) -> None:
+def test_stories260k_gives_its_golden_stories_with_mesh_gemm(test_data: Path, index: int) -> None:
     """The first story is the one that the author of the model published; its digest is compared as well."""
-    folder = shared / "models" / "stories260k"
+    folder = test_data / "models" / "stories260k"
     case = golden(folder)[index]
     run = start(folder, (16, 16), case)
     assert run.program.prefill_name == "mesh-gemm"
@@ -153,8 +153,8 @@ def test_stories260k_gives_its_golden_stories_with_mesh_gemm(shared: Path, index
 
 
 @pytest.mark.parametrize("mesh", [(16, 16), (33, 20)], ids=["16x16", "33x20"])
-def test_stories260k_logits_are_within_1e_4_of_transformers(shared: Path, mesh: tuple[int, int]) -> None:
-    folder = shared / "models" / "stories260k"
+def test_stories260k_logits_are_within_1e_4_of_transformers(test_data: Path, mesh: tuple[int, int]) -> None:
+    folder = test_data / "models" / "stories260k"
     expected = np.load(folder / "golden.npz")["logits"]
     got = start(folder, mesh, golden(folder)[0], logits=True).forced(answer(golden(folder)[0])[: len(expected)])
     worst = float(np.abs(got - expected).max())
@@ -162,9 +162,9 @@ def test_stories260k_logits_are_within_1e_4_of_transformers(shared: Path, mesh: 
 
 
 @pytest.mark.slow
-def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(beside: Path) -> None:
+def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(external_data: Path) -> None:
     """48x48 is the smallest square mesh on which the model fits with the SRAM of the wse2 preset."""
-    folder = beside / "models" / "stories15m"
+    folder = external_data / "models" / "stories15m"
     case = golden(folder)[0]
     run = session(
         folder, (48, 48), prompt=case["prompt_ids"], new_tokens=len(answer(case)), dtype="float32", logits=True

@@ -287,8 +287,8 @@ def float32_logits(folder: Path, count: int) -> Logits:
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-def test_trained_model_keeps_its_tokens_and_likelihood(shared: Path, coding: str) -> None:
-    folder, count = shared / "models" / "stories260k", 150
+def test_trained_model_keeps_its_tokens_and_likelihood(test_data: Path, coding: str) -> None:
+    folder, count = test_data / "models" / "stories260k", 150
     first, *rest = golden(folder)[0]["token_ids"][: count + 1]
     run = session(
         folder,

@@ -123,12 +123,12 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def runs_on_two_meshes(shared: Path) -> list[tuple[PreparedRun, Program]]:
+def runs_on_two_meshes(test_data: Path) -> list[tuple[PreparedRun, Program]]:
     """Return prepared runs and Programs of one request on a 16x12 mesh and on two wafers of 8x8 PEs.
 
     The host draws tokens because the temperature is not 0.
     """
-    folder = str(shared / "models" / "stories260k")
+    folder = str(test_data / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
     request_fields = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "baseline"}
     request = make_request(RunRequest, model=folder, prompt=prompt, **request_fields)

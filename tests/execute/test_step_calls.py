@@ -123,9 +123,9 @@ def test_transfer_with_overlapping_source_and_target_is_refused(axis: int) -> No
 PROMPT = (1, 410, 469, 347)
 
 
-def run(shared: Path, mesh: tuple[int, int]) -> Session:
+def run(test_data: Path, mesh: tuple[int, int]) -> Session:
     """Return a session of stories260k with logits out."""
-    return session(shared / "models" / "stories260k", mesh, prompt=PROMPT, new_tokens=4, logits=True)
+    return session(test_data / "models" / "stories260k", mesh, prompt=PROMPT, new_tokens=4, logits=True)
 
 
 def set_parallel_threshold(monkeypatch: pytest.MonkeyPatch, threshold_s: float) -> None:
@@ -160,8 +160,8 @@ def test_threshold_follows_the_time_to_wake_the_cores(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(not JIT, reason="interpreted kernels have one build")
-def test_steps_of_a_small_mesh_run_on_one_core(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = run(shared, (16, 16))
+def test_steps_of_a_small_mesh_run_on_one_core(test_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = run(test_data, (16, 16))
     assert builds(small) == {False}
     set_parallel_threshold(monkeypatch, 0.0)
     assert True in builds(small)
@@ -179,7 +179,9 @@ PARALLEL_KERNELS = ("gemv", "matmul", "activate_share", "attention_values", "alo
 
 @pytest.mark.slow
 @pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
-def test_logits_on_all_cores_equal_those_on_one_core_bit_for_bit(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logits_on_all_cores_equal_those_on_one_core_bit_for_bit(
+    test_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logits, kernels = [], {id(compiled_kernel(name)) for name in PARALLEL_KERNELS}
     for build in ("serial", "parallel"):
         called = set[int]()
@@ -189,7 +191,7 @@ def test_logits_on_all_cores_equal_those_on_one_core_bit_for_bit(shared: Path, m
             return getattr(kernel, build) if id(kernel) in kernels else kernel.serial
 
         monkeypatch.setattr(CompiledKernel, "for_time", for_time)
-        session = run(shared, (16, 16))
+        session = run(test_data, (16, 16))
         session.greedy(4)
         assert kernels <= called
         logits.append(session.engine.logits)

@@ -32,13 +32,13 @@ WITHOUT_TYPES = ("kimi-k2.6",)
 
 
 @pytest.fixture(scope="module")
-def counts(shared: Path) -> Any:
+def counts(test_data: Path) -> Any:
     """Return published integers by model, such as numbers of parameters."""
-    return json.loads((shared / "model_params.json").read_text())
+    return json.loads((test_data / "model_params.json").read_text())
 
 
-def test_every_published_configuration_is_bundled(beside: Path) -> None:
-    assert sorted(path.stem for path in (beside / "reference" / "model_configs").glob("*.json")) == PUBLISHED
+def test_every_published_configuration_is_bundled(external_data: Path) -> None:
+    assert sorted(path.stem for path in (external_data / "reference" / "model_configs").glob("*.json")) == PUBLISHED
 
 
 def test_every_configuration_says_where_it_comes_from() -> None:
@@ -92,9 +92,9 @@ def test_counts_are_the_published_integers(counts: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_configuration_is_the_published_one(beside: Path, name: str) -> None:
+def test_a_configuration_is_the_published_one(external_data: Path, name: str) -> None:
     """Keys that were left out of the bundled file do not change the model or how its weights are read."""
-    ours, whole = read_config(CONFIGURATIONS[name]), beside / "reference" / "model_configs" / f"{name}.json"
+    ours, whole = read_config(CONFIGURATIONS[name]), external_data / "reference" / "model_configs" / f"{name}.json"
     if name in WITHOUT_TYPES:
         ours = replace(ours, packing=Packing())
     assert ours == read_config(whole)

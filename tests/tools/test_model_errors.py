@@ -28,8 +28,8 @@ def test_errors_are_ratios_of_known_kinds_with_one_per_row(script: ModuleType) -
     assert len(places) == len(set(places))
 
 
-def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, beside: Path) -> None:
-    rows = validate([beside / "reference" / "wse3_qwen3.csv"]).rows
+def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, external_data: Path) -> None:
+    rows = validate([external_data / "reference" / "wse3_qwen3.csv"]).rows
     assert script.errors_of(rows) == [row for row in _packed(script) if row["software"] == "epcc"]
 
 

@@ -14,9 +14,9 @@ FILES = sorted(BUNDLED.glob("*.csv"))
 
 
 @pytest.fixture(scope="module")
-def originals(beside: Path) -> dict[str, list[Measurement]]:
+def originals(external_data: Path) -> dict[str, list[Measurement]]:
     """Return the rows of the files from which the bundled ones were packed, by file name."""
-    return {file.name: read(beside / "reference" / file.name) for file in FILES}
+    return {file.name: read(external_data / "reference" / file.name) for file in FILES}
 
 
 @pytest.mark.slow

@@ -8,15 +8,15 @@ from wse.serving.gpus.load import known_gpus
 from wse.studies.validate.measured.measurements import read
 
 
-def test_packed_services_are_those_of_the_file(script: ModuleType, beside: Path) -> None:
-    rows = read(beside / "reference" / "public_tokens_per_s.csv")
+def test_packed_services_are_those_of_the_file(script: ModuleType, external_data: Path) -> None:
+    rows = read(external_data / "reference" / "public_tokens_per_s.csv")
     packed = (script.DATA / "public_speeds.csv").read_text(encoding="utf-8")
     assert script.text_of(script.service_points(rows)) == packed
     assert "modelled" not in packed
 
 
-def test_packed_benchmarks_are_those_of_the_file(script: ModuleType, beside: Path) -> None:
-    rows = read(beside / "reference" / "gpu_baselines.csv")
+def test_packed_benchmarks_are_those_of_the_file(script: ModuleType, external_data: Path) -> None:
+    rows = read(external_data / "reference" / "gpu_baselines.csv")
     packed = (script.DATA / "gpu_speeds.csv").read_text(encoding="utf-8")
     assert script.text_of(script.gpu_points(rows)) == packed
 

@@ -46,8 +46,8 @@ def test_speeds_at_launch_are_fitted() -> None:
     ]
 
 
-def test_rows_of_a_microbenchmark_are_fitted_by_id_and_value(beside: Path) -> None:
-    rows = read(beside / "reference" / "wse3_qwen3.csv")
+def test_rows_of_a_microbenchmark_are_fitted_by_id_and_value(external_data: Path) -> None:
+    rows = read(external_data / "reference" / "wse3_qwen3.csv")
     by_selection = {m.text("id") for group in engine_rows(rows).all_groups for m in group}
     fitted = {m.text("id"): m for m in rows if is_fitted(m, "kernels")}
     assert by_selection <= set(fitted)
@@ -88,8 +88,8 @@ def test_interval_needs_the_errors_of_three_other_sources() -> None:
     assert prediction_intervals(kind, rows[1:], 0.9) == [None, None, None]
 
 
-def test_only_rows_without_a_fit_have_an_interval(beside: Path) -> None:
-    rows = validate([beside / "reference" / "wse3_qwen3.csv"]).rows
+def test_only_rows_without_a_fit_have_an_interval(external_data: Path) -> None:
+    rows = validate([external_data / "reference" / "wse3_qwen3.csv"]).rows
     with_interval = [row for row in rows if row.low and row.high]
     assert {row.kind for row in with_interval if not row.fitted} == {
         *("decode steps", "forced tokens", "parts of a layer", "prefill", "messages")

@@ -41,9 +41,9 @@ def test_decode_steps_of_qwen3_are_within_8_percent_of_measurements(
 
 
 @pytest.fixture(scope="module")
-def epcc_rows(beside: Path) -> list[Measurement]:
+def epcc_rows(external_data: Path) -> list[Measurement]:
     """Return the measurements of Qwen3 on a WSE-3 at EPCC."""
-    path = beside / "reference" / "wse3_qwen3.csv"
+    path = external_data / "reference" / "wse3_qwen3.csv"
     if not path.exists():
         pytest.skip(f"no shared measurements: {path} is missing")
     return read(path)

@@ -34,9 +34,9 @@ CASES = [("region", 2, (9, 8)), ("pipeline", 3, (6, 9))]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{c[0]}-{c[1]}-{c[2][0]}x{c[2][1]}")
-def compiled(shared: Path, request: pytest.FixtureRequest) -> Session:
+def compiled(test_data: Path, request: pytest.FixtureRequest) -> Session:
     mapping, wafers, mesh = request.param
-    folder = shared / "models" / "stories260k"
+    folder = test_data / "models" / "stories260k"
     return session(
         folder, mesh, prompt=PROMPT, new_tokens=30, mapping=mapping, wafers=wafers, sram_bytes=1 << 18, logits=True
     )

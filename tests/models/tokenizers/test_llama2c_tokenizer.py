@@ -126,7 +126,7 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:
         assert tokenizer.decode(range(16)) is not None
 
 
-@pytest.mark.parametrize(("data", "model"), [("shared", "stories260k"), ("beside", "stories15m")])
+@pytest.mark.parametrize(("data", "model"), [("test_data", "stories260k"), ("external_data", "stories15m")])
 def test_real_models_encode_and_decode_like_the_goldens(request: pytest.FixtureRequest, data: str, model: str) -> None:
     folder = request.getfixturevalue(data) / "models" / model
     loaded = load_model(folder)

@@ -214,9 +214,9 @@ def test_3_000_requests_with_long_chains_take_less_than_5_s(tmp_path: Path) -> N
     assert result.served.prefix_cache.saved_tokens == 512 * saved_blocks
 
 
-def test_published_traces_are_read_completely(beside: Path) -> None:
-    mooncake = read(beside / "traffic" / "mooncake_conversation_4000.jsonl", 131_072).workload
+def test_published_traces_are_read_completely(external_data: Path) -> None:
+    mooncake = read(external_data / "traffic" / "mooncake_conversation_4000.jsonl", 131_072).workload
     assert (len(mooncake), int(mooncake.prompt_tokens.sum())) == (4_000, 53_249_359)
     assert len(mooncake.prefix_tree.parent) == 67_456
-    splitwise = read(beside / "traffic" / "splitwise_code.csv", 8_192).workload
+    splitwise = read(external_data / "traffic" / "splitwise_code.csv", 8_192).workload
     assert (len(splitwise), int(splitwise.new_tokens.sum())) == (8_819, 245_896)
