@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "docs"), str(ROOT / "tests" / "support")]
 
-from test_outputs import BLOCK, CUT, PAGES, words  # noqa: E402
+from test_outputs import BLOCK, CUT, PAGES, single_spaced  # noqa: E402
 
 SIMILAR = 0.75
 """Minimum similarity (0 to 1) between an old line and its replacement, both without numbers."""
@@ -64,11 +64,11 @@ def refilled(block: str, output: str) -> tuple[str, bool]:
         The new text and True, or the whole output and False if an excerpt was not located.
     """
     lines = [line.rstrip() for line in output.strip("\n").splitlines()]
-    pieces, shown = CUT.split(block), words(output)
+    pieces, shown = CUT.split(block), single_spaced(output)
     new, begin = [], 0
     for index, piece in enumerate(pieces):
         old = piece.strip("\n").splitlines()
-        if words(piece) in shown:  # unchanged, or empty because the block starts or ends with "..."
+        if single_spaced(piece) in shown:  # unchanged, or empty because the block starts or ends with "..."
             new.append(piece)
             continue
         start = 0 if index == 0 else _similar(old[0], lines, begin, begin)

@@ -108,7 +108,8 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
         return f"One user gets {speed}."
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
     total = f"{count(serving.tokens_per_s)} tokens/s in total"
-    speeds = f"{serving.users:,} concurrent users{machines} get {speed} each while they decode, {total}."
+    note = " (more on replicas with fewer users)" if serving.users % serving.replicas else ""
+    speeds = f"{serving.users:,} concurrent users{machines} get {speed} each{note} while they decode, {total}."
     if not serving.saturated or serving.tpot_s is None:
         return speeds
     decoding = count(serving.decoding_users)
