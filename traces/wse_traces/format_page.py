@@ -61,8 +61,8 @@ this project. This page uses the following terms:
    rows.
 4. **Unfinished files.** A run writes `NAME.h5.partial` and renames it to `NAME.h5` when it is
    complete.
-   - The root attribute `complete` is false in a partial file, also after a kill. If a partial file
-     has `complete` set, the run was stopped just before the renaming, and nothing is missing.
+   - In a partial file, the root attribute `complete` is normally false, also after a kill. It is
+     true if the run ended between its last write and the renaming; then nothing is missing.
    - If plain opening fails, the file MUST be opened with `swmr=True`. In this mode, HDF5 waits
      forever for damaged parts; `wse_traces.open_trace` fails at once instead.
    - The file contains everything up to the last flush, and each pass with all of its traffic. The
