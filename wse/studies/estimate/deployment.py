@@ -8,6 +8,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
+from wse.studies.results.mean_token import mean_token_cycles
 from wse.studies.results.sram import users_at
 
 
@@ -41,14 +42,15 @@ def deployment_of(
     )
 
 
-def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
-    """Return a quickly computed description of a model on wafers, for comparing many layouts.
+def timed_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
+    """Time a compiled model, and return the description from which serving performance is computed.
 
-    Serving performance is computed from it. Every token is assumed to take as long as the token
-    halfway through the answer, so only this token is timed.
+    The time of a token is the mean over all tokens of a request. The shares of the stages are those
+    of the token halfway through the answer.
     """
     fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     middle_cost = fabric.decode_cost(*prepared_estimate.middle_context)
-    pipelining = pipelining_result(fabric, prompts, middle_cost, middle_cost.cycles, with_rows=False)
+    mean_cycles = mean_token_cycles(fabric, prepared_estimate)
+    pipelining = pipelining_result(fabric, prompts, middle_cost, mean_cycles, with_rows=False)
     return deployment_of(prepared_estimate, program, pipelining)

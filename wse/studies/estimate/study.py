@@ -14,7 +14,7 @@ from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.cuts import cuts_result
-from wse.studies.estimate.deployment import deployment_of, middle_deployment
+from wse.studies.estimate.deployment import deployment_of, timed_deployment
 from wse.studies.estimate.drafts.plan import draft_plan
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.inputs import inputs
@@ -151,7 +151,7 @@ def with_ranges(
     serving = result.serving
     if serving is None:
         return result
-    deployment = deployment or middle_deployment(prepared_estimate, program)
+    deployment = deployment or timed_deployment(prepared_estimate, program)
     uncertainty = uncertainty_of(prepared_estimate, program)
     return replace(
         result,

@@ -10,7 +10,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
 from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
-from wse.studies.estimate.deployment import deployment_of, middle_deployment
+from wse.studies.estimate.deployment import deployment_of, timed_deployment
 from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
 from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -55,7 +55,7 @@ def token_results(
     if not clock.decode.runs:
         if not with_serving:
             return TokenResults()
-        serving = _serving(prepared_estimate, middle_deployment(prepared_estimate, program))
+        serving = _serving(prepared_estimate, timed_deployment(prepared_estimate, program))
         return TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
     if not with_serving:

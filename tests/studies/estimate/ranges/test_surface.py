@@ -12,7 +12,7 @@ from tiers import slow_but
 from wse.backends.fabric.model import Fabric
 from wse.program.program import Program
 from wse.serving.operating_point import operating_point
-from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.ranges.constants import Costs, UncertainConstant, uncertain_constants
@@ -57,7 +57,7 @@ def test_surface_agrees_with_complete_timings(name: str) -> None:
     constants = case.surface.constants
     costs = Costs(wafer=case.prepared.wafer, software=case.prepared.software)
     columns = [values_at(constant.number, probabilities_of(constant.name, SAMPLES, 1)) for constant in constants]
-    base = middle_deployment(case.prepared, case.program)
+    base = timed_deployment(case.prepared, case.program)
     errors = []
     for row in np.stack(columns, axis=1).tolist():
         sampled_costs = costs
@@ -65,7 +65,7 @@ def test_surface_agrees_with_complete_timings(name: str) -> None:
             sampled_costs = sampled_costs.with_constant(constant.name, value)
         rounded = [_value(sampled_costs, constant.name) for constant in constants]
         changed = replace(case.prepared, wafer=sampled_costs.wafer, software=sampled_costs.software)
-        exact = operating_point(middle_deployment(changed, case.program), 1)
+        exact = operating_point(timed_deployment(changed, case.program), 1)
         estimate = operating_point(scaled_deployment(base, case.surface.ratios(np.array([rounded]))[0]), 1)
         errors.append([estimate.ttft_s / exact.ttft_s - 1, estimate.tpot_s / exact.tpot_s - 1])
     ttft_errors, tpot_errors = np.abs(errors).T

@@ -24,7 +24,7 @@ from wse.compiler.search.search import Compilation
 from wse.hardware.number import Grade
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.drafts.machine import DraftMachine
-from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.drafts.best_drafts import Choose
 from wse.studies.estimate.drafts.draft_machine import decode_s, machine_of
 from wse.studies.estimate.drafts.placement import PlacedDraft
@@ -111,7 +111,7 @@ def wafer_drafter(
     """
     base = plain
     if draft.compilation is not None and draft.name == HEAD:
-        base = middle_deployment(draft.prepared, draft.compilation.program)
+        base = timed_deployment(draft.prepared, draft.compilation.program)
     elif draft.compilation is not None:
         room = users_at(draft.compilation.program, plain.shape.tokens)
         base = replace(plain, max_concurrency=min(plain.max_concurrency, room))

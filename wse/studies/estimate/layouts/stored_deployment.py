@@ -17,7 +17,7 @@ from wse.compiler.options import Options
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
-from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 
 
@@ -76,7 +76,7 @@ def stored_deployment(
         program = compile_program()
         if program is None:
             return None
-        deployment = middle_deployment(p, program)
+        deployment = timed_deployment(p, program)
         numbers = {name: getattr(deployment, name) for name in NUMBERS}
         return StoredDeployment(region_rows=program.stages[0].rect.rows, **numbers)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.search.search import Compilation
 from wse.serving.simulation.staged_costs import DecodeGrid, PassTime, StagedCosts
-from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.drafting import WaferDrafter, wafer_drafter
 from wse.studies.estimate.drafts.placement import PlacedDraft, place_draft
@@ -61,7 +61,7 @@ def drafted_costs(
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return plain
     draft, goal = place_draft(prepared_estimate, compilation), prepared_estimate.goal
-    deployment = middle_deployment(prepared_estimate, compilation.program)
+    deployment = timed_deployment(prepared_estimate, compilation.program)
     drafter = wafer_drafter(prepared_estimate, compilation, draft, deployment)
     replicas = goal.replicas_for(drafter.max_concurrency)
     users = UsersOfDrafts(drafter=drafter, users=goal.users or prepared_estimate.options.batch, replicas=replicas)

@@ -7,7 +7,7 @@ from typing import Final
 from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.serving.simulation.pass_costs import users_that_fit
-from wse.studies.estimate.deployment import middle_deployment
+from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -50,7 +50,7 @@ def wafer_machine(
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return ServingMachine(
         costs=costs,
-        deployment=middle_deployment(prepared_estimate, layout.compilation.program),
+        deployment=timed_deployment(prepared_estimate, layout.compilation.program),
         drafts=drafts,
         model=model_result(spec, program),
         result=MachineResult(
