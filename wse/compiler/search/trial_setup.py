@@ -136,18 +136,6 @@ class TrialSetup:
         pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
         return cache_bytes(self.spec, self.request_tokens, ELEMENT_BYTES[self.options.activation_type]) / pes
 
-    def passes_at_once(self, reduced: ReducedModel) -> int:
-        """Return how many passes can run at the same time.
-
-        A pass is one run of decode for a batch of users. There is at most one pass per stage (a
-        group of PEs with the layers that it stores), and the KV caches of all passes must fit.
-
-        Args:
-            reduced: Allocated reduced model of the layout.
-        """
-        users = reduced.users_that_fit(self.request_tokens)
-        return max(1, min(users // self.options.batch, reduced.stage_count))
-
     def products(self, layout: Layout) -> tuple[str, ...]:
         """Return the prefill matrix products to try on a layout; the last needs the least memory.
 

@@ -187,9 +187,11 @@ def _passes_at_once(
 ) -> float:
     """Return how many passes share the cycles of a token; 1 unless the search is for many users.
 
-    It is the number of passes that can be in flight, but not more than the cycles of a token
-    divided by those of its slowest stage, because this stage runs all passes one after another.
-    The output head is not included in the slowest stage, because trials use small chunks of it.
+    A pass is one run of decode for a batch of users. There is at most one pass per stage (a group
+    of PEs with the layers that it stores), and the KV caches of all passes must fit. The slowest
+    stage runs all passes one after another, so there are at most as many as the cycles of a token
+    divided by those of this stage. (The output head is not counted in the slowest stage, because
+    trials use small chunks of it.)
 
     Args:
         setup: Inputs that all trials share.
@@ -200,8 +202,9 @@ def _passes_at_once(
     """
     if not setup.many_users:
         return 1.0
+    room = reduced.users_that_fit(setup.request_tokens) // setup.options.batch
     slowest_cycles = reduced.slowest_stage_sum(program, program.decode, by_step)
-    return max(1.0, min(setup.passes_at_once(reduced), token_cycles / slowest_cycles))
+    return max(1.0, min(room, reduced.stage_count, token_cycles / slowest_cycles))
 
 
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:

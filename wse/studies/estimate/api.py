@@ -113,7 +113,7 @@ def estimate(
             streams of the SDK), or a TOML file with its bandwidth and latency.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
             multiply it by a factor, such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
-        defects: Dead PEs and links: a CSV file that lists them, or the probability of a PE to be
+        defects: Dead PEs and links: a CSV file that lists them, or the probability that a PE is
             dead, such as 1e-4.
         defects_seed: Random seed that selects the dead PEs.
         workload (chat|summarize|rag|coding-agent|voice): Typical service, which sets the lengths of

@@ -192,7 +192,7 @@ class MachineOptions:
     defects: Annotated[
         str | Path | None,
         Option(
-            doc="Dead PEs and links: a CSV file that lists them, or the probability of a PE to be dead, such as 1e-4.",
+            doc="Dead PEs and links: a CSV file that lists them, or the probability that a PE is dead, such as 1e-4.",
             panel="Wafer and mapping",
             metavar="FILE|RATE",
         ),

@@ -242,8 +242,8 @@ class ReducedModel:
 
         Stages work on different prompt chunks or passes at the same time, so the slowest stage
         determines when the next one can follow. The final norm and the head are not included,
-        because only the last chunk needs them. If the experts of all layers have a separate stage on the same
-        PEs, the sum over all stages is returned.
+        because only the last chunk needs them. If the experts of all layers have a separate stage
+        on the same PEs, the sum over all stages is returned.
 
         Args:
             program: Program of the reduced model.
