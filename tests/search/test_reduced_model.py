@@ -10,7 +10,9 @@ from tiny_model import latent_spec, linear_spec, tiny_spec
 
 from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
+from wse.compiler.demand import demand_of
 from wse.compiler.options import OPTIMIZED, REPORT, Options
+from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.passes.partition import partition
 from wse.compiler.passes.shard import shard
 from wse.compiler.pipeline import compile_choice, first_state, with_tiles
@@ -18,8 +20,11 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import min_bytes
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.tile_sizes import WITHOUT_TILES, size_tiles
+from wse.compiler.strategies import layers_of_regions
 from wse.models.spec import Layer, ModelSpec, Packing
 from wse.studies.results.sram import users_at
+from wse_mappings.regions.layout import Layout
+from wse_mappings.regions.region_shapes import fullest_bytes
 
 OPTIONS = region_options(mapping="pipeline", dtype="float16", context=40, prompt_tokens=(9,), capacity=REPORT)
 CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
@@ -58,6 +63,18 @@ def check_bytes(name: str, options: Options, choice: Choice = CHOICE, sram_bytes
 @pytest.mark.parametrize("name", SPECS)
 def test_bytes_and_cycles_are_those_of_the_full_program(name: str, dtype: str, wafers: int) -> None:
     check_bytes(name, replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int4", "mxfp4"])
+def test_lower_bound_of_a_layout_is_at_most_the_bytes_of_many_kv_caches(dtype: str) -> None:
+    """Rows store one or two of 192 features of a weight matrix, but equal numbers of KV-cache entries."""
+    spec, machine = tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=320), wafer(180, 13, 1 << 22)
+    options = replace(OPTIONS, mapping="bands", dtype=dtype, activations="float16", context=1800, cache_tokens=360_000)
+    reduced_state = reduced_model(spec, machine, SOFTWARE, options, replace(CHOICE, bands=1)).allocate()
+    demand, layout = demand_of(spec, machine, options), Layout("bands", 1, 2)
+    bound = fullest_bytes(demand, layout, layers_of_regions(demand, layout))
+    needed = max(reduced_state.needed_bytes()) - reserved_bytes(machine, SOFTWARE)
+    assert 0.8 * needed < bound <= needed
 
 
 @pytest.mark.parametrize("experts", ["distributed", "dedicated"])

@@ -133,6 +133,36 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
     return bytes_of_layers
 
 
+def kv_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange], ColumnBytes]:
+    """Return a function that computes how many bytes of KV caches or states a column stores.
+
+    `column_bytes` counts these bytes too. Rows divide the tokens of a KV cache, so they store equal
+    fractions of it. They divide weights by hidden features, and less evenly.
+
+    Args:
+        spec: Model.
+        options: The request, with element types, context and batch.
+
+    Returns:
+        A function from the layers of a region to another function, which maps the number of columns
+        to the bytes on the fullest column.
+    """
+    shape, types = replace(spec, layers=()), WeightTypes.from_options(options)
+    user_bytes = cache(lambda layer: layer_user_bytes(spec, layer, options.context, types.float_bytes))
+
+    @cache
+    def bytes_of_layers(layers: LayerRange) -> ColumnBytes:
+        """Return a function from a region's column count to the bytes on its fullest column."""
+        kinds = [spec.layers[layer] for layer, parts in layers.parts if parts.has_attention]
+        linear, attention = (
+            options.planned_users * sum(user_bytes(layer) for layer in kinds if layer.linear == is_linear)
+            for is_linear in (True, False)
+        )
+        return lambda cols: linear / cols + attention * _head_fraction(shape, cols)
+
+    return bytes_of_layers
+
+
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """Return a function that computes the memory per PE column for a token's feed-forward features.
 
@@ -179,7 +209,6 @@ def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str
         of quantised weights, are not fractions: they count the quantisation groups of which the
         column stores weights.
     """
-    heads, features = fullest_head_places(spec, cols)
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:
         shared_size = mixture.shared_size
@@ -189,7 +218,7 @@ def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str
         expert_groups = experts * cut.touched / mixture.count
     ffn_cut, shared_cut = weight_types.cut(spec, FFN, cols), weight_types.cut(spec, SHARED, cols)
     return (
-        heads * features / (spec.kv_head_count * spec.head_size) if spec.latent is None else 1 / cols,
+        _head_fraction(spec, cols),
         expert_fraction,
         ffn_cut.width / max(1, spec.ffn_size),
         shared_cut.width / max(1, shared_size),
@@ -199,6 +228,14 @@ def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str
         ffn_cut.touched,
         shared_cut.touched,
     )
+
+
+def _head_fraction(spec: ModelSpec, cols: int) -> float:
+    """Return the fraction of the bytes of attention heads that the fullest column of PEs stores."""
+    if spec.latent is not None:
+        return 1 / cols
+    heads, features = fullest_head_places(spec, cols)
+    return heads * features / (spec.kv_head_count * spec.head_size)
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:

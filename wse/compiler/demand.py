@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from wse.compiler.column_bytes import block_bytes, column_bytes
+from wse.compiler.column_bytes import block_bytes, column_bytes, kv_bytes
 from wse.compiler.options import BASELINE, MODEL, PRODUCT, Options
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.score_bytes import score_bytes
@@ -56,6 +56,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         pe_bytes=float(wafer.sram_bytes_per_pe),
         row_share=options.cache.of(_row_share, 4)(replace(spec, layers=()), weight_types),
         column_bytes=column_bytes(spec, options),
+        kv_bytes=kv_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
         score_bytes=score_bytes(spec, options),
         as_released=options.schedule == BASELINE,

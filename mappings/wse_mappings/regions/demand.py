@@ -65,6 +65,8 @@ class Demand:
         column_bytes: Function that returns, given the layers and the number of tables of a region,
             another function from the region's column count to the bytes per column. None if
             everything is divided evenly, to the byte.
+        kv_bytes: The same for KV caches and states alone, given the layers of a region. Rows
+            store equal fractions of these bytes.
         block_bytes: Function that returns the bytes that a PE needs for the activations of its
             widest feed-forward block, given the number of columns of a region.
         score_bytes: Function that returns the bytes of a token's attention scores on all PEs of a
@@ -90,6 +92,7 @@ class Demand:
     pe_bytes: float = math.inf
     row_share: Callable[[int], float] = lambda rows: 1 / rows
     column_bytes: Callable[[LayerRange, int], ColumnBytes] | None = None
+    kv_bytes: Callable[[LayerRange], ColumnBytes] = lambda layers: lambda cols: 0.0
     block_bytes: ColumnBytes = lambda cols: 0.0
     score_bytes: ColumnBytes = lambda cols: 0.0
     as_released: bool = False

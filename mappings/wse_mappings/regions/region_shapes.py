@@ -118,14 +118,14 @@ def fullest_bytes(demand: Demand, layout: Layout, region_layers: tuple[RegionLay
         layout: Bands and regions per band.
         region_layers: Layers and bytes of each region, in order.
     """
-    shapes, has_layers = (
-        region_shapes(demand, layout, region_layers),
-        [region.last_layer > region.first_layer for region in region_layers],
-    )
-    return max(
-        demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * with_block
-        for (rows, cols), size, with_block in {*zip(shapes, _sizes(demand, region_layers), has_layers, strict=True)}
-    )
+    shapes = region_shapes(demand, layout, region_layers)
+    contents = zip(shapes, _sizes(demand, region_layers), region_layers, strict=True)
+    distinct = {(shape, size, region.last_layer > region.first_layer): region for shape, size, region in contents}
+    bytes_of_regions = []
+    for ((rows, cols), size, has_layers), region in distinct.items():
+        kv_bytes, block_bytes = demand.kv_bytes(region.layers)(cols), demand.block_bytes(cols) * has_layers
+        bytes_of_regions.append(demand.row_share(rows) * (size(cols) - kv_bytes) + kv_bytes / rows + block_bytes)
+    return max(bytes_of_regions)
 
 
 def _sizes(demand: Demand, region_layers: Sequence[RegionLayers]) -> list[ColumnBytes]:

@@ -266,6 +266,7 @@ def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     """Return the error that explains to the user why no layout can be compiled.
 
     If layouts were tried, this is the error from compiling the layout that needs the fewest bytes.
+    If this layout compiles, it has too little room for the KV caches that the request reserves.
     Otherwise no layout supports the requested prefill matrix product, and the error says why.
 
     Args:
@@ -279,6 +280,7 @@ def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
             compile_choice(spec, wafer, setup.software, *setup.smallest_choice(least_trial.layout, least_trial.prefill))
         except DoesNotFit as error:
             return error
+        return DoesNotFit(f"no layout found has room for KV caches of {options.planned_cache_tokens:,} tokens")
     unsupported_property = unsupported_on_mesh(spec, options)
     if unsupported_property:
         message = (

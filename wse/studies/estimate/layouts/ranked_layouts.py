@@ -104,15 +104,17 @@ class LayoutRanking:
            would be accepted, because each such change makes requests slower.)
         """
         layouts = self._layouts_for(goal)
+        max_users = layouts[0].deployment.max_concurrency
         if goal.users is None:
-            return layouts if goal.objective == LATENCY else self._with_more_users(layouts, goal)
+            gains_by_room = goal.objective != LATENCY and self._promising_users(layouts[0], goal) > max_users
+            return self._with_more_users(layouts, goal, max_users + 1) if gains_by_room else layouts
         # 1. A fixed number of replicas.
         if goal.replicas is not None:
             users = math.ceil(goal.users / goal.replicas)
-            if self._found_more_room(layouts[0], users):
+            if max_users < users and self._found_room(users):
                 layouts = self._layouts_for(goal)
             some_wait = goal.users_may_wait and layouts[0].deployment.max_concurrency < users
-            return self._with_more_users(layouts, goal) if some_wait else layouts
+            return self._with_more_users(layouts, goal, max_users + 1) if some_wait else layouts
         # 2. The fewest replicas.
         tried_replicas: set[int] = set()
         while (best := self.plan(layouts[0], goal)) is not None:
@@ -122,35 +124,34 @@ class LayoutRanking:
             tried_replicas |= untried_replicas
             for replicas in untried_replicas:
                 layouts += self.layouts_for(replace(goal, replicas=replicas))
-            max_users = self._max_users_for(goal)
-            layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank(goal, max_users))
+            most_users = self._max_users_for(goal)
+            layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank(goal, most_users))
         return layouts
 
-    def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
-        """Search for layouts with room for more users than the best layout has.
+    def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal, min_users: int) -> list[CompiledLayout]:
+        """Search for layouts with room for more users than the layouts of the first searches have.
 
-        The first search requires room for the number of users that promises the highest throughput
-        (`_promising_users`). If it finds no better layout, the next one requires half of the
-        additional room. If it does, the number is computed again. Numbers of users for which room
-        has been searched before are skipped.
+        A search requires room for the number of users that promises the highest throughput
+        (`_promising_users`). If the best layout has this room already, or if the same search was
+        made before, it requires room for ``min_users``. There are at most `MAX_ROOM_SEARCHES`.
 
         Args:
             layouts: Known layouts, best first.
             goal: A goal whose objective is not latency, or with more users than the best layout has
                 room for.
+            min_users: One user more than the best layout of the first searches has room for.
 
         Returns:
             The known layouts and the new ones, best first.
         """
-        best, users = layouts[0], self._promising_users(layouts[0], goal)
-        last_count = len(self._tried_room) + MAX_ROOM_SEARCHES
-        while users > best.deployment.max_concurrency and len(self._tried_room) < last_count:
-            if self._found_more_room(best, users):
+        for _ in range(MAX_ROOM_SEARCHES):
+            users = self._promising_users(layouts[0], goal)
+            if users <= layouts[0].deployment.max_concurrency or users in self._tried_room:
+                users = min_users
+            if users in self._tried_room:
+                break
+            if self._found_room(users):
                 layouts = self._layouts_for(goal)
-            if layouts[0] is best:
-                users = (best.deployment.max_concurrency + users) // 2
-            else:
-                best, users = layouts[0], self._promising_users(layouts[0], goal)
         return layouts
 
     def _promising_users(self, best: CompiledLayout, goal: Goal) -> int:
@@ -176,19 +177,16 @@ class LayoutRanking:
         roomy_plan = plan(roomy_layout.deployment, free_goal)
         return 0 if roomy_plan is None else roomy_plan.point.concurrency
 
-    def _found_more_room(self, layout: CompiledLayout, users: int) -> bool:
-        """Search for layouts with room for a number of users, unless this is unnecessary.
-
-        No search is made if ``layout`` has the room, or if such a search was made before.
+    def _found_room(self, users: int) -> bool:
+        """Search for layouts with room for a number of users, unless this was done before.
 
         Args:
-            layout: The best known layout.
             users: Number of users of one replica whose KV caches must fit.
 
         Returns:
             True if the search was made and found a layout.
         """
-        if layout.deployment.max_concurrency >= users or users in self._tried_room:
+        if users in self._tried_room:
             return False
         self._tried_room.add(users)
         new = search_for_room(self._prepared, users)
