@@ -29,7 +29,12 @@ from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank, compiled_layout
-from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room, users_by_bytes
+from wse.studies.estimate.layouts.searches import (
+    has_room,
+    max_users_with_room,
+    search_for_room,
+    users_by_bytes,
+)
 from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
@@ -54,27 +59,29 @@ class LayoutRanking:
         """Create a ranking of the layouts found by the given searches."""
         self._prepared = prepared_estimate
         self._searches = [*searches]
+        self._first_searches = {*searches}
         self._tried_room: set[int] = set()  # numbers of users for which room was searched
+        self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
     @property
     def max_users(self) -> int:
-        """Maximum number of users per replica whose KV caches fit on one of the compiled layouts."""
-        return max((layout.deployment.max_concurrency for layout in self._layouts.values() if layout), default=0)
+        """Maximum number of users per replica whose KV caches are known to fit on some layout."""
+        rooms = (layout.deployment.max_concurrency for layout in self._layouts.values() if layout)
+        return max(self._known_room, *rooms, 0)
 
     def find_room(self, goal: Goal) -> None:
-        """Search for layouts with room for the KV caches of as many users as possible.
+        """Find the maximum number of users whose KV caches fit on some layout, `max_users`.
 
-        The search is made only if the goal states users and replicas, and no known layout has room
-        for all users of a replica. It takes a while. Later calls of `layouts_for` rank the layouts.
+        It is found only if the goal states users and replicas, and no known layout has room for all
+        users of a replica.
         """
         if goal.users is None or goal.replicas is None:
             return
-        self.layouts_for(goal)  # includes a search for layouts with room for all users
+        self.layouts_for(goal)
         users = math.ceil(goal.users / goal.replicas)
         if self.max_users < users:
-            max_users = max_users_with_room(self._prepared, self.max_users, users)
-            self._searches += search_for_room(self._prepared, max_users) if max_users > self.max_users else []
+            self._known_room = max_users_with_room(self._prepared, self.max_users, users)
 
     def plan(self, layout: CompiledLayout, goal: Goal) -> Plan | None:
         """Return how many users and replicas of a layout best meet a goal; None if no user fits.
@@ -96,8 +103,8 @@ class LayoutRanking:
         users are searched for as well. Replicas are identical machines that share the users.
 
         1. If the goal states the number of replicas and the best layout has too little room for the
-           KV caches of a replica's users, search for layouts with room for all of them. If some
-           users wait even so, search for layouts with which fewer wait.
+           KV caches of a replica's users, search for layouts with which fewer users wait, or none
+           if none may wait.
         2. If the goal states only the number of users, let r be the number of replicas that the
            best known layout needs. Rank layouts for exactly r and for r - 1 replicas, and repeat
            this while r changes. (If r were left open, no change that makes room for more users
@@ -107,14 +114,17 @@ class LayoutRanking:
         max_users = layouts[0].deployment.max_concurrency
         if goal.users is None:
             gains_by_room = goal.objective != LATENCY and self._promising_users(layouts[0], goal) > max_users
-            return self._with_more_users(layouts, goal, max_users + 1) if gains_by_room else layouts
+            return self._with_more_users(layouts, goal) if gains_by_room else layouts
         # 1. A fixed number of replicas.
         if goal.replicas is not None:
             users = math.ceil(goal.users / goal.replicas)
-            if max_users < users and self._found_room(users):
-                layouts = self._layouts_for(goal)
-            some_wait = goal.users_may_wait and layouts[0].deployment.max_concurrency < users
-            return self._with_more_users(layouts, goal, max_users + 1) if some_wait else layouts
+            if max_users >= users:
+                return layouts
+            if not goal.users_may_wait:
+                return self._layouts_for(goal) if self._found_room(users) else layouts
+            if self.max_users < users and has_room(self._prepared, users):
+                self._known_room = users
+            return self._with_more_users(layouts, goal)
         # 2. The fewest replicas.
         tried_replicas: set[int] = set()
         while (best := self.plan(layouts[0], goal)) is not None:
@@ -128,26 +138,27 @@ class LayoutRanking:
             layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank(goal, most_users))
         return layouts
 
-    def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal, min_users: int) -> list[CompiledLayout]:
+    def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
         """Search for layouts with room for more users than the layouts of the first searches have.
 
         A search requires room for the number of users that promises the highest throughput
         (`_promising_users`). If the best layout has this room already, or if the same search was
-        made before, it requires room for ``min_users``. There are at most `MAX_ROOM_SEARCHES`.
+        made before, it requires room for one user more than the best layout of the first searches
+        has. There are at most `MAX_ROOM_SEARCHES`.
 
         Args:
             layouts: Known layouts, best first.
             goal: A goal whose objective is not latency, or with more users than the best layout has
                 room for.
-            min_users: One user more than the best layout of the first searches has room for.
 
         Returns:
             The known layouts and the new ones, best first.
         """
+        first_layout = next(layout for layout in layouts if layout.search_result in self._first_searches)
         for _ in range(MAX_ROOM_SEARCHES):
             users = self._promising_users(layouts[0], goal)
             if users <= layouts[0].deployment.max_concurrency or users in self._tried_room:
-                users = min_users
+                users = first_layout.deployment.max_concurrency + 1
             if users in self._tried_room:
                 break
             if self._found_room(users):

@@ -16,7 +16,7 @@ from typing import Final
 from wse.bisection import largest_passing
 from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.remedies import MAX_WAFERS
-from wse.compiler.search.search import Breadth, Compilation
+from wse.compiler.search.search import Breadth, Compilation, fits
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
 from wse.models.tensors.model_tensors import kv_bytes_per_token
@@ -82,8 +82,22 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
     except (BadInput, DoesNotFit):
         return []
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
-    has_room = any(users_at(candidate.program, tokens) >= users for candidate in compilation.candidates)
-    return [compilation] if has_room else []
+    return [compilation] if any(users_at(c.program, tokens) >= users for c in compilation.candidates) else []
+
+
+def has_room(prepared_estimate: PreparedEstimate, users: int) -> bool:
+    """Return whether the KV caches of a number of users fit on some layout, fast or slow.
+
+    Layouts that use all PEs of each wafer are tried, with the smallest chunks, until one fits.
+
+    Args:
+        prepared_estimate: The request.
+        users: Number of users of one replica.
+    """
+    if users > users_by_bytes(prepared_estimate):
+        return False
+    p = _with_room(prepared_estimate, users)
+    return fits(p.spec, p.wafer, p.software, p.options)
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:
@@ -98,7 +112,7 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
         largest_passing(
             room,
             min(users, users_by_bytes(prepared_estimate) + 1),
-            lambda n: n == room or bool(search_for_room(prepared_estimate, n)),
+            lambda n: n == room or has_room(prepared_estimate, n),
         )
         or room
     )
@@ -122,7 +136,7 @@ def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedE
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, users))
     for wafers in range(min_wafers, most_wafers(p) + 1):
         larger = prepare_estimate(replace(p.request, wafers=wafers))
-        if search_for_room(larger, users):
+        if has_room(larger, users):
             return replace(larger, request=p.request)
     return None
 
