@@ -23,36 +23,30 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-from wse.compiler.choice import Choice
-from wse.compiler.options import THIN_GEMM, Options
-from wse.compiler.search.search import MARGIN, Candidate, Compilation
+from wse.compiler.search.search import MARGIN, Compilation
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import Plan, plan
-from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank, compiled_layout
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
+from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.layouts.searches import (
     has_room,
     max_users_with_room,
     search_for_room,
     users_by_bytes,
 )
-from wse.studies.estimate.layouts.variants import recompiled, variant_choices
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.options.option import replace_options
-from wse_mappings.rounding import ceil_div
 
 WIDENED: Final = 2
 """Number of layouts per search to compile for passes over several users."""
-MOST_SLOTS: Final = 256
 MAX_ROOM_SEARCHES: Final = 2
 """Maximum number of searches for layouts with room for more users, each time a goal is ranked."""
 
 
 class LayoutRanking:
-    """Ranking of the layouts of a request: those found by searches, and variants of these layouts.
+    """Ranking of the layouts of a request: those found by searches, and versions of these layouts.
 
-    A variant differs from the original layout in one respect: it has more room for KV caches,
-    smaller prompt chunks, or more users per pass. It is compiled only once, even if the layouts are
-    ranked for several goals.
+    Versions have more room for KV caches, smaller prompt chunks, or more users per pass than the
+    original layout.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
@@ -62,13 +56,12 @@ class LayoutRanking:
         self._first_searches = {*searches}
         self._tried_room: set[int] = set()  # numbers of users for which room was searched
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
-        self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
+        self._versions = LayoutVersions(prepared_estimate)
 
     @property
     def max_users(self) -> int:
         """Maximum number of users per replica whose KV caches are known to fit on some layout."""
-        rooms = (layout.deployment.max_concurrency for layout in self._layouts.values() if layout)
-        return max(self._known_room, *rooms, 0)
+        return max([self._known_room, *(layout.deployment.max_concurrency for layout in self._versions)])
 
     def find_room(self, goal: Goal) -> None:
         """Find the maximum number of users whose KV caches fit on some layout, `max_users`.
@@ -180,7 +173,7 @@ class LayoutRanking:
         if goal.users is not None and goal.replicas is not None:
             most_users = min(most_users, math.ceil(goal.users / goal.replicas))
         free_goal = replace(goal, users=None, replicas=1, objective=THROUGHPUT)
-        roomy_layouts = [layout.with_room(most_users) for layout in self._layouts.values() if layout]
+        roomy_layouts = [layout.with_room(most_users) for layout in self._versions]
         roomy_layout = min(roomy_layouts, key=lambda layout: layout.rank(free_goal, None))
         misses_limits, value, _ = roomy_layout.rank(free_goal, None)
         if (misses_limits, value / (1 - MARGIN)) > best.rank(free_goal, None)[:2]:
@@ -233,109 +226,22 @@ class LayoutRanking:
             # 1. Variants and shorter chunks.
             best_versions = []
             for number, candidate in enumerate(search_result.candidates):
-                layout = self._found_layout(candidate, search_result, number)
+                layout = self._versions.add(candidate, search_result, number)
                 if layout in layouts:  # the other search has compiled it
                     continue
                 versions = [layout]
                 may_be_best = rank(layout.with_room(max_room)) < min(map(rank, [layout, *layouts]))
                 if may_be_best:
-                    versions += self._variants(layout, candidate)
+                    versions += self._versions.variants(layout, candidate)
                 if may_be_best or not goal.only_throughput:
-                    versions += _while_better(min(versions, key=rank), self._with_smaller_chunks, rank)
+                    versions += _while_better(min(versions, key=rank), self._versions.with_smaller_chunks, rank)
                 layouts |= dict.fromkeys(versions)
                 best_versions.append(min(versions, key=rank))
             # 2. Passes over more users.
             if self._prepared.request.serving.batch is None:
                 for layout in sorted(best_versions, key=rank)[:WIDENED]:
-                    wider_layouts += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
+                    wider_layouts += _while_better(layout, partial(self._versions.with_more_slots, goal=goal), rank)
         return sorted(dict.fromkeys([*layouts, *wider_layouts]), key=rank)
-
-    def _found_layout(self, candidate: Candidate, search_result: Compilation, finalist: int) -> CompiledLayout:
-        """Return a layout that a search has compiled.
-
-        Args:
-            candidate: The compiled layout.
-            search_result: Result of the search that found the layout.
-            finalist: Index of the layout among the search's fully compiled layouts.
-        """
-        key = candidate.options, candidate.choice
-        if self._layouts.get(key) is None:
-            self._layouts[key] = compiled_layout(self._prepared, *key, lambda: candidate, search_result, finalist)
-        layout = self._layouts[key]
-        assert layout is not None  # the search has compiled it
-        return layout
-
-    def _variants(self, layout: CompiledLayout, candidate: Candidate) -> list[CompiledLayout]:
-        """Return variants of a layout that fit, which are slower but leave more room for KV caches.
-
-        Args:
-            layout: The layout.
-            candidate: The same layout as compiled by a search.
-        """
-        choices = variant_choices(candidate.choice).values()
-        variants = (self._recompiled(layout, self._prepared, candidate.options, choice) for choice in choices)
-        return [variant for variant in variants if variant is not None]
-
-    def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Recompile a layout with prompt chunks of about half as many tokens.
-
-        A chunk is a part of a prompt that goes through the layers at once. Its size is a multiple
-        of the rows of the first rectangle of PEs, because tokens are divided evenly over rows. Only
-        the matrix product ``THIN_GEMM`` does not need this.
-
-        Returns:
-            The layout, or None if the chunks cannot be any shorter or the layout does not fit.
-        """
-        choice = layout.choice
-        step = 1 if choice.prefill == THIN_GEMM else layout.region_rows
-        if choice.prefill_chunk <= step:
-            return None
-        chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
-        return self._recompiled(layout, layout.prepared, layout.options, replace(choice, prefill_chunk=chunk))
-
-    def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-        """Recompile a layout so that each decode pass generates tokens for twice as many users.
-
-        Args:
-            layout: The layout to recompile.
-            goal: Goal that determines how many users a replica serves.
-
-        Returns:
-            The layout, or None if there are not enough users or the layout does not fit.
-        """
-        prepared_estimate, options = layout.prepared, layout.options
-        max_concurrency, slots = layout.deployment.max_concurrency, 2 * options.batch
-        users = max_concurrency if goal.users is None else math.ceil(goal.users / goal.replicas_for(max_concurrency))
-        if slots > min(users, max_concurrency, MOST_SLOTS):
-            return None
-        prompts = (prepared_estimate.prompt_len,) * slots
-        wider_request = replace(
-            prepared_estimate,
-            request=replace_options(prepared_estimate.request, batch=slots),
-            options=replace(prepared_estimate.options, prompt_tokens=prompts),
-        )
-        return self._recompiled(layout, wider_request, replace(options, prompt_tokens=prompts), layout.choice)
-
-    def _recompiled(
-        self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, options: Options, choice: Choice
-    ) -> CompiledLayout | None:
-        """Compile a layout with other options or choices, or return the cached result.
-
-        Args:
-            layout: The layout from which the version is derived.
-            prepared_estimate: The request for the version.
-            options, choice: Options and choices for the version.
-
-        Returns:
-            The version, or None if it does not fit.
-        """
-        key = options, choice
-        if key not in self._layouts:
-            compile_version = cache(partial(recompiled, prepared_estimate, options, choice))
-            self._layouts[key] = compiled_layout(
-                prepared_estimate, options, choice, compile_version, layout.search_result, layout.finalist
-            )
-        return self._layouts[key]
 
 
 def _while_better(
