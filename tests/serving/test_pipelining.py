@@ -127,6 +127,15 @@ def test_chunks_of_two_prompts_are_not_exact() -> None:
     assert max(run(chunks([(*chunk, Visit(0, 2.0)), (*chunk, Visit(0, 2.0))]))) == 19.0
 
 
+def test_bound_for_several_prompts_includes_the_path_of_the_last_slow_chunk() -> None:
+    """Later chunks take longer, because more tokens are cached."""
+    chunks_of_prompt = [tuple(Visit(stage, 10.0 + number) for stage in range(1, 21)) for number in range(8)]
+    prompt = [*chunks_of_prompt[:-1], (*chunks_of_prompt[-1], Visit(1, 2.0))]
+    found, last = chunks_cycles(3 * prompt), run(chunks(3 * prompt))[-1]
+    assert not found.exact
+    assert 0.98 * last <= found.cycles <= last
+
+
 def test_run_gives_results_computed_by_hand() -> None:
     """Two or three streams on two servers, which work for 2 and 3 cycles, 1 cycle apart; the second server limits."""
     route = (Visit(0, 2.0, 1.0), Visit(1, 3.0))

@@ -118,14 +118,15 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
     The result is exact if every server works on the chunks in order. This is the case if only the
     last chunk visits a server twice. A visit then ends at max(arrival, end of the previous chunk's
     visit) + busy time, which is computed for all chunks at once. In all other cases, the result is
-    a lower bound: the larger of the duration of the longest chunk and the largest of
+    a lower bound: the largest of the duration of the longest chunk, `_last_prompt_bound` and
     ``_server_bounds``.
 
     Args:
         routes: Route of each chunk, in order.
     """
     if not _in_line(routes):
-        return CycleEstimate(max(*map(alone_cycles, route_counts(routes)), *_server_bounds(routes)), exact=False)
+        bounds = _last_prompt_bound(routes), *_server_bounds(routes)
+        return CycleEstimate(max(*map(alone_cycles, route_counts(routes)), *bounds), exact=False)
     objects = {id(route): route for route in routes}
     index_of_object = {number: index for index, number in enumerate(objects)}
     route_indices = np.array([index_of_object[id(route)] for route in routes])
@@ -137,6 +138,31 @@ def chunks_cycles(routes: Sequence[PassRoute]) -> CycleEstimate:
         times = np.maximum.accumulate(times[-len(busy) :] - earlier_work) + earlier_work + busy + latency
         end = max(end, float(times.max()))
     return CycleEstimate(end, exact=True)
+
+
+def _last_prompt_bound(routes: Sequence[PassRoute]) -> float:
+    """Return a lower bound on the cycles until the chunks of several prompts, read in order, end.
+
+    The last prompt reaches a server (pipeline stage or link) after that server has worked on all
+    earlier prompts. From there on, its chunks are in line, so their time is exact. The server is
+    the one with the largest sum of its work and the time of the slowest chunk from there on. The
+    bound is 0 unless all chunks visit this server, and the same other servers before it.
+
+    Args:
+        routes: Route of each chunk, in order. A prompt ends where chunks are not in line.
+    """
+    start = next((start for start in range(len(routes) - 1, 0, -1) if not _in_line(routes[start - 1 : start + 1])), 0)
+    work, slowest_route = busy_cycles(routes), max({*routes[start:]}, key=alone_cycles)
+    sums = {visit.server: work[visit.server] + alone_cycles(slowest_route[n:]) for n, visit in enumerate(slowest_route)}
+    server = max(sums, key=sums.__getitem__)
+    visits_before = [visit.server for visit in slowest_route].index(server)
+    servers = {tuple(visit.server for visit in route[: visits_before + 1]) for route in route_counts(routes)}
+    if len(servers) > 1:
+        return 0.0
+    head_cycles = min(alone_cycles(route[:visits_before]) for route in route_counts(routes))
+    earlier_work = sum(route[visits_before].busy_cycles for route in routes[:start])
+    tails = {id(route): route[visits_before:] for route in routes[start:]}
+    return head_cycles + earlier_work + chunks_cycles([tails[id(route)] for route in routes[start:]]).cycles
 
 
 def _server_bounds(routes: Sequence[PassRoute]) -> Iterator[float]:

@@ -160,4 +160,4 @@ def test_verdict_says_when_most_samples_contradict_the_nominal_values(share: flo
         prompt_len=lengths[0], new_tokens=lengths[1], kind=WAFER, ratio=1.1, share=share, samples=256
     )
     *_, last = plan_verdict(rows, goal, [lengths], [cheaper])
-    assert last.endswith("so most samples contradict the nominal values.") == ends_with_note
+    assert ("; in the others it is cheaper on" in last) == ends_with_note

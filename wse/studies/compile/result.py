@@ -253,8 +253,8 @@ def _range_text(first: int, last: int) -> str:
 def _estimate_table(result: CompileResult) -> Table:
     """Return a table with the cycles for the prompts and the mean cycles per generated token."""
     prefill, decode = result.prefill, result.decode
-    ttft = f"TTFT {seconds(prefill.ttft_s)}, {count(prefill.tokens_per_s)} tokens/s"
-    rows = [("prompt", f"{count(prefill.cycles)} cycles if chunks are not pipelined; {ttft}")]
+    ttft = f"TTFT {seconds(prefill.ttft_s)} with no other request, {count(prefill.tokens_per_s)} tokens/s"
+    rows = [("prompt", f"{ttft}; {count(prefill.cycles)} cycles summed over chunks and stages")]
     if decode is not None:
         rate = f"{count(decode.tokens_per_s)} tokens/s"
         rows.append(("generation", f"{count(decode.cycles_per_token)} cycles per token on average: {rate}"))

@@ -129,7 +129,7 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     rates_text = range_text(rates[0], rates[-1], count) or count(rates[0])
     unit = "tokens/s" if users == 1 else "tokens/s each"
     speeds_text = f"Published speeds for {plural(users, 'user')}: {rates_text} {unit}"
-    return f"{speeds_text} (the table below states whether drafts are used)."
+    return f"{speeds_text} (the table below says whether drafts are used, if known)."
 
 
 def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:

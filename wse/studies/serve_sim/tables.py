@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from wse.studies.serve_sim.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
 
 WAITS: Final = (
-    ("queue", "from arrival until fewer than --max-users requests are in progress, and there is room for its KV cache"),
+    (
+        "queue",
+        "from arrival until the round in progress ends, there is room for the KV cache, and fewer than --max-users "
+        "requests are in progress",
+    ),
     ("TTFT", "queue, waiting for prefill of requests admitted earlier, prefill, and transfer to the host"),
     ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
 )

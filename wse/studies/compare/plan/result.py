@@ -209,10 +209,11 @@ class PlanResult(Result):
     def _footer(self) -> list[tuple[str, str]]:
         """Return the (label, text) lines below the table: definitions, prices, and omitted rows."""
         hidden, titles = self.tried - len(self.rows), {column.title for column in self._columns()}
+        limits_text = " among layouts within the limits" if self.targets else ""
         return [
             *[line for line in (KEEPS_WITH_LIMITS, KEEPS_WITHOUT_LIMITS, *DEFINITIONS) if line[0] in titles],
-            ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]} (--objective)"),
-            ("◆", "no other row is faster for a user and no more expensive"),
+            ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
+            ("◆", "no other row has more tok/s/user at no higher cost per token"),
             *price_footer(self.economics),
             *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),
         ]

@@ -61,7 +61,8 @@ def _sentences(
     elif keeping:
         serve = "serves" if len(keeping) == 1 else "serve"
         verdict = f"{len(keeping)} of {machines} {serve} {_users(goal)}{limits}"
-        yield f"{lengths_text}: {verdict}; the {best} is {_text(rows[0])}."
+        note = " for a whole request" if goal.objective == LATENCY else ""
+        yield f"{lengths_text}: {verdict}; the {best}{note} is {_text(rows[0])}."
     else:
         yield f"{lengths_text}: none of {machines} serves {_users(goal)}{limits}."
     wafers, gpus = ([row for row in rows if row.kind == kind] for kind in (WAFER, GPU))
@@ -71,11 +72,11 @@ def _sentences(
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
             price_text = price(usd_per_hour(cheapest))
-            yield f"Of the machines tried, {cheapest.machine} has the lowest price per hour: {price_text} USD/h."
+            yield f"Of the machines tried, none has a lower price per hour than {cheapest.machine}: {price_text} USD/h."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
             price_text = price(usd_per_hour(cheapest_wafers))
-            yield f"Of the wafers, {cheapest_wafers.machine} has the lowest price per hour: {price_text} USD/h."
+            yield f"Of the wafers, none have a lower price per hour than {cheapest_wafers.machine}: {price_text} USD/h."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 
@@ -98,9 +99,11 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     if cheaper is None:
         return
     low, high = (wafers, gpus) if cheaper.kind == WAFER else (gpus, wafers)
+    ratio = _ratio(cheaper.ratio)
+    costs = "about as much" if ratio == "1.00" else f"{ratio} times as much"
     yield (
-        f"On {names[high.kind]} a token costs {_ratio(cheaper.ratio)} times as much as on {names[low.kind]}; "
-        f"the {BEST[COST]} of them is {_text(high)}."
+        f"On {names[high.kind]} a token costs {costs} as on {names[low.kind]}; the {BEST[COST]} of them is "
+        f"{_text(high)}."
     )
     text = (
         f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of the uncertain inputs "
@@ -108,7 +111,7 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         f"a token is cheaper on {low.machine} than on {high.machine}"
     )
     if cheaper.share < 0.5:
-        text += ", so most samples contradict the nominal values"
+        text += f"; in the others it is cheaper on {high.machine}"
     if cheaper.within_limits is not None:
         shares = (f"{percent_text(cheaper.within_limits[row.kind])} on {row.machine}" for row in (low, high))
         text += f". The limits are kept in {' and '.join(shares)}"
