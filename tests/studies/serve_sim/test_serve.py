@@ -50,8 +50,8 @@ def test_overloaded_service_suggests_a_stable_rate_and_the_replicas_for_its_rate
     assert result.served is None
     assert "Overloaded" in result.verdict
     assert rate / replicas <= 0.9 * capacity * (1 + 1e-9) < rate / (replicas - 1)
-    in_all = f"--replicas {replicas}` ({replicas} wse3 wafers in total) instead of --load, for a load of at most 0.9."
-    assert result.verdict.endswith(in_all)
+    in_all = f"--replicas {replicas}` ({replicas} wse3 wafers in total) instead of --load, for a load of at most 0.9 "
+    assert in_all in result.verdict
     replica = wse.serve_sim(**STORY | {"requests": 50}, rate=rate / replicas)
     assert replica.load.stable
     assert replica.load.offered <= 0.9 * (1 + 1e-9)

@@ -313,7 +313,8 @@ class ServeResult(Result):
         if self.inputs.get("objective") == LATENCY:
             start = f"First leave out `--objective {LATENCY}`, because the layout for {THROUGHPUT} serves more "
             start += "requests. With this layout, give"
-        return f"{start} {', or '.join(remedies)}{other_option}, for a load of at most {STABLE_LOAD:g}."
+        goal = f"for a load of at most {STABLE_LOAD:g} with the stated constants"
+        return f"{start} {', or '.join(remedies)}{other_option}, {goal}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.

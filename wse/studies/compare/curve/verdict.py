@@ -131,7 +131,7 @@ def _certainty(
     """Return a sentence that states in what fraction of the samples the verdict holds."""
     crossovers = words_with_and(
         [
-            f"{CROSSOVERS[case]} in {percent_text(certainty.crossovers[case])}"
+            f"{CROSSOVERS[case]} (in {percent_text(certainty.crossovers[case])} of the samples)"
             for case in CROSSOVERS
             if case in certainty.crossovers
         ]

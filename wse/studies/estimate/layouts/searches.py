@@ -97,7 +97,10 @@ def has_room(prepared_estimate: PreparedEstimate, users: int) -> bool:
     if users > users_by_bytes(prepared_estimate):
         return False
     p = _with_room(prepared_estimate, users)
-    return fits(p.spec, p.wafer, p.software, p.options)
+    try:
+        return fits(p.spec, p.wafer, p.software, p.options)
+    except (BadInput, DoesNotFit):
+        return False
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:
