@@ -72,6 +72,7 @@ def test_lower_bound_of_a_layout_is_at_most_the_bytes_of_many_kv_caches(dtype: s
     options = replace(OPTIONS, mapping="bands", dtype=dtype, activations="float16", context=1800, cache_tokens=360_000)
     reduced_state = reduced_model(spec, machine, SOFTWARE, options, replace(CHOICE, bands=1)).allocate()
     demand, layout = demand_of(spec, machine, options), Layout("bands", 1, 2)
+    assert demand == demand_of(spec, machine, options)  # it is the key of cached results
     bound = fullest_bytes(demand, layout, layers_of_regions(demand, layout))
     needed = max(reduced_state.needed_bytes()) - reserved_bytes(machine, SOFTWARE)
     assert 0.8 * needed < bound <= needed

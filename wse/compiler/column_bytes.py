@@ -147,15 +147,22 @@ def kv_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange], Column
         A function from the layers of a region to another function, which maps the number of columns
         to the bytes on the fullest column.
     """
-    shape, types = replace(spec, layers=()), WeightTypes.from_options(options)
-    user_bytes = cache(lambda layer: layer_user_bytes(spec, layer, options.context, types.float_bytes))
+    types = WeightTypes.from_options(options)
+    storage = _Storage(types, options.experts, options.context, options.planned_users)
+    return options.cache.of(_kv_bytes, 4)(spec, storage)
+
+
+def _kv_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange], ColumnBytes]:
+    """Return the function that `kv_bytes` returns, with caches for its intermediate results."""
+    shape = replace(spec, layers=())
+    user_bytes = cache(lambda layer: layer_user_bytes(spec, layer, storage.context, storage.types.float_bytes))
 
     @cache
     def bytes_of_layers(layers: LayerRange) -> ColumnBytes:
         """Return a function from a region's column count to the bytes on its fullest column."""
         kinds = [spec.layers[layer] for layer, parts in layers.parts if parts.has_attention]
         linear, attention = (
-            options.planned_users * sum(user_bytes(layer) for layer in kinds if layer.linear == is_linear)
+            storage.users * sum(user_bytes(layer) for layer in kinds if layer.linear == is_linear)
             for is_linear in (True, False)
         )
         return lambda cols: linear / cols + attention * _head_fraction(shape, cols)

@@ -152,10 +152,11 @@ def _last_prompt_bound(routes: Sequence[PassRoute]) -> float:
         routes: Route of each chunk, in order. A prompt ends where chunks are not in line.
     """
     start = next((start for start in range(len(routes) - 1, 0, -1) if not _in_line(routes[start - 1 : start + 1])), 0)
-    work, slowest_route = busy_cycles(routes), max({*routes[start:]}, key=alone_cycles)
-    sums = {visit.server: work[visit.server] + alone_cycles(slowest_route[n:]) for n, visit in enumerate(slowest_route)}
-    server = max(sums, key=sums.__getitem__)
-    visits_before = [visit.server for visit in slowest_route].index(server)
+    work, slowest_route = busy_cycles(routes), max(route_counts(routes[start:]), key=alone_cycles)
+    sums: dict[int, float] = {}  # by server; a chunk may return to it
+    for position, visit in enumerate(slowest_route):
+        sums.setdefault(visit.server, work[visit.server] + alone_cycles(slowest_route[position:]))
+    visits_before = [visit.server for visit in slowest_route].index(max(sums, key=sums.__getitem__))
     servers = {tuple(visit.server for visit in route[: visits_before + 1]) for route in route_counts(routes)}
     if len(servers) > 1:
         return 0.0

@@ -19,6 +19,7 @@ from wse.studies.compile.choose import compile_fastest, compile_program
 from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
+from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room
 from wse.studies.estimate.layouts.variants import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -87,6 +88,16 @@ def test_max_users_of_any_layout_are_reported_and_enforced() -> None:
 
 
 @pytest.mark.slow
+def test_users_have_room_only_if_a_compiled_layout_has_it_with_a_context_longer_than_the_request() -> None:
+    """Each user then has whole rows of cache entries, which are longer than the tokens of the request."""
+    request = {"model": "story", "wafer": "wse2", "mesh": "11x11", "mapping": "region", "schedule": "baseline"}
+    lengths = {"prompt_len": 12, "new_tokens": 4, "context": 1024}
+    prepared = prepare_estimate(make_request(EstimateRequest, **request, **lengths))
+    room = max_users_with_room(prepared, 1, 1000)
+    assert search_for_room(prepared, room)
+    assert not search_for_room(prepared, room + 1)
+
+
 def test_four_wafers_have_room_for_the_caches_of_four_users() -> None:
     """Only layouts that divide layers into parts have room for four KV caches. One user does not need such a layout."""
     serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving

@@ -141,7 +141,7 @@ def _most_room_text(serving: ServingResult) -> str:
         return "--most-users finds the most that fit in any layout"
     if max_users <= serving.max_users:
         return "no layout was found with more room"
-    return f"a slower layout has room for {count(max_users)}"
+    return f"another layout has room for {count(max_users)}"
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:

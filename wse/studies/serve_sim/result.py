@@ -281,7 +281,7 @@ class ServeResult(Result):
             return ""
         share = f"{stage_share:.0%}".replace("%", " %")
         limit = f"The capacity is limited by room for {plural(room, 'KV cache')}"
-        return f" {limit}, not by the busiest stage, which would work about {share} of the time."
+        return f" {limit}: even at a load of 100 %, the busiest stage would work only {share} of the time."
 
     def _interval(self, path: str) -> RangeResult | None:
         """Return the 90 % interval of the figure at ``path`` in the result; None if it is unknown."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 WAITS: Final = (
     (
         "queue",
-        "from arrival until the round in progress ends, there is room for the KV cache, and fewer than --max-users "
-        "requests are in progress",
+        "from arrival until the next token of the users in progress, room for the KV cache, and fewer than "
+        "--max-users requests in progress",
     ),
     ("TTFT", "queue, waiting for prefill of requests admitted earlier, prefill, and transfer to the host"),
     ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),

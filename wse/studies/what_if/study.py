@@ -11,7 +11,7 @@ from wse.cache.cached import cached
 from wse.errors import BadInput, WseBug, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.reports.progress import OnProgress, ignore
-from wse.reports.shared_tables import price_text, scale_note
+from wse.reports.shared_tables import scale_note
 from wse.reports.terminal import plural
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
@@ -155,14 +155,7 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
         layout = choose_layout(prepared_estimate)
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
-        price = (
-            None
-            if cost is None
-            else (
-                scale_note(cost.price_ends, "wafer"),
-                price_text(cost.price_ends, "wafer", cost.assumptions),
-            )
-        )
+        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions.partition(": ")[2])
         return EstimateOutcome(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
         return EstimateOutcome(error=error)

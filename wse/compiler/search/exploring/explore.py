@@ -280,7 +280,8 @@ def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
             compile_choice(spec, wafer, setup.software, *setup.smallest_choice(least_trial.layout, least_trial.prefill))
         except DoesNotFit as error:
             return error
-        return DoesNotFit(f"no layout found has room for KV caches of {options.planned_cache_tokens:,} tokens")
+        if options.cache_tokens:
+            return DoesNotFit(f"no layout found has room for KV caches of {options.cache_tokens:,} tokens")
     unsupported_property = unsupported_on_mesh(spec, options)
     if unsupported_property:
         message = (

@@ -44,9 +44,9 @@ class PlannedRow(OperatingPointResult):
     max_users: Annotated[int, Doc("users whose KV caches fit on all replicas")]
     keeps: Annotated[bool, Doc("whether there is room for the users and the limits are met")]
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
-    pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")] = field(
-        default=False, compare=False
-    )
+    pareto: Annotated[
+        bool, Doc("whether every other row of these lengths is slower for a user, more expensive, or equal in both")
+    ] = field(default=False, compare=False)
     ranges: Annotated[
         Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
     ] = field(default=None, compare=False)
@@ -209,11 +209,11 @@ class PlanResult(Result):
     def _footer(self) -> list[tuple[str, str]]:
         """Return the (label, text) lines below the table: definitions, prices, and omitted rows."""
         hidden, titles = self.tried - len(self.rows), {column.title for column in self._columns()}
-        limits_text = " among layouts within the limits" if self.targets else ""
+        limits_text = " among layouts within the limits, if there are any" if self.targets else ""
         return [
             *[line for line in (KEEPS_WITH_LIMITS, KEEPS_WITHOUT_LIMITS, *DEFINITIONS) if line[0] in titles],
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
-            ("◆", "no other row has more tok/s/user at no higher cost per token"),
+            ("◆", "every other row has fewer tok/s/user, a higher cost per token, or both equal"),
             *price_footer(self.economics),
             *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),
         ]

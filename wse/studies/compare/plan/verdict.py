@@ -76,7 +76,7 @@ def _sentences(
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
             price_text = price(usd_per_hour(cheapest_wafers))
-            yield f"Of the wafers, none have a lower price per hour than {cheapest_wafers.machine}: {price_text} USD/h."
+            yield f"Of the wafers, none has a lower price per hour than {cheapest_wafers.machine}: {price_text} USD/h."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 

@@ -63,7 +63,7 @@ class ChosenLayout:
     def max_users_of_any_layout(self) -> int:
         """Maximum number of users of one replica whose KV caches fit on some layout.
 
-        It is found by several searches for layouts, which take time.
+        It is found by trials of layouts on reduced models, which take time.
         """
         p = self.searched
         programs = (

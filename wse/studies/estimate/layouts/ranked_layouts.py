@@ -55,7 +55,8 @@ class LayoutRanking:
         self._searches = [*searches]
         self._first_searches = {*searches}
         self._tried_room: set[int] = set()  # numbers of users for which room was searched
-        self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
+        # Users whose caches are known to fit on some layout, even if it is slow, and not to fit on any.
+        self._known_room, self._too_many = 0, math.inf
         self._versions = LayoutVersions(prepared_estimate)
 
     @property
@@ -115,8 +116,11 @@ class LayoutRanking:
                 return layouts
             if not goal.users_may_wait:
                 return self._layouts_for(goal) if self._found_room(users) else layouts
-            if self.max_users < users and has_room(self._prepared, users):
-                self._known_room = users
+            if self.max_users < users < self._too_many:
+                if has_room(self._prepared, users):
+                    self._known_room = users
+                else:
+                    self._too_many = users
             return self._with_more_users(layouts, goal)
         # 2. The fewest replicas.
         tried_replicas: set[int] = set()
@@ -132,7 +136,7 @@ class LayoutRanking:
         return layouts
 
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
-        """Search for layouts with room for more users than the layouts of the first searches have.
+        """Search for layouts with room for more users.
 
         A search requires room for the number of users that promises the highest throughput
         (`_promising_users`). If the best layout has this room already, or if the same search was
@@ -147,12 +151,13 @@ class LayoutRanking:
         Returns:
             The known layouts and the new ones, best first.
         """
+        most_users = math.inf if goal.users is None else math.ceil(goal.users / (goal.replicas or 1))
         first_layout = next(layout for layout in layouts if layout.search_result in self._first_searches)
         for _ in range(MAX_ROOM_SEARCHES):
             users = self._promising_users(layouts[0], goal)
             if users <= layouts[0].deployment.max_concurrency or users in self._tried_room:
                 users = first_layout.deployment.max_concurrency + 1
-            if users in self._tried_room:
+            if users in self._tried_room or users > most_users:
                 break
             if self._found_room(users):
                 layouts = self._layouts_for(goal)

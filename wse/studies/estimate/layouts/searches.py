@@ -15,6 +15,7 @@ from typing import Final
 
 from wse.bisection import largest_passing
 from wse.compiler.passes.allocate import free_bytes_per_pe
+from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import MAX_WAFERS
 from wse.compiler.search.search import Breadth, Compilation, fits
 from wse.compiler.search.trial import Trial
@@ -85,20 +86,25 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
     return [compilation] if any(users_at(c.program, tokens) >= users for c in compilation.candidates) else []
 
 
-def has_room(prepared_estimate: PreparedEstimate, users: int) -> bool:
+def has_room(prepared_estimate: PreparedEstimate, users: int, misfits: Misfits | None = None) -> bool:
     """Return whether the KV caches of a number of users fit on some layout, fast or slow.
 
-    Layouts that use all PEs of each wafer are tried, with the smallest chunks, until one fits.
+    Layouts that use all PEs of each wafer are tried, with the smallest chunks, until one fits. If
+    the request states a longer context than prompt and answer have, layouts are fully compiled.
 
     Args:
         prepared_estimate: The request.
         users: Number of users of one replica.
+        misfits: Stages that did not fit in earlier calls, which may differ only in the number of
+            wafers. New misfits are added.
     """
     if users > users_by_bytes(prepared_estimate):
         return False
     p = _with_room(prepared_estimate, users)
+    if p.options.context > p.prompt_len + p.new_tokens:
+        return bool(search_for_room(prepared_estimate, users))
     try:
-        return fits(p.spec, p.wafer, p.software, p.options)
+        return fits(p.spec, p.wafer, p.software, p.options, misfits)
     except (BadInput, DoesNotFit):
         return False
 
@@ -109,7 +115,7 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
     Args:
         prepared_estimate: The request.
         room: Number of users whose caches are known to fit, where the search starts.
-        users: Larger number of users whose caches are known not to fit.
+        users: Larger number of users, which is not tried.
     """
     return (
         largest_passing(
@@ -137,9 +143,10 @@ def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedE
         return None
     users = math.ceil(goal.users / goal.replicas_for(goal.users))
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, users))
+    misfits = Misfits()
     for wafers in range(min_wafers, most_wafers(p) + 1):
         larger = prepare_estimate(replace(p.request, wafers=wafers))
-        if has_room(larger, users):
+        if has_room(larger, users, misfits):
             return replace(larger, request=p.request)
     return None
 
