@@ -165,8 +165,11 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
         tries += 1
         try:
             layout = choose_layout(draft, compile_fastest)
-        except (BadInput, DoesNotFit) as error:
+        except DoesNotFit as error:
             fault = fault or f"; {error}"
+            continue
+        except BadInput:  # its remedies are for the draft model alone
+            fault = fault or f"; it has no room for the KV caches that {name} needs for all users"
             continue
         return PlacedDraft(
             name=name, place=SAME, prepared=layout.prepared, compilation=layout.compilation, region=region

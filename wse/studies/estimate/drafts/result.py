@@ -221,7 +221,8 @@ def place_text(place: DraftPlaceResult) -> str:
     if place.region is not None:
         region = place.region
         return f"on {region.rows}x{region.cols} free PEs of wafer {region.wafer}"
-    return f"on {plural(place.wafers, 'wafer')} of its own" if place.place == WAFER else _PLACES[place.place]
+    is_counted = place.place == WAFER and place.wafers  # no wafer is counted if no drafts are made
+    return f"on {plural(place.wafers, 'wafer')} of its own" if is_counted else _PLACES[place.place]
 
 
 def acceptance_rows(accepted: AcceptanceResult) -> tuple[tuple[str, str], ...]:
