@@ -17,7 +17,7 @@ from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
 from wse.studies.estimate import study
-from wse.studies.estimate.layouts import ranked_layouts
+from wse.studies.estimate.layouts import layout_versions
 from wse.studies.estimate.layouts.searches import FASTEST, MANY_USERS
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -107,8 +107,8 @@ def test_what_if_from_the_cache_equals_the_computed_one(
 @pytest.mark.slow
 def test_ranking_from_the_cache_compiles_only_the_chosen_layouts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = make_request(EstimateRequest, model="story", **SMALL, users=4, objective="cost", schedule="baseline")
-    recompiled, calls = ranked_layouts.recompiled, []
-    monkeypatch.setattr(ranked_layouts, "recompiled", lambda *version: calls.append(version) or recompiled(*version))
+    recompiled, calls = layout_versions.recompiled, []
+    monkeypatch.setattr(layout_versions, "recompiled", lambda *version: calls.append(version) or recompiled(*version))
     first = study.estimate(request)
     compiled = len(calls)
     repeated = study.estimate(request)
