@@ -50,6 +50,11 @@ class _Storage(NamedTuple):
     users: float
 
 
+def _storage_of(options: Options) -> _Storage:
+    """Return the settings of a request that determine a layer's size in bytes."""
+    return _Storage(WeightTypes.from_options(options), options.experts, options.context, options.planned_users)
+
+
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
     """Return a function that computes how many bytes the fullest column of a region stores.
 
@@ -72,9 +77,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
         tables. It returns another function, which maps the number of columns to the bytes on the
         fullest column. Regions with the same contents share the same object.
     """
-    types = WeightTypes.from_options(options)
-    storage = _Storage(types, options.experts, options.context, options.planned_users)
-    return options.cache.of(_column_bytes, 4)(spec, storage)
+    return options.cache.of(_column_bytes, 4)(spec, _storage_of(options))
 
 
 def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
@@ -147,9 +150,7 @@ def kv_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange], Column
         A function from the layers of a region to another function, which maps the number of columns
         to the bytes on the fullest column.
     """
-    types = WeightTypes.from_options(options)
-    storage = _Storage(types, options.experts, options.context, options.planned_users)
-    return options.cache.of(_kv_bytes, 4)(spec, storage)
+    return options.cache.of(_kv_bytes, 4)(spec, _storage_of(options))
 
 
 def _kv_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange], ColumnBytes]:

@@ -157,12 +157,12 @@ def _last_prompt_bound(routes: Sequence[PassRoute]) -> float:
     for position, visit in enumerate(slowest_route):
         sums.setdefault(visit.server, work[visit.server] + alone_cycles(slowest_route[position:]))
     visits_before = [visit.server for visit in slowest_route].index(max(sums, key=sums.__getitem__))
-    servers = {tuple(visit.server for visit in route[: visits_before + 1]) for route in route_counts(routes)}
-    if len(servers) > 1:
+    distinct_routes = route_counts(routes)
+    if len({tuple(visit.server for visit in route[: visits_before + 1]) for route in distinct_routes}) > 1:
         return 0.0
-    head_cycles = min(alone_cycles(route[:visits_before]) for route in route_counts(routes))
+    head_cycles = min(alone_cycles(route[:visits_before]) for route in distinct_routes)
     earlier_work = sum(route[visits_before].busy_cycles for route in routes[:start])
-    tails = {id(route): route[visits_before:] for route in routes[start:]}
+    tails = {id(route): route[visits_before:] for route in routes[start:]}  # equal chunks stay one object
     return head_cycles + earlier_work + chunks_cycles([tails[id(route)] for route in routes[start:]]).cycles
 
 

@@ -87,7 +87,6 @@ def test_max_users_of_any_layout_are_reported_and_enforced() -> None:
         wse.estimate("story", users=7, wafers=1, **FEW_USERS)
 
 
-@pytest.mark.slow
 def test_users_have_room_only_if_a_compiled_layout_has_it_with_a_context_longer_than_the_request() -> None:
     """Each user then has whole rows of cache entries, which are longer than the tokens of the request."""
     request = {"model": "story", "wafer": "wse2", "mesh": "11x11", "mapping": "region", "schedule": "baseline"}
@@ -98,6 +97,7 @@ def test_users_have_room_only_if_a_compiled_layout_has_it_with_a_context_longer_
     assert not search_for_room(prepared, room + 1)
 
 
+@pytest.mark.slow
 def test_four_wafers_have_room_for_the_caches_of_four_users() -> None:
     """Only layouts that divide layers into parts have room for four KV caches. One user does not need such a layout."""
     serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving

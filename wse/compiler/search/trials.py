@@ -188,10 +188,10 @@ def _passes_at_once(
     """Return how many passes share the cycles of a token; 1 unless the search is for many users.
 
     A pass is one run of decode for a batch of users. There is at most one pass per stage (a group
-    of PEs with the layers that it stores), and the KV caches of all passes must fit. The slowest
-    stage runs all passes one after another, so there are at most as many as the cycles of a token
-    divided by those of this stage. (The output head is not counted in the slowest stage, because
-    trials use small chunks of it.)
+    of PEs with the layers that it stores), and the KV caches of all passes must fit. All passes
+    queue for the slowest stage, so their number is at most the cycles of a token divided by those
+    of this stage. (The output head is not counted in the slowest stage, because trials use small
+    chunks of it.)
 
     Args:
         setup: Inputs that all trials share.

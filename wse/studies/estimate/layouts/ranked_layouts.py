@@ -55,8 +55,8 @@ class LayoutRanking:
         self._searches = [*searches]
         self._first_searches = {*searches}
         self._tried_room: set[int] = set()  # numbers of users for which room was searched
-        # Users whose caches are known to fit on some layout, even if it is slow, and not to fit on any.
-        self._known_room, self._too_many = 0, math.inf
+        self._has_room = cache(partial(has_room, prepared_estimate))
+        self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
         self._versions = LayoutVersions(prepared_estimate)
 
     @property
@@ -107,8 +107,7 @@ class LayoutRanking:
         layouts = self._layouts_for(goal)
         max_users = layouts[0].deployment.max_concurrency
         if goal.users is None:
-            gains_by_room = goal.objective != LATENCY and self._promising_users(layouts[0], goal) > max_users
-            return self._with_more_users(layouts, goal) if gains_by_room else layouts
+            return layouts if goal.objective == LATENCY else self._with_more_users(layouts, goal)
         # 1. A fixed number of replicas.
         if goal.replicas is not None:
             users = math.ceil(goal.users / goal.replicas)
@@ -116,11 +115,8 @@ class LayoutRanking:
                 return layouts
             if not goal.users_may_wait:
                 return self._layouts_for(goal) if self._found_room(users) else layouts
-            if self.max_users < users < self._too_many:
-                if has_room(self._prepared, users):
-                    self._known_room = users
-                else:
-                    self._too_many = users
+            if self.max_users < users and self._has_room(users):
+                self._known_room = users
             return self._with_more_users(layouts, goal)
         # 2. The fewest replicas.
         tried_replicas: set[int] = set()
@@ -141,7 +137,8 @@ class LayoutRanking:
         A search requires room for the number of users that promises the highest throughput
         (`_promising_users`). If the best layout has this room already, or if the same search was
         made before, it requires room for one user more than the best layout of the first searches
-        has. There are at most `MAX_ROOM_SEARCHES`.
+        has. There are at most `MAX_ROOM_SEARCHES`, and none if the number of users is free and more
+        room promises no gain.
 
         Args:
             layouts: Known layouts, best first.
@@ -153,14 +150,17 @@ class LayoutRanking:
         """
         most_users = math.inf if goal.users is None else math.ceil(goal.users / (goal.replicas or 1))
         first_layout = next(layout for layout in layouts if layout.search_result in self._first_searches)
+        users = self._promising_users(layouts[0], goal)
+        if goal.users is None and users <= layouts[0].deployment.max_concurrency:
+            return layouts
         for _ in range(MAX_ROOM_SEARCHES):
-            users = self._promising_users(layouts[0], goal)
             if users <= layouts[0].deployment.max_concurrency or users in self._tried_room:
                 users = first_layout.deployment.max_concurrency + 1
             if users in self._tried_room or users > most_users:
                 break
             if self._found_room(users):
                 layouts = self._layouts_for(goal)
+            users = self._promising_users(layouts[0], goal)
         return layouts
 
     def _promising_users(self, best: CompiledLayout, goal: Goal) -> int:
