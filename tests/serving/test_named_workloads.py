@@ -76,6 +76,8 @@ def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
     assert result.requests.rate_per_s == pytest.approx(8 / (40 + answer_s), rel=0.02)
     prefix_tokens = round(0.31 * 2_944) // 16 * 16
     assert result.served.prefix_cache.saved_tokens == pytest.approx(2_000 * prefix_tokens, rel=0.01)
+    unshared = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, prefix_tokens=0, requests=500)
+    assert unshared.served.prefix_cache.saved_tokens == 0
     fixed = wse.serve_sim(**ON_GPUS, workload="rag", users=8, length_cv=0, think_time=0, prefix_tokens=16, requests=500)
     assert (fixed.requests.prompt_tokens, fixed.requests.new_tokens) == (2_944, 283)
     assert fixed.requests.think_s is None

@@ -160,7 +160,7 @@ def serve_sim(
         kv_host_memory: With kv_tiers host, memory per replica for KV caches, such as 4TB. Default:
             3.6 TB per wafer or 256 GB per GPU. A number is in GB; a string has a unit.
         prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
-            prompts. Default: the share of workload, or none.
+            prompts. Default: the share of workload, or 0.
         prefixes: Number of different shared prefixes. Default: one, or with workload chat or
             coding-agent, whose sessions have a history each, one per user.
         fast_share: Fraction of requests in a fast tier, which are admitted and read before all

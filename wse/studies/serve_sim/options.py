@@ -106,7 +106,7 @@ class TrafficOptions:
         int | None,
         Option(
             doc="Tokens at the start of a prompt, on average, that it shares with other prompts. Default: the share "
-            "of --workload, or none.",
+            "of --workload, or 0.",
             panel="Serving",
             metavar="TOKENS",
             unit=TOKEN,

@@ -95,7 +95,7 @@ ORDERS: Final = {
 
 KEEPS_WITHOUT_LIMITS: Final = (
     "room",
-    "whether all users are served (if the roomiest layout holds all, some may wait in this one)",
+    "yes if some layout holds the KV caches of all users at once; in the chosen layout, some users may have to wait",
 )
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
 """Meaning of the column that states whether a machine meets the goal."""

@@ -172,6 +172,8 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
     if room is not None and plan.users == 1 and room > NOTABLE * plain_s:
         text = f"with room for the head a token without drafts takes {seconds(room)}, without it {seconds(plain_s)}"
         layout.append(("layout", f"{text}; more --wafers may gain"))
+    if plan.users > 1:
+        layout.append(("times", f"drafting, verifying: of one pass; speed-up: with {plural(plan.users, 'user')}"))
     if plan.users > 1 and plan.draft != HEAD:
         layout.append(("users", "one draft model drafts for all users of a replica, one after another"))
     if plan.tree is not None and plan.tree.speed_up > plan.speed_up:

@@ -73,6 +73,9 @@ def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
     limit = f"at most {sequences:,} sequences, the limit of {printable(result.system.software)}" if by_stack else ""
     yield from serving_rows(result.serving, bound, limit, result.ranges)
     cache = f"tokens fit on {plural(result.system.gpus, 'GPU')}"
+    request_tokens = result.serving.prompt_tokens + result.serving.new_tokens
+    if sequences * request_tokens > result.serving.replicas * result.memory.kv_capacity_tokens:
+        cache += " if every layer stores all of them; layers with a sliding window store fewer"
     yield AnswerRow("KV cache", count(result.memory.kv_capacity_tokens), cache, "memory.kv_capacity_tokens")
     yield AnswerRow("weights", in_bytes(result.model.bytes), f"{count(result.model.parameters)} parameters")
     if result.decode.experts is not None:

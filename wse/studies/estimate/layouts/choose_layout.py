@@ -210,10 +210,13 @@ def _to_chosen_layout(
     Args:
         prepared_estimate: The request.
         best: The best layout.
-        layouts: All ranked layouts. The record covers the searches that found them.
+        layouts: All ranked layouts. The record covers the searches that found them, if they are for
+            as many users per pass as the search that found the best layout.
     """
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
-    searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
+    slots = best.search_result.options.batch
+    all_searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
+    searches = [search_result for search_result in all_searches if search_result.options.batch == slots]
     return ChosenLayout(
         searched=prepared_estimate,
         prepared=best.prepared,

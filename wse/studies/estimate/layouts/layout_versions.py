@@ -1,4 +1,4 @@
-"""Versions of compiled layouts: more room for KV caches, smaller prompt chunks, more users per pass."""
+"""Versions of compiled layouts: more room for KV caches, other prompt chunks, more users per pass."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ class LayoutVersions:
     Each version is compiled only once, even if the layouts are ranked for several goals.
     """
 
-    def __init__(self, prepared_estimate: PreparedEstimate) -> None:
+    def __init__(self) -> None:
         """Create an empty collection of layouts."""
-        self._prepared = prepared_estimate
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
     def __iter__(self) -> Iterator[CompiledLayout]:
         """Iterate over all layouts and versions that fit."""
         return filter(None, self._layouts.values())
 
-    def add(self, candidate: Candidate, search_result: Compilation, finalist: int) -> CompiledLayout:
+    def add(
+        self, prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
+    ) -> CompiledLayout:
         """Add a layout that a search has compiled, unless it is known, and return it.
 
         Args:
+            prepared_estimate: The request of the search.
             candidate: The compiled layout.
             search_result: Result of the search that found the layout.
             finalist: Index of the layout among the search's fully compiled layouts.
         """
         key = candidate.options, candidate.choice
         if self._layouts.get(key) is None:
-            self._layouts[key] = compiled_layout(self._prepared, *key, lambda: candidate, search_result, finalist)
+            self._layouts[key] = compiled_layout(prepared_estimate, *key, lambda: candidate, search_result, finalist)
         layout = self._layouts[key]
         assert layout is not None  # the search has compiled it
         return layout
@@ -60,10 +62,10 @@ class LayoutVersions:
             candidate: The same layout as compiled by a search.
         """
         choices = variant_choices(candidate.choice).values()
-        variants = (self._recompiled(layout, self._prepared, candidate.options, choice) for choice in choices)
+        variants = (self._recompiled(layout, layout.prepared, candidate.options, choice) for choice in choices)
         return [variant for variant in variants if variant is not None]
 
-    def with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
+    def with_shorter_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Recompile a layout with prompt chunks of about half as many tokens.
 
         A chunk is a part of a prompt that goes through the layers at once. Its size is a multiple
@@ -77,8 +79,21 @@ class LayoutVersions:
         step = 1 if choice.prefill == THIN_GEMM else layout.region_rows
         if choice.prefill_chunk <= step:
             return None
-        chunk = step * ceil_div(ceil_div(choice.prefill_chunk, step), 2)
-        return self._recompiled(layout, layout.prepared, layout.options, replace(choice, prefill_chunk=chunk))
+        return self._with_chunks(layout, step * ceil_div(ceil_div(choice.prefill_chunk, step), 2))
+
+    def with_longer_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
+        """Recompile a layout with prompt chunks of twice as many tokens, at most the longest prompt.
+
+        Returns:
+            The layout, or None if a chunk is a whole prompt already or the layout does not fit.
+        """
+        chunk, prompt = layout.choice.prefill_chunk, max(layout.options.prompt_tokens)
+        return None if chunk >= prompt else self._with_chunks(layout, min(2 * chunk, prompt))
+
+    def _with_chunks(self, layout: CompiledLayout, tokens: int) -> CompiledLayout | None:
+        """Recompile a layout with prompt chunks of a number of tokens; None if it does not fit."""
+        choice = replace(layout.choice, prefill_chunk=tokens)
+        return self._recompiled(layout, layout.prepared, layout.options, choice)
 
     def with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
         """Recompile a layout so that each decode pass generates tokens for twice as many users.

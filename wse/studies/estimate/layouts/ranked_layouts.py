@@ -9,9 +9,12 @@
    as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
    with long chunks can be the best with short ones. If only throughput counts, only layouts that
    would be the best ones with more room are recompiled.
-4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
-   as they improve.
-5. If more users than fit would raise the throughput, or users have to wait, further searches accept
+4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, and
+   with prompt chunks of 2, 4, 8 ... times the length, as long as they improve. A search chooses the
+   chunks that serve one user fastest. Longer ones can serve many users faster.
+5. If the best layout decodes several users per pass, layouts are searched for this number of users
+   per pass, too.
+6. If more users than fit would raise the throughput, or users have to wait, further searches accept
    only layouts with more room.
 """
 
@@ -45,19 +48,19 @@ MAX_ROOM_SEARCHES: Final = 2
 class LayoutRanking:
     """Ranking of the layouts of a request: those found by searches, and versions of these layouts.
 
-    Versions have more room for KV caches, smaller prompt chunks, or more users per pass than the
+    Versions have more room for KV caches, other prompt chunks, or more users per pass than the
     original layout.
     """
 
     def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
         """Create a ranking of the layouts found by the given searches."""
         self._prepared = prepared_estimate
-        self._searches = [*searches]
+        self._searches = [(prepared_estimate, search_result) for search_result in searches]
         self._first_searches = {*searches}
-        self._tried_room: set[int] = set()  # numbers of users for which room was searched
+        self._searched = {(0, prepared_estimate.options.batch)}  # (users with room, users per pass) of all searches
         self._has_room = cache(partial(has_room, prepared_estimate))
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
-        self._versions = LayoutVersions(prepared_estimate)
+        self._versions = LayoutVersions()
 
     @property
     def max_users(self) -> int:
@@ -96,29 +99,35 @@ class LayoutRanking:
         If the number of users is free and the objective is not latency, layouts with room for more
         users are searched for as well. Replicas are identical machines that share the users.
 
-        1. If the goal states the number of replicas and the best layout has too little room for the
+        1. If the best layout decodes several users per pass, search for layouts for this number of
+           users per pass. Searches for fewer users per pass may miss the layouts that are best.
+        2. If the goal states the number of replicas and the best layout has too little room for the
            KV caches of a replica's users, search for layouts with which fewer users wait, or none
            if none may wait.
-        2. If the goal states only the number of users, let r be the number of replicas that the
+        3. If the goal states only the number of users, let r be the number of replicas that the
            best known layout needs. Rank layouts for exactly r and for r - 1 replicas, and repeat
            this while r changes. (If r were left open, no change that makes room for more users
            would be accepted, because each such change makes requests slower.)
         """
         layouts = self._layouts_for(goal)
-        max_users = layouts[0].deployment.max_concurrency
+        if goal.users is None and goal.objective == LATENCY:
+            return layouts
+        if self._found_layouts(layouts[0], 0):  # 1
+            layouts = self._layouts_for(goal)
         if goal.users is None:
-            return layouts if goal.objective == LATENCY else self._with_more_users(layouts, goal)
-        # 1. A fixed number of replicas.
+            return self._with_more_users(layouts, goal)
+        max_users = layouts[0].deployment.max_concurrency
+        # 2. A fixed number of replicas.
         if goal.replicas is not None:
             users = math.ceil(goal.users / goal.replicas)
             if max_users >= users:
                 return layouts
             if not goal.users_may_wait:
-                return self._layouts_for(goal) if self._found_room(users) else layouts
+                return self._layouts_for(goal) if self._found_layouts(layouts[0], users) else layouts
             if self.max_users < users and self._has_room(users):
                 self._known_room = users
             return self._with_more_users(layouts, goal)
-        # 2. The fewest replicas.
+        # 3. The fewest replicas.
         tried_replicas: set[int] = set()
         while (best := self.plan(layouts[0], goal)) is not None:
             untried_replicas = {best.point.replicas, max(1, best.point.replicas - 1)} - tried_replicas
@@ -154,11 +163,12 @@ class LayoutRanking:
         if goal.users is None and users <= layouts[0].deployment.max_concurrency:
             return layouts
         for _ in range(MAX_ROOM_SEARCHES):
-            if users <= layouts[0].deployment.max_concurrency or users in self._tried_room:
+            best, slots = layouts[0], layouts[0].options.batch
+            if users <= best.deployment.max_concurrency or (users, slots) in self._searched:
                 users = first_layout.deployment.max_concurrency + 1
-            if users in self._tried_room or users > most_users:
+            if (users, slots) in self._searched or users > most_users:
                 break
-            if self._found_room(users):
+            if self._found_layouts(best, users):
                 layouts = self._layouts_for(goal)
             users = self._promising_users(layouts[0], goal)
         return layouts
@@ -186,20 +196,22 @@ class LayoutRanking:
         roomy_plan = plan(roomy_layout.deployment, free_goal)
         return 0 if roomy_plan is None else roomy_plan.point.concurrency
 
-    def _found_room(self, users: int) -> bool:
+    def _found_layouts(self, best: CompiledLayout, users: int) -> bool:
         """Search for layouts with room for a number of users, unless this was done before.
 
         Args:
+            best: The best known layout. Layouts are searched for as many users per pass.
             users: Number of users of one replica whose KV caches must fit.
 
         Returns:
             True if the search was made and found a layout.
         """
-        if users in self._tried_room:
+        key = users, best.options.batch
+        if key in self._searched:
             return False
-        self._tried_room.add(users)
-        new = search_for_room(self._prepared, users)
-        self._searches += new
+        self._searched.add(key)
+        new = search_for_room(best.prepared, users)
+        self._searches += [(best.prepared, search_result) for search_result in new]
         return bool(new)
 
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
@@ -211,8 +223,8 @@ class LayoutRanking:
            would not become the best one with any amount of room. Then halve the prompt chunks of the
            best version as long as this improves it. If only throughput counts, skip this under the
            same condition.
-        2. Unless the request fixes the number of users per pass, compile the `WIDENED` best
-           versions for passes over 2, 4, 8 ... users as long as this improves them.
+        2. Double the users per pass of the `WIDENED` best versions, unless the request fixes them,
+           and double their prompt chunks, as long as one of the two improves them.
 
         For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
         allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -226,12 +238,12 @@ class LayoutRanking:
 
         max_room = users_by_bytes(self._prepared)
         layouts: dict[CompiledLayout, None] = {}
-        wider_layouts: list[CompiledLayout] = []
-        for search_result in self._searches:
+        improved_layouts: list[CompiledLayout] = []
+        for prepared_estimate, search_result in self._searches:
             # 1. Variants and shorter chunks.
             best_versions = []
             for number, candidate in enumerate(search_result.candidates):
-                layout = self._versions.add(candidate, search_result, number)
+                layout = self._versions.add(prepared_estimate, candidate, search_result, number)
                 if layout in layouts:  # the other search has compiled it
                     continue
                 versions = [layout]
@@ -239,32 +251,38 @@ class LayoutRanking:
                 if may_be_best:
                     versions += self._versions.variants(layout, candidate)
                 if may_be_best or not goal.only_throughput:
-                    versions += _while_better(min(versions, key=rank), self._versions.with_smaller_chunks, rank)
+                    shorter = self._versions.with_shorter_chunks
+                    versions += _while_better(min(versions, key=rank), [shorter], rank)
                 layouts |= dict.fromkeys(versions)
                 best_versions.append(min(versions, key=rank))
-            # 2. Passes over more users.
+            # 2. Passes over more users, and longer chunks.
+            changes = [self._versions.with_longer_chunks]
             if self._prepared.request.serving.batch is None:
-                for layout in sorted(best_versions, key=rank)[:WIDENED]:
-                    wider_layouts += _while_better(layout, partial(self._versions.with_more_slots, goal=goal), rank)
-        return sorted(dict.fromkeys([*layouts, *wider_layouts]), key=rank)
+                changes.insert(0, partial(self._versions.with_more_slots, goal=goal))
+            for layout in sorted(best_versions, key=rank)[:WIDENED]:
+                improved_layouts += _while_better(layout, changes, rank)
+        return sorted(dict.fromkeys([*layouts, *improved_layouts]), key=rank)
 
 
 def _while_better(
     layout: CompiledLayout,
-    change: Callable[[CompiledLayout], CompiledLayout | None],
+    changes: Sequence[Callable[[CompiledLayout], CompiledLayout | None]],
     rank: Callable[[CompiledLayout], Rank],
 ) -> Iterator[CompiledLayout]:
-    """Apply a change to a layout again and again, as long as the layout improves.
+    """Apply each change in turn to a layout, again and again, as long as the layout improves.
 
     Args:
         layout: Layout to start with.
-        change: Function that returns the changed layout, or None if the change is impossible.
+        changes: Functions that return the changed layout, or None if the change is impossible.
         rank: Function that returns the sort key of a layout; a better layout has a smaller key.
 
     Yields:
         Each layout that is better than the previous one.
     """
-    changed_layout = change(layout)
-    while changed_layout is not None and rank(changed_layout) < rank(layout):
-        yield changed_layout
-        layout, changed_layout = changed_layout, change(changed_layout)
+    start = None
+    while layout is not start:  # the last round has improved the layout
+        start = layout
+        for change in changes:
+            while (changed_layout := change(layout)) is not None and rank(changed_layout) < rank(layout):
+                yield changed_layout
+                layout = changed_layout

@@ -79,6 +79,6 @@ def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
     )
     note = (
         f"users: those whose KV caches of {count(context)} tokens fit; cycles: mean of a generated token; --users N or "
-        "--objective throughput chooses for more users"
+        "--objective throughput chooses a layout for many users"
     )
-    return Table(columns=columns, rows=room, title="Variants with room for more users", note=note)
+    return Table(columns=columns, rows=room, title="Variants with more room for KV caches", note=note)
