@@ -22,7 +22,6 @@ from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
-from wse.studies.estimate.layouts.searches import searches_for
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.ranges.gpu_figures import sampled_gpu_figures
 from wse.studies.estimate.ranges.sampled_figures import intervals_of, sampled_figures
@@ -121,7 +120,7 @@ def _planned_wafers(
         DoesNotFit: There is no room for the model, or for the KV cache of a single request.
     """
     linked = with_link(prepared_estimate, link)
-    ranking = LayoutRanking(linked, searches_for(linked, compile_fastest, goal))
+    ranking = LayoutRanking(linked, compile_fastest, goal)
     ranking.find_room(goal)
     goals = [*_with_replicas(goal, linked.options.wafers, max_wafers)]
     pairs = [(ranking.layouts_for(replicas_goal)[0], replicas_goal) for replicas_goal in goals]

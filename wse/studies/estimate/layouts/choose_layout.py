@@ -22,12 +22,12 @@ from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cy
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import (
+    FASTEST,
     Search,
     max_users_with_room,
     may_add_wafers,
     most_wafers,
     on_more_wafers,
-    searches_for,
     users_by_bytes,
     wafers_by_bytes,
     with_trials,
@@ -105,11 +105,10 @@ def choose_layout(
     is_beyond_bytes = not _has_room(prepared_estimate, users_by_bytes(prepared_estimate))
     larger_request = on_more_wafers(prepared_estimate, goal) if is_beyond_bytes else None
     if larger_request is None:
-        searches = searches_for(prepared_estimate, search, goal)
         if is_beyond_bytes:
-            programs = (candidate.program for compilation in searches for candidate in compilation.candidates)
+            programs = (candidate.program for candidate in search(prepared_estimate, FASTEST).candidates)
             raise _too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
-        ranking = LayoutRanking(prepared_estimate, searches)
+        ranking = LayoutRanking(prepared_estimate, search, goal)
         layouts = ranking.layouts_for(goal)
         if _has_room(prepared_estimate, ranking.max_users):
             return _best_layout(prepared_estimate, ranking, layouts, goal)
@@ -156,8 +155,7 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
     Raises:
         DoesNotFit: The model does not fit.
     """
-    searches = searches_for(prepared_estimate, search, replace(prepared_estimate.goal, users=2))
-    ranking = LayoutRanking(prepared_estimate, searches)
+    ranking = LayoutRanking(prepared_estimate, search, replace(prepared_estimate.goal, users=2))
     layouts = ranking.layouts_for(prepared_estimate.goal)
     users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:

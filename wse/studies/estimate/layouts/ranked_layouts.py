@@ -1,7 +1,8 @@
 """Compiled layouts with their serving performance, ranked by how well they meet a goal.
 
-1. The fastest layouts for one user, and the layouts that serve many users at once, are fully
-   compiled (`wse.studies.estimate.layouts.searches`).
+1. The layouts that serve many users at once are fully compiled
+   (`wse.studies.estimate.layouts.searches`), and the fastest ones for one user, unless so many users
+   share a machine that more would only wait.
 2. A layout that would be the best one with more room is also compiled with attention on all
    columns, and with as few codes of quantised weights unpacked at a time as possible. Both changes
    leave more room for caches.
@@ -26,14 +27,17 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-from wse.compiler.search.search import MARGIN, Compilation
+from wse.compiler.search.search import MARGIN
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
 from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.layouts.searches import (
+    FASTEST,
+    Search,
     has_room,
     max_users_with_room,
+    search_for_many_users,
     search_for_room,
     users_by_bytes,
 )
@@ -52,11 +56,28 @@ class LayoutRanking:
     original layout.
     """
 
-    def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
-        """Create a ranking of the layouts found by the given searches."""
-        self._prepared = prepared_estimate
-        self._searches = [(prepared_estimate, search_result) for search_result in searches]
-        self._first_searches = {*searches}
+    def __init__(self, prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> None:
+        """Search for layouts that serve many users, unless each machine serves one user at a time.
+
+        If fewer than two are found, search for the fastest layouts for one user as well.
+
+        Args:
+            prepared_estimate: The request.
+            search: Function that searches for the fastest layouts for one user. Its error is raised
+                if no layout fits.
+            goal: Users and objective of the first ranking.
+
+        Raises:
+            DoesNotFit: The model does not fit.
+        """
+        self._prepared, self._search = prepared_estimate, search
+        one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
+        first_searches = [] if one_user else search_for_many_users(prepared_estimate)
+        self._searched_fastest = sum(len(search_result.candidates) for search_result in first_searches) < 2
+        if self._searched_fastest:
+            first_searches.append(search(prepared_estimate, FASTEST))
+        self._searches = [(prepared_estimate, search_result) for search_result in first_searches]
+        self._first_searches = {*first_searches}
         self._searched = {(0, prepared_estimate.options.batch)}  # (users with room, users per pass) of all searches
         self._has_room = cache(partial(has_room, prepared_estimate))
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
@@ -99,12 +120,14 @@ class LayoutRanking:
         If the number of users is free and the objective is not latency, layouts with room for more
         users are searched for as well. Replicas are identical machines that share the users.
 
-        1. If the best layout decodes several users per pass, search for layouts for this number of
+        1. If there are latency limits, or if the best layout could serve more users at no loss,
+           search for the fastest layouts for one user.
+        2. If the best layout decodes several users per pass, search for layouts for this number of
            users per pass. Searches for fewer users per pass may miss the layouts that are best.
-        2. If the goal states the number of replicas and the best layout has too little room for the
+        3. If the goal states the number of replicas and the best layout has too little room for the
            KV caches of a replica's users, search for layouts with which fewer users wait, or none
            if none may wait.
-        3. If the goal states only the number of users, let r be the number of replicas that the
+        4. If the goal states only the number of users, let r be the number of replicas that the
            best known layout needs. Rank layouts for exactly r and for r - 1 replicas, and repeat
            this while r changes. (If r were left open, no change that makes room for more users
            would be accepted, because each such change makes requests slower.)
@@ -112,12 +135,14 @@ class LayoutRanking:
         layouts = self._layouts_for(goal)
         if goal.users is None and goal.objective == LATENCY:
             return layouts
-        if self._found_layouts(layouts[0], 0):  # 1
+        if self._found_fastest(layouts[0], goal):  # 1
+            layouts = self._layouts_for(goal)
+        if self._found_layouts(layouts[0], 0):  # 2
             layouts = self._layouts_for(goal)
         if goal.users is None:
             return self._with_more_users(layouts, goal)
         max_users = layouts[0].deployment.max_concurrency
-        # 2. A fixed number of replicas.
+        # 3. A fixed number of replicas.
         if goal.replicas is not None:
             users = math.ceil(goal.users / goal.replicas)
             if max_users >= users:
@@ -127,7 +152,7 @@ class LayoutRanking:
             if self.max_users < users and self._has_room(users):
                 self._known_room = users
             return self._with_more_users(layouts, goal)
-        # 3. The fewest replicas.
+        # 4. The fewest replicas.
         tried_replicas: set[int] = set()
         while (best := self.plan(layouts[0], goal)) is not None:
             untried_replicas = {best.point.replicas, max(1, best.point.replicas - 1)} - tried_replicas
@@ -195,6 +220,29 @@ class LayoutRanking:
             return 0
         roomy_plan = plan(roomy_layout.deployment, free_goal)
         return 0 if roomy_plan is None else roomy_plan.point.concurrency
+
+    def _found_fastest(self, best: CompiledLayout, goal: Goal) -> bool:
+        """Search for the fastest layouts for one user, if they may be better for a goal.
+
+        If so many users share a replica that more would only wait, the throughput determines how
+        long requests take, and the layouts that were searched for many users have the highest.
+
+        Args:
+            best: The best known layout.
+            goal: The goal.
+
+        Returns:
+            True if the search was made now.
+        """
+        best_plan = self.plan(best, goal)
+        is_saturated = best_plan is not None and best_plan.point.saturated and not goal.limits_s
+        if self._searched_fastest or goal.only_throughput or is_saturated:
+            return False
+        self._searched_fastest = True
+        fastest_search = self._search(self._prepared, FASTEST)
+        self._searches.insert(0, (self._prepared, fastest_search))
+        self._first_searches.add(fastest_search)
+        return True
 
     def _found_layouts(self, best: CompiledLayout, users: int) -> bool:
         """Search for layouts with room for a number of users, unless this was done before.

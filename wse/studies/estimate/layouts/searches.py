@@ -22,7 +22,7 @@ from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
 from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES
-from wse.serving.goal import LATENCY, Goal
+from wse.serving.goal import Goal
 from wse.studies.compile.choose import compile_fastest, request_cycles
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.results.sram import users_at
@@ -37,31 +37,15 @@ Search = Callable[[PreparedEstimate, Breadth], Compilation]
 """Function that searches for a request's layouts with a given `Breadth`."""
 
 
-def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
-    """Search for the fastest layouts for one user, and for layouts that serve many users at once.
+def search_for_many_users(prepared_estimate: PreparedEstimate) -> list[Compilation]:
+    """Search for the layouts on whole wafers that serve many users best.
 
-    Layouts for many users must use all PEs of each wafer. They are left out if one user is served
-    at a time, or if none of them fits. The fastest layouts for one user are left out if the number
-    of users is free, there are no limits, and several layouts for many users fit: these have a much
-    higher throughput.
-
-    Args:
-        prepared_estimate: The request.
-        search: Function that searches for the fastest layouts for one user. Its error is raised if
-            no layout fits.
-        goal: Users, limits and objective.
-
-    Raises:
-        DoesNotFit: The model does not fit.
+    Returns:
+        A list with the search result; an empty list if no layout on whole wafers fits.
     """
-    one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
-    many_user_searches = []
-    if not one_user:
-        with suppress(BadInput, DoesNotFit):  # no layout on whole wafers may fit
-            many_user_searches.append(compile_fastest(prepared_estimate, MANY_USERS))
-    if goal.only_throughput and any(len(compilation.candidates) > 1 for compilation in many_user_searches):
-        return many_user_searches
-    return [search(prepared_estimate, FASTEST), *many_user_searches]
+    with suppress(BadInput, DoesNotFit):
+        return [compile_fastest(prepared_estimate, MANY_USERS)]
+    return []
 
 
 def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
