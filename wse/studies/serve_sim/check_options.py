@@ -34,7 +34,6 @@ def check_options(request: ServeRequest) -> None:
         chunk=batches.chunk,
         prefill_wafers=prefilling.prefill_wafers,
         prefill_gpus=prefilling.prefill_gpus,
-        prefix_tokens=traffic.prefix_tokens or None,  # 0: no prefixes
         prefixes=traffic.prefixes,
         draft_tokens=request.draft_tokens,
         kv_wafers=request.parking.kv_wafers,
@@ -82,9 +81,7 @@ def _check_needs(request: ServeRequest) -> None:
     traffic, batches, prefilling, parking = request.traffic, request.batches, request.prefilling, request.parking
     is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
     is_trace, has_tiers = str(request.arrivals) not in ARRIVALS, parking.kv_tiers is not None
-    has_prefixes = request.base.workload.workload_name is not None
-    if traffic.prefix_tokens is not None:
-        has_prefixes = traffic.prefix_tokens > 0
+    has_prefixes = traffic.prefix_tokens is not None or request.base.workload.workload_name is not None
     has_own, by_gpus, by_wafers = (
         prefilling.prefill == OWN,
         prefilling.prefill_gpu is not None,
@@ -227,6 +224,7 @@ def _check_numbers(request: ServeRequest) -> None:
             message = f"{option} {value:g}: give {noun} of more than 0"
             raise BadInput(message)
     for option, value, max_value, unit in (
+        ("--prefix-tokens", traffic.prefix_tokens or 0, 1e9, ""),
         ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
         ("--think-time", traffic.think_time or 0.0, MAX_THINK_S, " s"),
         ("--fast-share", traffic.fast_share, 1, ""),

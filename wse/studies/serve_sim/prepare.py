@@ -247,7 +247,7 @@ def _prefix_count(request: ServeRequest) -> int:
     traffic, users = request.traffic, request.base.serving.users
     if traffic.prefixes is not None:
         return traffic.prefixes
-    if not _has_session_prefixes(request):
+    if not _has_session_prefixes(request) or traffic.prefix_tokens == 0:
         return 1
     if users is None and request.keeps_prefixes:
         option = "--prefix-cache" if request.parking.kv_tiers is None else "--kv-tiers"

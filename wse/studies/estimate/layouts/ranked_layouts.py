@@ -1,8 +1,8 @@
 """Compiled layouts with their serving performance, ranked by how well they meet a goal.
 
 1. The layouts that serve many users at once are fully compiled
-   (`wse.studies.estimate.layouts.searches`), and the fastest ones for one user, unless so many users
-   share a machine that more would only wait.
+   (`wse.studies.estimate.layouts.searches`), and, if they may be better, the fastest ones for one
+   user.
 2. A layout that would be the best one with more room is also compiled with attention on all
    columns, and with as few codes of quantised weights unpacked at a time as possible. Both changes
    leave more room for caches.
@@ -10,7 +10,7 @@
    as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
    with long chunks can be the best with short ones. If only throughput counts, only layouts that
    would be the best ones with more room are recompiled.
-4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, and
+4. The `IMPROVED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, and
    with prompt chunks of 2, 4, 8 ... times the length, as long as they improve. A search chooses the
    chunks that serve one user fastest. Longer ones can serve many users faster.
 5. If the best layout decodes several users per pass, layouts are searched for this number of users
@@ -29,6 +29,7 @@ from typing import Final
 
 from wse.compiler.search.search import MARGIN
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
+from wse.serving.operating_point import operating_point
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
 from wse.studies.estimate.layouts.layout_versions import LayoutVersions
@@ -43,8 +44,8 @@ from wse.studies.estimate.layouts.searches import (
 )
 from wse.studies.estimate.prepare import PreparedEstimate
 
-WIDENED: Final = 2
-"""Number of layouts per search to compile for passes over several users."""
+IMPROVED: Final = 2
+"""Number of layouts per search to compile with more users per pass and longer prompt chunks."""
 MAX_ROOM_SEARCHES: Final = 2
 """Maximum number of searches for layouts with room for more users, each time a goal is ranked."""
 
@@ -72,13 +73,13 @@ class LayoutRanking:
         """
         self._prepared, self._search = prepared_estimate, search
         one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
-        first_searches = [] if one_user else search_for_many_users(prepared_estimate)
-        self._searched_fastest = sum(len(search_result.candidates) for search_result in first_searches) < 2
-        if self._searched_fastest:
-            first_searches.append(search(prepared_estimate, FASTEST))
-        self._searches = [(prepared_estimate, search_result) for search_result in first_searches]
-        self._first_searches = {*first_searches}
+        many_user_searches = [] if one_user else search_for_many_users(prepared_estimate)
+        self._searches = [(prepared_estimate, search_result) for search_result in many_user_searches]
+        self._searches_without_room = {*many_user_searches}  # those that did not require room for more users
         self._searched = {(0, prepared_estimate.options.batch)}  # (users with room, users per pass) of all searches
+        self._searched_fastest = False
+        if sum(len(search_result.candidates) for search_result in many_user_searches) < 2:
+            self._search_fastest()
         self._has_room = cache(partial(has_room, prepared_estimate))
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
         self._versions = LayoutVersions()
@@ -120,8 +121,7 @@ class LayoutRanking:
         If the number of users is free and the objective is not latency, layouts with room for more
         users are searched for as well. Replicas are identical machines that share the users.
 
-        1. If there are latency limits, or if the best layout could serve more users at no loss,
-           search for the fastest layouts for one user.
+        1. If the fastest layouts for one user may be better, search for them (`_needs_fastest`).
         2. If the best layout decodes several users per pass, search for layouts for this number of
            users per pass. Searches for fewer users per pass may miss the layouts that are best.
         3. If the goal states the number of replicas and the best layout has too little room for the
@@ -135,9 +135,12 @@ class LayoutRanking:
         layouts = self._layouts_for(goal)
         if goal.users is None and goal.objective == LATENCY:
             return layouts
-        if self._found_fastest(layouts[0], goal):  # 1
+        # 1. Fastest layouts for one user.
+        if self._needs_fastest(layouts[0], goal):
+            self._search_fastest()
             layouts = self._layouts_for(goal)
-        if self._found_layouts(layouts[0], 0):  # 2
+        # 2. As many users per pass as the best layout.
+        while self._found_layouts(layouts[0].prepared, 0):
             layouts = self._layouts_for(goal)
         if goal.users is None:
             return self._with_more_users(layouts, goal)
@@ -148,7 +151,7 @@ class LayoutRanking:
             if max_users >= users:
                 return layouts
             if not goal.users_may_wait:
-                return self._layouts_for(goal) if self._found_layouts(layouts[0], users) else layouts
+                return self._layouts_for(goal) if self._found_room(layouts[0], users) else layouts
             if self.max_users < users and self._has_room(users):
                 self._known_room = users
             return self._with_more_users(layouts, goal)
@@ -183,7 +186,7 @@ class LayoutRanking:
             The known layouts and the new ones, best first.
         """
         most_users = math.inf if goal.users is None else math.ceil(goal.users / (goal.replicas or 1))
-        first_layout = next(layout for layout in layouts if layout.search_result in self._first_searches)
+        first_layout = next(layout for layout in layouts if layout.search_result in self._searches_without_room)
         users = self._promising_users(layouts[0], goal)
         if goal.users is None and users <= layouts[0].deployment.max_concurrency:
             return layouts
@@ -193,7 +196,7 @@ class LayoutRanking:
                 users = first_layout.deployment.max_concurrency + 1
             if (users, slots) in self._searched or users > most_users:
                 break
-            if self._found_layouts(best, users):
+            if self._found_room(best, users):
                 layouts = self._layouts_for(goal)
             users = self._promising_users(layouts[0], goal)
         return layouts
@@ -221,45 +224,59 @@ class LayoutRanking:
         roomy_plan = plan(roomy_layout.deployment, free_goal)
         return 0 if roomy_plan is None else roomy_plan.point.concurrency
 
-    def _found_fastest(self, best: CompiledLayout, goal: Goal) -> bool:
-        """Search for the fastest layouts for one user, if they may be better for a goal.
+    def _needs_fastest(self, best: CompiledLayout, goal: Goal) -> bool:
+        """Return whether the fastest layouts for one user may be better, and were not searched yet.
 
-        If so many users share a replica that more would only wait, the throughput determines how
-        long requests take, and the layouts that were searched for many users have the highest.
+        They are not better if only throughput counts, nor, without latency limits, if the users
+        keep the best layout so busy that more of them would only wait: the throughput then
+        determines how long requests take. The search for many users finds the layouts with the
+        highest throughput.
 
         Args:
             best: The best known layout.
             goal: The goal.
-
-        Returns:
-            True if the search was made now.
         """
-        best_plan = self.plan(best, goal)
-        is_saturated = best_plan is not None and best_plan.point.saturated and not goal.limits_s
-        if self._searched_fastest or goal.only_throughput or is_saturated:
+        if self._searched_fastest or goal.only_throughput:
             return False
+        best_plan = self.plan(best, goal)
+        if best_plan is None or goal.limits_s:
+            return True
+        users = min(math.ceil(best_plan.point.concurrency / best_plan.point.replicas), best.deployment.max_concurrency)
+        return not operating_point(best.deployment, users).saturated
+
+    def _search_fastest(self) -> None:
+        """Search for the fastest layouts for one user."""
         self._searched_fastest = True
         fastest_search = self._search(self._prepared, FASTEST)
         self._searches.insert(0, (self._prepared, fastest_search))
-        self._first_searches.add(fastest_search)
-        return True
+        self._searches_without_room.add(fastest_search)
 
-    def _found_layouts(self, best: CompiledLayout, users: int) -> bool:
-        """Search for layouts with room for a number of users, unless this was done before.
+    def _found_room(self, best: CompiledLayout, users: int) -> bool:
+        """Search for layouts with room for a number of users, and return whether any are new.
+
+        The search is for as many users per pass as the best layout has. If it finds nothing, it is
+        repeated for the requested users per pass, because wider passes need more memory.
+        """
+        return self._found_layouts(best.prepared, users) or self._found_layouts(self._prepared, users)
+
+    def _found_layouts(self, prepared_estimate: PreparedEstimate, users: int) -> bool:
+        """Search for layouts, unless this was done before.
 
         Args:
-            best: The best known layout. Layouts are searched for as many users per pass.
-            users: Number of users of one replica whose KV caches must fit.
+            prepared_estimate: The request, with the number of users per pass.
+            users: Number of users of one replica whose KV caches must fit; 0 for any number.
 
         Returns:
             True if the search was made and found a layout.
         """
-        key = users, best.options.batch
+        key = users, prepared_estimate.options.batch
         if key in self._searched:
             return False
         self._searched.add(key)
-        new = search_for_room(best.prepared, users)
-        self._searches += [(best.prepared, search_result) for search_result in new]
+        new = search_for_room(prepared_estimate, users)
+        self._searches += [(prepared_estimate, search_result) for search_result in new]
+        if not users:
+            self._searches_without_room.update(new)
         return bool(new)
 
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
@@ -271,7 +288,7 @@ class LayoutRanking:
            would not become the best one with any amount of room. Then halve the prompt chunks of the
            best version as long as this improves it. If only throughput counts, skip this under the
            same condition.
-        2. Double the users per pass of the `WIDENED` best versions, unless the request fixes them,
+        2. Double the users per pass of the `IMPROVED` best versions, unless the request fixes them,
            and double their prompt chunks, as long as one of the two improves them.
 
         For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
@@ -307,7 +324,7 @@ class LayoutRanking:
             changes = [self._versions.with_longer_chunks]
             if self._prepared.request.serving.batch is None:
                 changes.insert(0, partial(self._versions.with_more_slots, goal=goal))
-            for layout in sorted(best_versions, key=rank)[:WIDENED]:
+            for layout in sorted(best_versions, key=rank)[:IMPROVED]:
                 improved_layouts += _while_better(layout, changes, rank)
         return sorted(dict.fromkeys([*layouts, *improved_layouts]), key=rank)
 

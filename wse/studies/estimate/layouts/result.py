@@ -42,7 +42,10 @@ class LayoutResult(Result):
         float | None, Doc("approximate cycles of a generated token, with the smallest chunks", "cycles")
     ] = None
     request_cycles: Annotated[
-        float | None, Doc("cycles of the request; absent for layouts that were not fully compiled", "cycles")
+        float | None,
+        Doc(
+            "cycles of the request, or of the requests of a pass; absent if the layout was not fully compiled", "cycles"
+        ),
     ] = None
 
 
@@ -54,7 +57,9 @@ class SearchResult(Result):
     """
 
     objective: Annotated[str, Doc("what the layout was chosen for: `latency` of a request, `throughput` or `cost`")]
-    tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
+    tried: Annotated[
+        int, Doc("layouts that were tried for as many users per pass, on a reduced model with one layer of each kind")
+    ]
     fitting: Annotated[int, Doc("layouts that fit")]
     compiled: Annotated[int, Doc("layouts that were fully compiled")]
     layouts: Annotated[
