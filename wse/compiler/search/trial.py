@@ -43,7 +43,7 @@ class ChunkTime(NamedTuple):
     """Cycle count of one prompt chunk, in total over all stages and on the slowest stage.
 
     Attributes:
-        cycles: Total cycles on all stages.
+        cycles: Total cycles on all stages; in a search for many users, those on the slowest stage.
         slowest_cycles: Cycles on the slowest stage, after which the next chunk can follow.
     """
 
@@ -66,7 +66,7 @@ class PromptTime(NamedTuple):
     """The time of all prompts of a request when they are divided into equally sized chunks.
 
     Attributes:
-        cycles: Total cycles of all prompts.
+        cycles: Total cycles of all prompts; in a search for many users, those on the slowest stage.
         chunk: Tokens per chunk, approximately the fastest size.
     """
 

@@ -74,7 +74,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     if generated_cycles > worth_cycles:
         return trial
     # 2. Prompts.
-    first_chunk = _chunk_time(allocated, program, chunk_step_cycles)
+    first_chunk = _chunk_time(setup, allocated, program, chunk_step_cycles)
     prompts = _prompt_time(setup, trial, first_chunk)
     return replace(trial, prompts=prompts._replace(cycles=prompts.cycles - saved_cycles))
 
@@ -162,7 +162,7 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
     reduced = reduced_model(setup.spec, setup.wafer, setup.software, options, choice).allocate()
     needed_bytes, program = max(reduced.needed_bytes()), _at_middle_of_prompt(setup, reduced.program())
     (chunk_step_cycles,) = cycles_by_step(setup, program, (0,))
-    longer_chunk = _chunk_time(reduced, program, chunk_step_cycles)
+    longer_chunk = _chunk_time(setup, reduced, program, chunk_step_cycles)
     bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
     # 2. Chunk sizes that fit.
     sizes = chunk_sizes(longest_prompt, step)
@@ -221,18 +221,22 @@ def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
     return replace(program, phases=(replace(chunk, cached=cached_tokens), *other_phases))
 
 
-def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
+def _chunk_time(setup: TrialSetup, reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
     """Return the time of a prompt chunk in the whole model, computed from the reduced model.
 
+    In a search for many users, the prompts of different users follow each other without a gap. A
+    chunk then costs only the cycles of the slowest stage.
+
     Args:
+        setup: Inputs that all trials share.
         reduced: Model with one layer of each kind, which represents the whole model.
         program: Its Program, whose first phase is the chunk.
         by_step: float64 ``[steps]``: cycle count of the steps of the chunk.
     """
     phase = program.phases[0]
-    return ChunkTime(
-        reduced.sum_over_model(program, phase, by_step), reduced.slowest_stage_sum(program, phase, by_step)
-    )
+    slowest_cycles = reduced.slowest_stage_sum(program, phase, by_step)
+    all_cycles = slowest_cycles if setup.many_users else reduced.sum_over_model(program, phase, by_step)
+    return ChunkTime(all_cycles, slowest_cycles)
 
 
 def _allocated(

@@ -8,7 +8,6 @@ wafers. A draft model has its own PEs: a rectangle that the model leaves free on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,37 +15,21 @@ from wse.compiler.options import REFUSE
 from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
-from wse.program.program import Program
 from wse.program.routing import EVEN
 from wse.reports.terminal import in_bytes, plural
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.drafts.free_regions import FreeRegion, free_regions
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
+from wse.studies.estimate.layouts.searches import with_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.drafts.draft import HEAD, HOST, SAME
 from wse.studies.options.option import replace_options
-from wse_mappings.mesh.placement import Rect, free_rects
+from wse.studies.results.sram import users_at
+from wse_mappings.mesh.placement import Rect
 
 MOST_COMPILED: Final = 4
 """Maximum number of free rectangles for which a draft model is compiled, largest first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeRegion:
-    """A rectangle of unused PEs on one of the model's wafers.
-
-    Attributes:
-        wafer: Index of the wafer.
-        rect: The rectangle, in rows and columns of the whole wafer.
-    """
-
-    wafer: int
-    rect: Rect
-
-    @property
-    def pes(self) -> int:
-        """Number of PEs in the rectangle."""
-        return self.rect.rows * self.rect.cols
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,8 +78,9 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
         return PlacedDraft(
             name=name, place=place, prepared=_draft_request(prepared_estimate, name, wafers=1), compilation=None
         )
+    draft = _draft_request(prepared_estimate, name)
     try:
-        layout = choose_layout(_draft_request(prepared_estimate, name))
+        layout = _roomy_layout(draft, compilation, choose_layout(draft))
     except (BadInput, DoesNotFit) as error:
         message = f"--draft-place {place}: {name}: {error}"
         raise DoesNotFit(message) from error
@@ -164,12 +148,12 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
             continue
         tries += 1
         try:
-            layout = choose_layout(draft, compile_fastest)
+            layout = _roomy_layout(draft, compilation, choose_layout(draft, compile_fastest))
         except DoesNotFit as error:
             fault = fault or f"; {error}"
             continue
         except BadInput:  # its remedies are for the draft model alone
-            fault = fault or f"; it has no room for the KV caches that {name} needs for all users"
+            fault = fault or f"; {name} does not fit there with the KV caches of all users"
             continue
         return PlacedDraft(
             name=name, place=SAME, prepared=layout.prepared, compilation=layout.compilation, region=region
@@ -177,51 +161,27 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
     raise DoesNotFit(_refusal(prepared_estimate, name, regions, fault))
 
 
-def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[FreeRegion]:
-    """Return the rectangles of unused PEs on a model's wafers, in the order in which to try them.
+def _roomy_layout(draft: PreparedEstimate, compilation: Compilation, layout: ChosenLayout) -> ChosenLayout:
+    """Return a layout of a draft model with room for as many users as the model, if there is one.
 
-    1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
-    2. Cut a copy of each rectangle to at most the size of the model's mesh, because ``wse run``
-       gives a draft the same number of PEs as the model. List the cut rectangles first, then the
-       whole ones, each group from largest to smallest.
-    3. Of rectangles with the same shape, keep one. Prefer the wafer that is nearest to the wafer
-       with the model's embedding table.
+    The draft model needs a KV cache for each user of the model. Its fastest layout for few users may
+    have room for few.
 
     Args:
-        prepared_estimate: The request.
-        program: The compiled model of the request.
+        draft: Request for the draft model.
+        compilation: The compiled model that verifies the draft tokens.
+        layout: The layout that was chosen for the draft model without this condition. It is
+            returned if it has the room, or if no other layout has it.
     """
-    whole_wafer = prepared_estimate.whole
-    embedding_wafer = next(stage.wafer for stage in program.stages if stage.has_embedding)
-    free_rectangles: list[FreeRegion] = []
-    for wafer in sorted(range(program.wafers), key=lambda wafer: (abs(wafer - embedding_wafer), wafer)):
-        occupied = {stage.rect for stage in program.stages if wafer in stage.wafers}
-        if program.is_transposed:
-            occupied = {Rect(rect.col, rect.row, rect.cols, rect.rows) for rect in occupied}
-        for rect in free_rects(whole_wafer.mesh_rows, whole_wafer.mesh_cols, sorted(occupied)):
-            free_rectangles.append(FreeRegion(wafer=wafer, rect=rect))
-    by_shape: dict[tuple[int, int], FreeRegion] = {}
-    for region in (
-        *_clip_to_mesh(free_rectangles, prepared_estimate),
-        *sorted(free_rectangles, key=lambda region: -region.pes),
-    ):
-        by_shape.setdefault((region.rect.rows, region.rect.cols), region)
-    return [*by_shape.values()]
-
-
-def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate) -> Iterator[FreeRegion]:
-    """Cut free rectangles to at most the size of the model's mesh, and yield them largest first.
-
-    Args:
-        regions: Free rectangles of PEs.
-        prepared_estimate: Request for the model, which determines its mesh.
-    """
-    rows, cols = prepared_estimate.fabric_shape
-    clipped = [
-        replace(region, rect=region.rect._replace(rows=min(region.rect.rows, rows), cols=min(region.rect.cols, cols)))
-        for region in regions
-    ]
-    yield from sorted(clipped, key=lambda region: -region.pes)
+    tokens = draft.prompt_len + draft.new_tokens
+    users = users_at(compilation.program, tokens)
+    if users_at(layout.compilation.program, tokens) >= users:
+        return layout
+    same_wafers = replace(draft.request, wafers=layout.compilation.program.wafers)
+    try:
+        return choose_layout(with_room(prepare_estimate(same_wafers), users), compile_fastest)
+    except (BadInput, DoesNotFit):
+        return layout
 
 
 def _draft_request(
@@ -282,8 +242,9 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
         free_text = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest_region.pes * free_bytes)}"
     return (
         f"--draft-place {SAME}: the weights of {name} need {in_bytes(draft.weight_bytes)} of SRAM, not "
-        f"counting padding and caches, and the largest rectangle that {prepared_estimate.spec.name} leaves free on "
-        f"{plural(prepared_estimate.options.wafers, 'wafer')} is {free_text}{fault}; {_wafers_remedy(draft)}"
+        f"counting padding and caches, and the largest rectangle that the layout chosen for "
+        f"{prepared_estimate.spec.name} leaves free on {plural(prepared_estimate.options.wafers, 'wafer')} is "
+        f"{free_text}{fault}; {_wafers_remedy(draft)}"
     )
 
 

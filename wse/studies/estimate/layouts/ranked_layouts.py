@@ -11,8 +11,8 @@
    with long chunks can be the best with short ones. If only throughput counts, only layouts that
    would be the best ones with more room are recompiled.
 4. The `IMPROVED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, and
-   with prompt chunks of 2, 4, 8 ... times the length, as long as they improve. A search chooses the
-   chunks that serve one user fastest. Longer ones can serve many users faster.
+   with prompt chunks of 2, 4, 8 ... times the length, as long as they improve. The search for one
+   user chooses the chunks that serve one user fastest. Longer ones can serve many users faster.
 5. If the best layout decodes several users per pass, layouts are searched for this number of users
    per pass, too.
 6. If more users than fit would raise the throughput, or users have to wait, further searches accept

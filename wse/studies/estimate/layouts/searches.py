@@ -63,7 +63,7 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
     if users > users_by_bytes(prepared_estimate):
         return []
     try:
-        compilation = compile_fastest(_with_room(prepared_estimate, users), MANY_USERS)
+        compilation = compile_fastest(with_room(prepared_estimate, users), MANY_USERS)
     except (BadInput, DoesNotFit):
         return []
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
@@ -84,7 +84,7 @@ def has_room(prepared_estimate: PreparedEstimate, users: int, misfits: Misfits |
     """
     if users > users_by_bytes(prepared_estimate):
         return False
-    p = _with_room(prepared_estimate, users)
+    p = with_room(prepared_estimate, users)
     if p.options.context > p.prompt_len + p.new_tokens:
         return bool(search_for_room(prepared_estimate, users))
     try:
@@ -179,7 +179,7 @@ def _user_bytes(prepared_estimate: PreparedEstimate) -> int:
     return (p.prompt_len + p.new_tokens) * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
 
 
-def _with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
+def with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
     """Return a copy of a request that accepts only layouts with room for a number of users."""
     tokens = users * (prepared_estimate.prompt_len + prepared_estimate.new_tokens)
     return replace(prepared_estimate, options=replace(prepared_estimate.options, cache_tokens=tokens))
