@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.models.helpers import write_config
 from wse.backends.fabric.model import Fabric
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_wafer
@@ -16,12 +17,14 @@ from wse.studies.estimate.drafts.draft_machine import decode_s, head_token_parts
 from wse.studies.estimate.drafts.placement import place_draft, place_head
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles, verify_passes
+from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate
 from wse.studies.options.drafts.acceptance import CONSTANT_POSITIONS, read_acceptance
 from wse.studies.options.option import make_request, replace_options
+from wse.studies.results.sram import users_at
 
 REQUEST = make_request(
     EstimateRequest,
@@ -190,3 +193,21 @@ def test_small_draft_model_is_placed_on_free_pes() -> None:
             or rect.col >= col + cols
             or col >= rect.col + rect.cols
         )
+
+
+@pytest.mark.slow
+def test_draft_model_has_room_for_the_users_of_its_model(tmp_path: Path) -> None:
+    """The fastest layout of this draft model on the free PEs has room for two users, its model for many."""
+    sizes = {"hidden_size": 256, "intermediate_size": 1024, "num_attention_heads": 4, "num_key_value_heads": 2}
+    family = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "torch_dtype": "bfloat16"}
+    shape = {"vocab_size": 152_064, "max_position_embeddings": 32_768, "tie_word_embeddings": True}
+    write_config(tmp_path, "head_dim", **family, **sizes, **shape)
+    options = {"users": 1, "objective": "throughput", "draft": "0.9", "draft_model": tmp_path}
+    request = make_request(EstimateRequest, model="qwen2.5-7b", **options)
+    layout = choose_layout(prepare_estimate(request))
+    draft = place_draft(layout.prepared, layout.compilation)
+    assert draft.compilation is not None
+    model_users, draft_users = (
+        users_at(compilation.program, 2_048) for compilation in (layout.compilation, draft.compilation)
+    )
+    assert draft_users >= model_users > 2

@@ -35,6 +35,7 @@ from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
 from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.layouts.searches import (
     FASTEST,
+    MANY_USERS,
     Search,
     has_room,
     max_users_with_room,
@@ -60,7 +61,8 @@ class LayoutRanking:
     def __init__(self, prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> None:
         """Search for layouts that serve many users, unless each machine serves one user at a time.
 
-        If fewer than two are found, search for the fastest layouts for one user as well.
+        If fewer are found than could be compiled, other layouts than those on whole wafers may be
+        better. The fastest layouts for one user are then searched as well.
 
         Args:
             prepared_estimate: The request.
@@ -78,7 +80,7 @@ class LayoutRanking:
         self._searches_without_room = {*many_user_searches}  # those that did not require room for more users
         self._searched = {(0, prepared_estimate.options.batch)}  # (users with room, users per pass) of all searches
         self._searched_fastest = False
-        if sum(len(search_result.candidates) for search_result in many_user_searches) < 2:
+        if sum(len(search_result.candidates) for search_result in many_user_searches) < MANY_USERS.finalists:
             self._search_fastest()
         self._has_room = cache(partial(has_room, prepared_estimate))
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
