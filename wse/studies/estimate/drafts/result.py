@@ -174,8 +174,8 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         layout.append(("layout", f"{text}; more --wafers may gain"))
     if plan.users > 1:
         layout.append(("times", f"drafting, verifying: of one pass; speed-up: with {plural(plan.users, 'user')}"))
-    if plan.users > 1 and plan.draft != HEAD:
-        layout.append(("users", "one draft model drafts for all users of a replica, one after another"))
+        if plan.draft != HEAD:
+            layout.append(("users", "one draft model drafts for all users of a replica, one after another"))
     if plan.tree is not None and plan.tree.speed_up > plan.speed_up:
         layout.append(("tree", "only listed: other figures with drafts are for tokens in a row, as in wse serve-sim"))
     footer = (*acceptance_rows(plan), *layout, *([("host", printable(plan.host))] if plan.host else []), *cost)

@@ -27,7 +27,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-from wse.compiler.search.search import MARGIN
+from wse.compiler.search.search import MARGIN, Compilation
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import Plan, plan
@@ -39,7 +39,6 @@ from wse.studies.estimate.layouts.searches import (
     Search,
     has_room,
     max_users_with_room,
-    search_for_many_users,
     search_for_room,
     users_by_bytes,
 )
@@ -75,12 +74,15 @@ class LayoutRanking:
         """
         self._prepared, self._search = prepared_estimate, search
         one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
-        many_user_searches = [] if one_user else search_for_many_users(prepared_estimate)
-        self._searches = [(prepared_estimate, search_result) for search_result in many_user_searches]
-        self._searches_without_room = {*many_user_searches}  # those that did not require room for more users
-        self._searched = {(0, prepared_estimate.options.batch)}  # (users with room, users per pass) of all searches
+        self._searches: list[tuple[PreparedEstimate, Compilation]] = []
+        self._searches_without_room: set[Compilation] = set()  # those that did not require room for more users
+        self._searched: set[tuple[int, int]] = set()  # (users with room, users per pass) of searches for many users
         self._searched_fastest = False
-        if sum(len(search_result.candidates) for search_result in many_user_searches) < MANY_USERS.finalists:
+        if one_user:
+            self._searched.add((0, prepared_estimate.options.batch))  # layouts for many users are not needed
+        else:
+            self._found_layouts(prepared_estimate, 0)
+        if sum(len(search_result.candidates) for _, search_result in self._searches) < MANY_USERS.finalists:
             self._search_fastest()
         self._has_room = cache(partial(has_room, prepared_estimate))
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
@@ -269,7 +271,7 @@ class LayoutRanking:
             users: Number of users of one replica whose KV caches must fit; 0 for any number.
 
         Returns:
-            True if the search was made and found a layout.
+            True if the search was made now and found a layout.
         """
         key = users, prepared_estimate.options.batch
         if key in self._searched:
@@ -336,7 +338,7 @@ def _while_better(
     changes: Sequence[Callable[[CompiledLayout], CompiledLayout | None]],
     rank: Callable[[CompiledLayout], Rank],
 ) -> Iterator[CompiledLayout]:
-    """Apply each change in turn to a layout, again and again, as long as the layout improves.
+    """Apply changes to a layout in turn, until none of them improves it.
 
     Args:
         layout: Layout to start with.

@@ -43,9 +43,7 @@ class LayoutResult(Result):
     ] = None
     request_cycles: Annotated[
         float | None,
-        Doc(
-            "cycles of the request, or of the requests of a pass; absent if the layout was not fully compiled", "cycles"
-        ),
+        Doc("cycles of the requests of one pass; absent if the layout was not fully compiled", "cycles"),
     ] = None
 
 
@@ -58,7 +56,8 @@ class SearchResult(Result):
 
     objective: Annotated[str, Doc("what the layout was chosen for: `latency` of a request, `throughput` or `cost`")]
     tried: Annotated[
-        int, Doc("layouts that were tried for as many users per pass, on a reduced model with one layer of each kind")
+        int,
+        Doc("layouts tried for the chosen users per pass, on a reduced model with one layer of each kind"),
     ]
     fitting: Annotated[int, Doc("layouts that fit")]
     compiled: Annotated[int, Doc("layouts that were fully compiled")]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -37,17 +36,6 @@ Search = Callable[[PreparedEstimate, Breadth], Compilation]
 """Function that searches for a request's layouts with a given `Breadth`."""
 
 
-def search_for_many_users(prepared_estimate: PreparedEstimate) -> list[Compilation]:
-    """Search for the layouts on whole wafers that serve many users best.
-
-    Returns:
-        A list with the search result; an empty list if no layout on whole wafers fits.
-    """
-    with suppress(BadInput, DoesNotFit):
-        return [compile_fastest(prepared_estimate, MANY_USERS)]
-    return []
-
-
 def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
     """Search for the fastest layouts that have room for the KV caches of a number of users.
 
@@ -55,7 +43,7 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
 
     Args:
         prepared_estimate: The request.
-        users: Number of users of one replica.
+        users: Number of users of one replica; 0 for any number.
 
     Returns:
         A list with the search result; an empty list if no layout has enough room.
@@ -180,9 +168,13 @@ def _user_bytes(prepared_estimate: PreparedEstimate) -> int:
 
 
 def with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
-    """Return a copy of a request that accepts only layouts with room for a number of users."""
+    """Return a copy of a request that accepts only layouts with room for a number of users.
+
+    Room that the request requires already is kept.
+    """
     tokens = users * (prepared_estimate.prompt_len + prepared_estimate.new_tokens)
-    return replace(prepared_estimate, options=replace(prepared_estimate.options, cache_tokens=tokens))
+    options = prepared_estimate.options
+    return replace(prepared_estimate, options=replace(options, cache_tokens=max(tokens, options.cache_tokens)))
 
 
 def with_trials(
