@@ -224,8 +224,8 @@ def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
 def _chunk_time(setup: TrialSetup, reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
     """Return the time of a prompt chunk in the whole model, computed from the reduced model.
 
-    In a search for many users, the prompts of different users follow each other without a gap. A
-    chunk then costs only the cycles of the slowest stage.
+    In a search for many users, chunks of different prompts follow each other directly. A chunk then
+    adds only the cycles of the slowest stage to the total, so both results are these cycles.
 
     Args:
         setup: Inputs that all trials share.

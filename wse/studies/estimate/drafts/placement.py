@@ -162,16 +162,16 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
 
 
 def _roomy_layout(draft: PreparedEstimate, compilation: Compilation, layout: ChosenLayout) -> ChosenLayout:
-    """Return a layout of a draft model with room for as many users as the model, if there is one.
+    """Return a layout of a draft model with room for all users that fit on the model, if one is found.
 
-    The draft model needs a KV cache for each user of the model. Its fastest layout for few users may
-    have room for few.
+    Each of them needs a KV cache in the draft model, too. A layout that is the fastest for few users
+    may have too little room. Other layouts are searched on the same number of wafers.
 
     Args:
         draft: Request for the draft model.
         compilation: The compiled model that verifies the draft tokens.
         layout: The layout that was chosen for the draft model without this condition. It is
-            returned if it has the room, or if no other layout has it.
+            returned if it has the room, or if no layout with the room is found.
     """
     tokens = draft.prompt_len + draft.new_tokens
     users = users_at(compilation.program, tokens)

@@ -10,19 +10,19 @@
    as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
    with long chunks can be the best with short ones. If only throughput counts, only layouts that
    would be the best ones with more room are recompiled.
-4. The `IMPROVED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, and
-   with prompt chunks of 2, 4, 8 ... times the length, as long as they improve. The search for one
-   user chooses the chunks that serve one user fastest. Longer ones can serve many users faster.
-5. If the best layout decodes several users per pass, layouts are searched for this number of users
-   per pass, too.
-6. If more users than fit would raise the throughput, or users have to wait, further searches accept
-   only layouts with more room.
+4. The two best layouts of each search are compiled for passes over 2, 4, 8 ... users, and with
+   prompt chunks of 2, 4, 8 ... times the length, as long as they improve. The search for one user
+   chooses the chunks that serve one user fastest. Longer ones can serve many users faster.
+   (`wse.studies.estimate.layouts.improved_layouts` has steps 2 to 4.)
+5. If the best layout decodes several users per pass, layouts are also searched for this number of
+   users per pass.
+6. If users for whom there is no room would raise the throughput, or have to wait for KV-cache
+   space, further searches accept only layouts with more room.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final
@@ -31,7 +31,8 @@ from wse.compiler.search.search import MARGIN, Compilation
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import Plan, plan
-from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
+from wse.studies.estimate.layouts.improved_layouts import improved_layouts
 from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.layouts.searches import (
     FASTEST,
@@ -44,10 +45,11 @@ from wse.studies.estimate.layouts.searches import (
 )
 from wse.studies.estimate.prepare import PreparedEstimate
 
-IMPROVED: Final = 2
-"""Number of layouts per search to compile with more users per pass and longer prompt chunks."""
 MAX_ROOM_SEARCHES: Final = 2
-"""Maximum number of searches for layouts with room for more users, each time a goal is ranked."""
+"""Maximum number of searches for layouts with room for more users, each time a goal is ranked.
+
+A search that finds nothing may be repeated for fewer users per pass.
+"""
 
 
 class LayoutRanking:
@@ -60,8 +62,8 @@ class LayoutRanking:
     def __init__(self, prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> None:
         """Search for layouts that serve many users, unless each machine serves one user at a time.
 
-        If fewer are found than could be compiled, other layouts than those on whole wafers may be
-        better. The fastest layouts for one user are then searched as well.
+        If fewer than `MANY_USERS.finalists` are found (none without a search), layouts on parts of
+        wafers may be better. The fastest layouts for one user are then searched as well.
 
         Args:
             prepared_estimate: The request.
@@ -129,12 +131,12 @@ class LayoutRanking:
         2. If the best layout decodes several users per pass, search for layouts for this number of
            users per pass. Searches for fewer users per pass may miss the layouts that are best.
         3. If the goal states the number of replicas and the best layout has too little room for the
-           KV caches of a replica's users, search for layouts with which fewer users wait, or none
-           if none may wait.
+           KV caches of a replica's users, search for layouts with more room, so that fewer users wait.
+           If users may not wait, accept only layouts with room for all users of a replica.
         4. If the goal states only the number of users, let r be the number of replicas that the
            best known layout needs. Rank layouts for exactly r and for r - 1 replicas, and repeat
-           this while r changes. (If r were left open, no change that makes room for more users
-           would be accepted, because each such change makes requests slower.)
+           this while r changes. (With a free number of replicas, a change that makes more room, but
+           too little to save a replica, would be rejected if it makes requests slower.)
         """
         layouts = self._layouts_for(goal)
         if goal.users is None and goal.objective == LATENCY:
@@ -177,9 +179,9 @@ class LayoutRanking:
 
         A search requires room for the number of users that promises the highest throughput
         (`_promising_users`). If the best layout has this room already, or if the same search was
-        made before, it requires room for one user more than the best layout of the first searches
-        has. There are at most `MAX_ROOM_SEARCHES`, and none if the number of users is free and more
-        room promises no gain.
+        made before, it requires room for one user more than fit on the best layout of the
+        searches that required no room. There are at most `MAX_ROOM_SEARCHES` rounds, and none if the
+        goal states no users and more room promises no gain.
 
         Args:
             layouts: Known layouts, best first.
@@ -208,13 +210,13 @@ class LayoutRanking:
     def _promising_users(self, best: CompiledLayout, goal: Goal) -> int:
         """Return for how many users a search for more room could raise the throughput.
 
-        Every compiled layout is ranked as if any number of caches fitted. The result is the number
-        of users at which the first of them has the highest throughput. It is 0 if its throughput
-        exceeds that of the best layout by less than `MARGIN`.
+        Every compiled layout is ranked as if as many caches fitted as fit by bytes. The result is the
+        number of users at which the best layout of this ranking has the highest throughput within
+        the latency limits. It is 0 if this layout is less than `MARGIN` better than ``best``.
 
         Args:
             best: The best known layout.
-            goal: The goal. Its number of users, if it has one, is an upper limit.
+            goal: The goal. If it states users and replicas, the users per replica are an upper limit.
         """
         most_users = users_by_bytes(self._prepared)
         if goal.users is not None and goal.replicas is not None:
@@ -231,10 +233,10 @@ class LayoutRanking:
     def _needs_fastest(self, best: CompiledLayout, goal: Goal) -> bool:
         """Return whether the fastest layouts for one user may be better, and were not searched yet.
 
-        They are not better if only throughput counts, nor, without latency limits, if the users
-        keep the best layout so busy that more of them would only wait: the throughput then
-        determines how long requests take. The search for many users finds the layouts with the
-        highest throughput.
+        They are not better in two cases: only throughput counts; or there are no latency limits, and
+        the users saturate the best layout (more of them would only wait). In the second case, the
+        throughput determines how long requests take, and the search for many users looks for the
+        layouts with the highest throughput.
 
         Args:
             best: The best known layout.
@@ -256,7 +258,7 @@ class LayoutRanking:
         self._searches_without_room.add(fastest_search)
 
     def _found_room(self, best: CompiledLayout, users: int) -> bool:
-        """Search for layouts with room for a number of users, and return whether any are new.
+        """Search for layouts with room for a number of users; return whether a new search found any.
 
         The search is for as many users per pass as the best layout has. If it finds nothing, it is
         repeated for the requested users per pass, because wider passes need more memory.
@@ -268,7 +270,7 @@ class LayoutRanking:
 
         Args:
             prepared_estimate: The request, with the number of users per pass.
-            users: Number of users of one replica whose KV caches must fit; 0 for any number.
+            users: Number of users of one replica whose KV caches must fit; 0 if no room is required.
 
         Returns:
             True if the search was made now and found a layout.
@@ -284,74 +286,5 @@ class LayoutRanking:
         return bool(new)
 
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts found by the searches, and improved versions of them, best first.
-
-        For each search:
-
-        1. Compile variants of each layout that leave more room for KV caches, unless the layout
-           would not become the best one with any amount of room. Then halve the prompt chunks of the
-           best version as long as this improves it. If only throughput counts, skip this under the
-           same condition.
-        2. Double the users per pass of the `IMPROVED` best versions, unless the request fixes them,
-           and double their prompt chunks, as long as one of the two improves them.
-
-        For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
-        allows it. A fast layout with little space can serve all users sooner than a slow one.
-        """
-        max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
-
-        @cache
-        def rank(layout: CompiledLayout) -> Rank:
-            """Return the sort key of a layout for the goal, from a cache if possible."""
-            return layout.rank(goal, max_users)
-
-        max_room = users_by_bytes(self._prepared)
-        layouts: dict[CompiledLayout, None] = {}
-        improved_layouts: list[CompiledLayout] = []
-        for prepared_estimate, search_result in self._searches:
-            # 1. Variants and shorter chunks.
-            best_versions = []
-            for number, candidate in enumerate(search_result.candidates):
-                layout = self._versions.add(prepared_estimate, candidate, search_result, number)
-                if layout in layouts:  # the other search has compiled it
-                    continue
-                versions = [layout]
-                may_be_best = rank(layout.with_room(max_room)) < min(map(rank, [layout, *layouts]))
-                if may_be_best:
-                    versions += self._versions.variants(layout, candidate)
-                if may_be_best or not goal.only_throughput:
-                    shorter = self._versions.with_shorter_chunks
-                    versions += _while_better(min(versions, key=rank), [shorter], rank)
-                layouts |= dict.fromkeys(versions)
-                best_versions.append(min(versions, key=rank))
-            # 2. Passes over more users, and longer chunks.
-            changes = [self._versions.with_longer_chunks]
-            if self._prepared.request.serving.batch is None:
-                changes.insert(0, partial(self._versions.with_more_slots, goal=goal))
-            for layout in sorted(best_versions, key=rank)[:IMPROVED]:
-                improved_layouts += _while_better(layout, changes, rank)
-        return sorted(dict.fromkeys([*layouts, *improved_layouts]), key=rank)
-
-
-def _while_better(
-    layout: CompiledLayout,
-    changes: Sequence[Callable[[CompiledLayout], CompiledLayout | None]],
-    rank: Callable[[CompiledLayout], Rank],
-) -> Iterator[CompiledLayout]:
-    """Apply changes to a layout in turn, until none of them improves it.
-
-    Args:
-        layout: Layout to start with.
-        changes: Functions that return the changed layout, or None if the change is impossible.
-        rank: Function that returns the sort key of a layout; a better layout has a smaller key.
-
-    Yields:
-        Each layout that is better than the previous one.
-    """
-    start = None
-    while layout is not start:  # the last round has improved the layout
-        start = layout
-        for change in changes:
-            while (changed_layout := change(layout)) is not None and rank(changed_layout) < rank(layout):
-                yield changed_layout
-                layout = changed_layout
+        """Return the layouts found by the searches, and improved versions of them, best first."""
+        return improved_layouts(self._prepared, self._searches, self._versions, goal)

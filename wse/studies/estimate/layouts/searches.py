@@ -37,13 +37,13 @@ Search = Callable[[PreparedEstimate, Breadth], Compilation]
 
 
 def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
-    """Search for the fastest layouts that have room for the KV caches of a number of users.
+    """Search for the best layouts for many users with room for the KV caches of a number of users.
 
     Only layouts that use all PEs of each wafer are tried.
 
     Args:
         prepared_estimate: The request.
-        users: Number of users of one replica; 0 for any number.
+        users: Number of users of one replica; 0 if no room is required.
 
     Returns:
         A list with the search result; an empty list if no layout has enough room.
@@ -170,7 +170,7 @@ def _user_bytes(prepared_estimate: PreparedEstimate) -> int:
 def with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
     """Return a copy of a request that accepts only layouts with room for a number of users.
 
-    Room that the request requires already is kept.
+    If the request already requires more room, this requirement is kept.
     """
     tokens = users * (prepared_estimate.prompt_len + prepared_estimate.new_tokens)
     options = prepared_estimate.options
