@@ -15,7 +15,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.compiler.search.fitting.tree_groups import FEWER_GROUPS, cheapest_groups, min_cycles
 from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trees import fit_trees, with_group_count
+from wse.compiler.search.trees import fit_trees, with_group_count, with_refitted_trees
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
@@ -135,6 +135,21 @@ def test_trees_do_not_add_route_rewrites_that_cost_more_than_they_save() -> None
             [sum(int(phase.steps.route_rewrites.sum()) for phase in program.phases) for program in programs]
         )
     assert rewrites[0][1] > rewrites[0][0] == rewrites[1][0] >= rewrites[1][1]
+
+
+def test_trees_are_fitted_again_after_a_change_of_chunks() -> None:
+    """Trees of the other chunks have other message lengths, so that none of them would be used for prompts."""
+    compiled = compilation()
+    machine, software = machine_of()
+    changed = replace(compiled.choice, prefill_chunk=max(1, compiled.choice.prefill_chunk // 2))
+    inputs = WIDE, machine, software, compiled.options
+    refitted = with_refitted_trees(*inputs, changed, timing_of(machine, software))
+    assert refitted.rewrites == compiled.choice.rewrites
+    assert replace(refitted, trees=()) == replace(changed, trees=())
+    assert {size for size, _ in refitted.trees} != {size for size, _ in changed.trees}
+    assert cycles_of(compiled, WIDE, refitted, PREFILL) < cycles_of(compiled, WIDE, changed, PREFILL)
+    without = changed.without(FITTED_TREES)
+    assert with_refitted_trees(*inputs, without, timing_of(machine, software)) == without
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])

@@ -1,6 +1,7 @@
 """Tests of trials: the time of the output head, the passes in flight, and equal regions that are tried only once."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from session import SOFTWARE, wafer
@@ -58,7 +59,7 @@ def test_trial_times_the_head_with_the_largest_chunk_that_fits(layout: Layout) -
 
 def test_slowest_stage_limits_the_passes_of_a_trial() -> None:
     """One of the two stages has two of the three layers, so fewer than 3 / 2 passes share the cycles of a token."""
-    trial = try_layout(replace(SETUP, many_users=True), Layout("bands", 2, 1), THIN_GEMM)
+    trial = try_layout(replace(SETUP, users=inf), Layout("bands", 2, 1), THIN_GEMM)
     assert 1.2 < trial.passes < 1.5
     assert trial.generated_cycles == pytest.approx(50 * trial.token_cycles / trial.passes)
 

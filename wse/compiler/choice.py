@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from wse_mappings.regions.layout import Layout
@@ -87,6 +87,14 @@ class Choice:
         return Layout(
             mapping, self.bands, self.per_band, self.is_transposed, mesh=self.mesh, block_parts=self.block_parts
         )
+
+    def without(self, rewrite: str) -> Choice:
+        """Return a copy without one of the rewrites."""
+        rewrites, verify_rewrites = (
+            None if settings is None else tuple(setting for setting in settings if setting[0] != rewrite)
+            for settings in (self.rewrites, self.verify_rewrites)
+        )
+        return replace(self, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
 
     def uses(self, rewrite: str) -> bool:
         """Return whether a rewrite is used in any phase (prefill, decode or verification passes).

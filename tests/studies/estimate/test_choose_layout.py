@@ -13,9 +13,10 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.options import WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate, Compilation
+from wse.compiler.search.trees import with_refitted_trees
 from wse.errors import BadInput
 from wse.reports.terminal_table import print_result
-from wse.studies.compile.choose import compile_fastest, compile_program
+from wse.studies.compile.choose import compile_fastest, compile_program, timing_of
 from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
@@ -211,16 +212,17 @@ def test_rows_of_cache_room_are_variants_with_room_for_more_users() -> None:
     variants = variants_of(prepared, candidate)
     rows = cache_room(ChosenLayout(searched=prepared, prepared=prepared, compilation=compilation, variants=variants))
     choice = compilation.choice
-    narrow = replace(choice, rewrites=tuple(one for one in choice.rewrites if one[0] != WIDE_UNPACKING))
     choices = {
         CHOSEN: choice,
         ALL_COLUMNS: replace(choice, attention_cols=0),
-        FEW_CODES: narrow,
-        f"{ALL_COLUMNS}, {FEW_CODES}": replace(narrow, attention_cols=0),
+        FEW_CODES: choice.without(WIDE_UNPACKING),
+        f"{ALL_COLUMNS}, {FEW_CODES}": replace(choice.without(WIDE_UNPACKING), attention_cols=0),
     }
     expected: dict[str, tuple[int, float]] = {}
-    for name, variant in choices.items():
-        program = compile_choice(prepared.spec, prepared.wafer, prepared.software, compilation.options, variant)
+    for name, changed_choice in choices.items():
+        inputs = prepared.spec, prepared.wafer, prepared.software, compilation.options
+        refitted = choice if name == CHOSEN else with_refitted_trees(*inputs, changed_choice, timing_of(prepared))
+        program = compile_choice(*inputs, refitted)
         fabric = Fabric(program, prepared.wafer, prepared.software)
         cycles = statistics.fmean(fabric.decode_cost(length).cycles for length in range(16, 31))  # 15 decoded tokens
         expected[name] = users_at(program, 32), cycles

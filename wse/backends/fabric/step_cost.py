@@ -40,6 +40,7 @@ class StepCosts:
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
         self.program, self.wafer, self.software = program, wafer, software
+        self._empty_slots = program.cache_slots(0)
         self._traffic = traffic
         self._pe = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
         self._line = LineCosts.for_software(wafer, software)
@@ -89,7 +90,7 @@ class StepCosts:
         """
         if phase.steps.computes(step):
             return False
-        transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
+        transfer = transfer_of(self.program, phase, step, self._empty_slots)
         return _is_along_lines(transfer) and not transfer.in_memory
 
     def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:

@@ -55,16 +55,17 @@ class Breadth(NamedTuple):
         margin: A layout is compiled only if its request cycles exceed the fastest layout's by at
             most this fraction. Both are measured on reduced models.
         whole_wafer_finalists: Maximum number of additional layouts that use all PEs of each wafer.
-        many_users: Whether layouts are compared with the maximum number of concurrent passes that
-            each of them allows. A pass is one run of decode for a batch of users. In this case,
-            only layouts on all PEs of each wafer are tried. If all layouts to compile split layers
-            between stages, the fastest layout with whole layers is compiled in addition.
+        users: Number of users in flight; may be infinite. Layouts are compared with as many
+            concurrent passes as these users need and a layout allows. A pass is one run of decode
+            for a batch of users. For several users, only layouts on all PEs of each wafer are
+            tried. If all layouts to compile split layers between stages, the fastest layout with
+            whole layers is compiled in addition.
     """
 
     finalists: int = FINALISTS
     margin: float = TRIAL_ERROR
     whole_wafer_finalists: int = 0
-    many_users: bool = False
+    users: float = 1
 
 
 class Candidate(NamedTuple):
@@ -160,7 +161,7 @@ def search(
         options=options,
         rewrites=first_rewrites(rewrites, options) if is_timed else rewrites,
         timing=timing,
-        many_users=breadth.many_users,
+        users=breadth.users,
     )
     setup, trials = within_limits(setup, try_layouts)  # 1
     fitting = fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
@@ -173,7 +174,7 @@ def search(
         finalist_search.compile_fastest(on_whole_wafers, breadth.whole_wafer_finalists, breadth.margin)
     if not finalist_search.finalists:
         raise finalist_search.failures[0] if finalist_search.failures else refusal(setup, trials)
-    if breadth.many_users and cost is not None:
+    if breadth.users > 1 and cost is not None:
         _compile_whole_layers(finalist_search, fitting, breadth.margin, cost)
     ranked_finalists = _cheapest_first(finalist_search, fitted_later, cost)  # 3
     return _compilation(setup, finalist_search.with_updated_trials(trials), ranked_finalists)

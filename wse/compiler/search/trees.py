@@ -93,6 +93,28 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     return FittedTrees(replace(with_trees, trees=trees), costs.saved_cycles(fitted_sizes))
 
 
+def with_refitted_trees(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timer
+) -> Choice:
+    """Return settings whose all-reduce trees are fitted again (`fit_trees`), if they are fitted.
+
+    This is needed after other settings have changed, such as the size of prompt chunks. The sizes
+    of all-reduces are then different, and trees that were fitted to other sizes are not used.
+
+    Args:
+        spec, wafer, software, options: Inputs of the compilation.
+        choice: Compiler settings, with trees that may be fitted to other settings.
+        timing: Functions that time Programs.
+    """
+    if not choice.uses(FITTED_TREES):
+        return choice
+    bare_choice = replace(choice.without(FITTED_TREES), trees=())
+    setup = TrialSetup(
+        spec=spec, wafer=wafer, software=software, options=options, rewrites=bare_choice.rewrites, timing=timing
+    )
+    return fit_trees(setup, choice.layout(options.mapping), bare_choice).choice
+
+
 def _useful_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
     """Choose which all-reduces use the best number of PE groups instead of the default number.
 

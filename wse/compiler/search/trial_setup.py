@@ -55,9 +55,9 @@ class TrialSetup:
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
         whole_layers: True if no layer may be split between stages.
-        many_users: Whether the search is for many users: each layout then runs as many decode
-            passes at the same time as it allows. A pass generates one token for each user of a
-            batch. In this case, `explore` tries only layouts on whole wafers.
+        users: Number of users in flight; may be infinite. Each layout runs as many decode passes
+            at the same time as these users need and it allows. A pass generates one token for each
+            user of a batch.
     """
 
     spec: ModelSpec
@@ -70,7 +70,12 @@ class TrialSetup:
     timing: Timer | None = None
     misfits: Misfits = field(default_factory=Misfits)
     whole_layers: bool = False
-    many_users: bool = False
+    users: float = 1
+
+    @property
+    def many_users(self) -> bool:
+        """True if the search is for several users: `explore` then tries only layouts on whole wafers."""
+        return self.users > 1
 
     @cached_property
     def demand(self) -> Demand:

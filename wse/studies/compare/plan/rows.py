@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from wse.arrays import F64
 from wse.errors import BadInput, DoesNotFit
-from wse.serving.goal import LATENCY, Goal
+from wse.serving.goal import Goal
 from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.plan import Plan, plan
 from wse.studies.compare.grid.combination import Combination, with_link
@@ -102,8 +102,8 @@ def _planned_wafers(
 
     Replicas are identical machines that share the users. The rows have different numbers of
     replicas. The first is for the layout that best meets the goal. Others are for given numbers of
-    replicas (`_with_replicas`), and, if prices per hour are compared, for the layout that needs the
-    fewest replicas.
+    replicas (`_with_replicas`), and, if prices per hour are compared, for that of the compiled
+    layouts that needs the fewest replicas.
 
     Args:
         prepared_estimate: The request.
@@ -124,9 +124,8 @@ def _planned_wafers(
     ranking.find_room(goal)
     goals = [*_with_replicas(goal, linked.options.wafers, max_wafers)]
     pairs = [(ranking.layouts_for(replicas_goal)[0], replicas_goal) for replicas_goal in goals]
-    # For latency, layouts with the fewest replicas come first.
     if compares_hours(goal) and goal.limits_s and goal.replicas is None:
-        pairs.append((ranking.layouts_for(replace(goal, objective=LATENCY))[0], goal))
+        pairs.append((ranking.with_fewest_replicas(goal), goal))
     samples: RowSamples = {}
     for layout, replicas_goal in pairs:
         found = ranking.plan(layout, replicas_goal)

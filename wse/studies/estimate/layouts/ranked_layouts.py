@@ -76,6 +76,7 @@ class LayoutRanking:
         """
         self._prepared, self._search = prepared_estimate, search
         one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
+        self._users_in_flight = math.ceil(goal.users / goal.replicas) if goal.users and goal.replicas else math.inf
         self._searches: list[tuple[PreparedEstimate, Compilation]] = []
         self._searches_without_room: set[Compilation] = set()  # those that did not require room for more users
         self._searched: set[tuple[int, int]] = set()  # (users with room, users per pass) of searches for many users
@@ -173,6 +174,11 @@ class LayoutRanking:
             most_users = self._max_users_for(goal)
             layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank(goal, most_users))
         return layouts
+
+    def with_fewest_replicas(self, goal: Goal) -> CompiledLayout:
+        """Return the layout that meets a goal with the fewest replicas, of those compiled so far."""
+        fewest = replace(goal, objective=LATENCY)  # for latency, the fewest replicas come first
+        return min(self._versions, key=lambda layout: layout.rank(fewest, self._max_users_for(goal)))
 
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
         """Search for layouts with room for more users.
@@ -279,7 +285,7 @@ class LayoutRanking:
         if key in self._searched:
             return False
         self._searched.add(key)
-        new = search_for_room(prepared_estimate, users)
+        new = search_for_room(prepared_estimate, users, self._users_in_flight)
         self._searches += [(prepared_estimate, search_result) for search_result in new]
         if not users:
             self._searches_without_room.update(new)

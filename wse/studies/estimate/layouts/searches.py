@@ -29,14 +29,16 @@ from wse_mappings.regions.layout import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
 """Search for the two fastest layouts for one user, and the next two fastest on whole wafers."""
-MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, many_users=True)
+MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, users=math.inf)
 """Search for the four fastest layouts on whole wafers, with as many passes as they allow."""
 
 Search = Callable[[PreparedEstimate, Breadth], Compilation]
 """Function that searches for a request's layouts with a given `Breadth`."""
 
 
-def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Compilation]:
+def search_for_room(
+    prepared_estimate: PreparedEstimate, users: int, users_in_flight: float = math.inf
+) -> list[Compilation]:
     """Search for the best layouts for many users with room for the KV caches of a number of users.
 
     Only layouts that use all PEs of each wafer are tried.
@@ -44,6 +46,7 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
     Args:
         prepared_estimate: The request.
         users: Number of users of one replica; 0 if no room is required.
+        users_in_flight: Maximum number of users of one replica that layouts serve at the same time.
 
     Returns:
         A list with the search result; an empty list if no layout has enough room.
@@ -51,7 +54,7 @@ def search_for_room(prepared_estimate: PreparedEstimate, users: int) -> list[Com
     if users > users_by_bytes(prepared_estimate):
         return []
     try:
-        compilation = compile_fastest(with_room(prepared_estimate, users), MANY_USERS)
+        compilation = compile_fastest(with_room(prepared_estimate, users), MANY_USERS._replace(users=users_in_flight))
     except (BadInput, DoesNotFit):
         return []
     tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens

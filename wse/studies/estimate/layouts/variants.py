@@ -10,7 +10,9 @@ from wse.compiler.options import WIDE_UNPACKING, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
+from wse.compiler.search.trees import with_refitted_trees
 from wse.errors import DoesNotFit
+from wse.studies.compile.choose import timing_of
 from wse.studies.estimate.prepare import PreparedEstimate
 
 ALL_COLUMNS: Final = "attention on all columns"
@@ -50,7 +52,7 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
     1. Attention is distributed across all columns of PEs, so that each column stores fewer cache
        entries.
     2. As few codes of quantised weights as possible are unpacked at a time, which needs less
-       scratch memory.
+       scratch memory. (The rewrite `WIDE_UNPACKING`, which is removed, unpacks many.)
     3. Both changes are made.
 
     A choice that equals ``choice`` is left out.
@@ -61,27 +63,16 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
     all_columns = replace(choice, attention_cols=0)
     choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
     if choice.uses(WIDE_UNPACKING):
-        choices[FEW_CODES] = _without_unpacking(choice)
+        choices[FEW_CODES] = choice.without(WIDE_UNPACKING)
         if choice.attention_cols:
-            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = _without_unpacking(all_columns)
+            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = all_columns.without(WIDE_UNPACKING)
     return choices
-
-
-def _without_unpacking(choice: Choice) -> Choice:
-    """Return a copy of compiler choices without the rewrite `WIDE_UNPACKING`.
-
-    This rewrite (a cycle-saving change to a layer's steps) unpacks many quantised weights at once,
-    which needs more scratch memory.
-    """
-    rewrites, verify_rewrites = (
-        None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
-        for settings in (choice.rewrites, choice.verify_rewrites)
-    )
-    return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
 
 
 def recompiled(prepared_estimate: PreparedEstimate, options: Options, choice: Choice) -> Candidate | None:
     """Compile a model again with other options or choices.
+
+    The trees of its all-reduces are fitted again, because the lengths of messages may change.
 
     Args:
         prepared_estimate: The request.
@@ -93,6 +84,7 @@ def recompiled(prepared_estimate: PreparedEstimate, options: Options, choice: Ch
     """
     p = prepared_estimate
     try:
+        choice = with_refitted_trees(p.spec, p.wafer, p.software, options, choice, timing_of(p))
         program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
     except DoesNotFit:
         return None
