@@ -1,6 +1,7 @@
 """Tests of the choices of the search for attention columns and for the unpacking of codes."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,10 +35,11 @@ def cycles(program: Program) -> float:
     return Fabric(program, MACHINE, SOFTWARE).decode_cost(AFTER).cycles
 
 
-def compilation(spec: ModelSpec, machine: WaferSpec = MACHINE, **options: Any) -> Compilation:
+@cache
+def compilation(spec: ModelSpec, **options: Any) -> Compilation:
     """Search for the fastest layout of a model with changed options."""
     changed_options = replace(OPTIONS, **options)
-    return search(spec, machine, SOFTWARE, changed_options, cycles, timing_of(machine, SOFTWARE))
+    return search(spec, MACHINE, SOFTWARE, changed_options, cycles, timing_of(MACHINE, SOFTWARE))
 
 
 @pytest.mark.parametrize("spec", [WIDE, latent_spec(heads=4)], ids=["heads", "latent"])
@@ -113,6 +115,7 @@ SPEC = replace(tiny_spec(hidden=1024, heads=8, kv_heads=4, head_size=32, ffn=960
 CODED = replace(OPTIONS, dtype="int4", activations="bfloat16", capacity="refuse")
 
 
+@cache
 def compilation_unpacking(machine: WaferSpec | None = None, **options: Any) -> Compilation:
     """Search for the fastest layout of the model with int4 codes."""
     plain, software = machine_of(mesh=(12, 20))
