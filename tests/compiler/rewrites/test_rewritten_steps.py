@@ -25,6 +25,8 @@ from wse.compiler.options import BASELINE, MESH_GEMM, THIN_GEMM
 from wse.models.spec import Experts
 from wse.program.isa.instructions import KERNELS
 from wse.program.steps import COLUMNS, ROWS
+from wse.program.transfers.patterns import AlongLine, CacheShift
+from wse.program.transfers.transfer_types import is_of_type
 
 
 def test_activation_divides_few_features_of_several_pairs_as_one_vector() -> None:
@@ -46,11 +48,10 @@ def test_joint_and_shared_activation_of_dedicated_experts_keep_the_logits() -> N
     assert not kernels_of(program)["activate"]
 
 
-@pytest.mark.parametrize("size", [6, 5])
-def test_shares_of_a_pair_are_padded_to_whole_words(size: int) -> None:
+def test_shares_of_a_pair_are_padded_to_whole_words() -> None:
     """The words of a message are those of its pairs, so each pair is padded to whole words."""
     assert SHARED.experts is not None
-    spec = replace(SHARED, experts=replace(SHARED.experts, count=8, active=3, ffn_size=size, shared_size=0))
+    spec = replace(SHARED, experts=replace(SHARED.experts, count=8, active=3, ffn_size=5, shared_size=0))
     options: dict[str, Any] = {"mapping": "region", "experts": "dedicated", "dtype": "float16"}
     plain, shared = (
         wafer_run(spec, (9, 4), 1, [PROMPT], choice={"rewrites": rewrites}, **options)
@@ -58,7 +59,7 @@ def test_shares_of_a_pair_are_padded_to_whole_words(size: int) -> None:
     )
     check_traffic(shared.engine, shared.costs)
     shares = activate_share_operands(shared.program.decode.steps)
-    assert [share["padding"] for share in shares] == [0, shares[1]["M"] * (size % 2)]  # a dense block, then experts
+    assert [share["padding"] for share in shares] == [0, shares[1]["M"]]  # a dense block, then experts
     assert shares[1]["M"] > 1
     assert np.array_equal(shared.engine.logits, plain.engine.logits)  # the sums are exact
 
@@ -144,6 +145,15 @@ def test_query_scales_scale_scores_in_place_of_queries(norm: str) -> None:
         line_transfer_count(baseline, ROWS),
         line_transfer_count(baseline, COLUMNS),
     ] * 2
+
+
+def test_cache_shifts_run_in_parallel_with_the_all_reduce_before_them() -> None:
+    steps = program_of("early-shift").decode.steps
+    shifts = np.flatnonzero(is_of_type(steps, CacheShift))
+    assert shifts.size
+    for shift in shifts:
+        group = np.flatnonzero(steps.overlap == steps.overlap[shift])
+        assert is_of_type(steps, AlongLine)[group].tolist() == [True, False, False]
 
 
 def test_shared_colours_reduce_colours_and_route_rewrites() -> None:
