@@ -202,9 +202,8 @@ def random_schedule(rng: np.random.Generator) -> LineSchedule:
     return uniform_schedule("random", length, 1, messages, 4, message_colours=colours)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_find_stall_agrees_with_the_simulator(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_find_stall_agrees_with_the_simulator() -> None:
+    rng = np.random.default_rng(1)
     stalled = 0
     for _ in range(120):
         schedule = random_schedule(rng)

@@ -104,11 +104,7 @@ def test_corner_multicast_reaches_every_pe(rows: int, cols: int, words: int, waf
     assert result.hops == words * (rows * cols - 1)
 
 
-@pytest.mark.parametrize(
-    ("rows", "cols"),
-    [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16)],
-)
-@pytest.mark.parametrize("words", [1, 7, 256])
+@pytest.mark.parametrize(("rows", "cols", "words"), [(1, 2, 7), (4, 4, 1), (5, 9, 7), (16, 16, 256)])
 def test_corner_multicast_cycles_are_words_plus_distance_plus_ramps(rows: int, cols: int, words: int) -> None:
     """T = B + M + N - 2 + k, k = 2 T_R + 1 (Luczynski et al., HPDC 2024: 2D broadcast)."""
     _, result = run_plane(corner_multicast(rows, cols), words)
@@ -134,8 +130,7 @@ def test_halo_exchange_stores_the_words_of_all_neighbours(rows: int, cols: int, 
     np.testing.assert_array_equal(result.link_words, words * link_loads(schedule))
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20)])
-@pytest.mark.parametrize("words", [1, 2, 9])
+@pytest.mark.parametrize(("rows", "cols", "words"), [(3, 3, 9), (5, 5, 1), (12, 20, 2)])
 def test_halo_exchange_cycles_are_those_of_words_over_one_ramp(rows: int, cols: int, words: int) -> None:
     """An inner PE receives the B words of four neighbours over its ramp: 4 B + 1 + k cycles, k = 2 T_R + 1.
 

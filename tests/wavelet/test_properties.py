@@ -145,8 +145,7 @@ def test_result_does_not_depend_on_the_order_of_queues(
     assert_equal_runs(plain, run(machine, memory, shuffle=seed))
 
 
-@pytest.mark.parametrize("colours", [2, 3, 8])
-@pytest.mark.parametrize("words", [1, 50])
+@pytest.mark.parametrize(("colours", "words"), [(8, 1), (2, 50), (8, 50)])
 def test_colours_share_a_link_round_robin(colours: int, words: int) -> None:
     """Streams of several PEs share the last link. It is hardly ever idle, and the colours alternate on it."""
     machine = WaveletMachine(WSE2, 1, colours + 1, colours * words)
