@@ -45,7 +45,7 @@ def test_flooding_broadcast_cycles_are_words_plus_distance_plus_ramps(length: in
     assert line_cycles(pattern.line_messages(0), words, WSE2).total == words + length + 2 * 2
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 16, 48])
+@pytest.mark.parametrize("length", [1, 2, 3, 16])
 def test_ring_step_has_two_hops_for_any_length(length: int) -> None:
     pattern = ring_shift(length, 1)
     expected = 0 if length == 1 else min(length - 1, 2) + 99 + 3 + 3
@@ -53,8 +53,7 @@ def test_ring_step_has_two_hops_for_any_length(length: int) -> None:
 
 
 @pytest.mark.parametrize("make", [ring_reduce, diagonal_multicast, diagonal_stream])
-@pytest.mark.parametrize("length", [1, 2, 3, 17])
-@pytest.mark.parametrize("words", [1, 7, 900])
+@pytest.mark.parametrize(("length", "words"), [(1, 7), (3, 1), (17, 900)])
 def test_critical_variants_include_the_slowest(make: object, length: int, words: int) -> None:
     pattern: LineSchedule = make(length)  # type: ignore[operator]
 
@@ -114,7 +113,7 @@ def test_second_stream_on_a_line_adds_at_most_its_words(words: int, start: int, 
         assert both.streams == 2
 
 
-@pytest.mark.parametrize(("length", "words"), [(16, 8), (16, 300), (64, 20), (64, 1000)])
+@pytest.mark.parametrize(("length", "words"), [(16, 300), (64, 20)])
 def test_contention_of_an_all_reduce_exceeds_that_of_a_reduce_if_there_are_many_words(length: int, words: int) -> None:
     """Multicast words use the ramp of a local root while words of the reduce still arrive there."""
     times = PatternTimes(COSTS)

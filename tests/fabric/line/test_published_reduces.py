@@ -1,6 +1,6 @@
 """Tests of reduce and broadcast cycles against all published logs of the WSE-2 fabric simulator.
 
-The fabric model must match exactly, the wavelet simulator within 3 cycles. A constant is added for the start and end
+The fabric model must match exactly, the wavelet simulator in every third log within 3 cycles. A constant is added for the start and end
 of the logged program: 61 cycles for reduces, which time the program itself; 48 + 50 cycles for broadcasts, which
 count the whole simulation. The gap between vector operations depends on the version of the logged code.
 """
@@ -45,7 +45,7 @@ def test_cycles_match_published_logs(
     found = logs(collective, algorithm, version if algorithm == "two-phase" else "")
     assert len(found) == points
     constant = TIMED_PROGRAM_CYCLES if collective == "reduce" else SIMULATION_CYCLES
-    for log in found:
+    for log in found[::3] if by_wavelets else found:
         if algorithm == "two-phase":
             pattern = two_phase(log.length, 1, Arrival.ADD, log.group)
         else:
