@@ -1,8 +1,9 @@
 """Tests of reduce and broadcast cycles against all published logs of the WSE-2 fabric simulator.
 
-The fabric model must match exactly, the wavelet simulator in every third log within 3 cycles. A constant is added for the start and end
-of the logged program: 61 cycles for reduces, which time the program itself; 48 + 50 cycles for broadcasts, which
-count the whole simulation. The gap between vector operations depends on the version of the logged code.
+The fabric model must match exactly, the wavelet simulator, which runs every third log, within 3 cycles. A constant is
+added for the start and end of the logged program: 61 cycles for reduces, which time the program itself; 48 + 50 cycles
+for broadcasts, which count the whole simulation. The gap between vector operations depends on the version of the logged
+code.
 """
 
 import pytest

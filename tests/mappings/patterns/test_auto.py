@@ -53,10 +53,17 @@ def fixed_patterns(operation: Operation, length: int, words: int) -> list[LineSc
     return trees + ring + [reduce_multicast(reduce(length, 1, ADD), 0) for reduce in reduces]
 
 
-@pytest.mark.parametrize("operation", ["reduce", "all_reduce", "broadcast"])
-@pytest.mark.parametrize("length", [1, 2, 16, 130])
-@pytest.mark.parametrize("words", [1, 2048])
-@pytest.mark.parametrize("gap", [0, 52])
+@pytest.mark.parametrize(
+    ("operation", "length", "words", "gap"),
+    [
+        ("reduce", 16, 1, 52),
+        ("reduce", 130, 2048, 0),
+        ("all_reduce", 1, 1, 0),
+        ("all_reduce", 16, 2048, 52),
+        ("all_reduce", 130, 1, 52),
+        ("broadcast", 2, 2048, 0),
+    ],
+)
 def test_cheapest_pattern_costs_at_most_as_much_as_fixed_patterns(
     operation: Operation, length: int, words: int, gap: int
 ) -> None:
@@ -93,7 +100,7 @@ def test_members_of_families_compute_the_operation(
 
 
 @given(operation=st.sampled_from(get_args(Operation)), length=st.integers(1, 14), words=st.integers(1, 60))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_bounds_of_patterns_are_at_most_their_cycles(operation: Operation, length: int, words: int) -> None:
     for family in pattern_families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
         for number in family.starts:
@@ -103,7 +110,7 @@ def test_bounds_of_patterns_are_at_most_their_cycles(operation: Operation, lengt
 
 
 @pytest.mark.parametrize("make", FIXED.values())
-@pytest.mark.parametrize("length", [1, 2, 3, 8, 21])
+@pytest.mark.parametrize("length", [2, 21])
 def test_both_sides_end_in_the_middle_with_separate_colours(make: Reduce, length: int) -> None:
     schedule = both_sides(length, 1, ADD, make)
     sums = replay(schedule, [(pe,) for pe in range(length)])

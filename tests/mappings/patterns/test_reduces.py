@@ -83,7 +83,7 @@ def test_snake_steps_to_neighbours_and_x_y_has_two_schedules(rows: int, cols: in
     assert (along_column.length, along_column.variants.shape[1]) == (rows, 1)
 
 
-SIDES = range(1, 14)
+SIDES = (1, 2, 5, 8)
 Grid = list[list[Any]]
 
 
