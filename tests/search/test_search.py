@@ -123,13 +123,6 @@ def test_long_prompt_is_cut_into_chunks_that_fit() -> None:
     assert all(s.sram_top_byte <= 49152 for s in program.stages)
 
 
-def test_pipeline_uses_regions_of_the_given_size() -> None:
-    options = replace(OPTIONS, mapping="pipeline", region=(9, 8))
-    program = compile_model(SPEC, wafer(18, 16), SOFTWARE, options)
-    assert [(s.rect.row, s.rect.col) for s in program.stages][:2] == [(0, 0), (0, 8)]
-    assert all((s.rect.rows, s.rect.cols) == (9, 8) for s in program.stages)
-
-
 def test_auto_is_never_slower_than_a_mapping_and_lists_its_trials() -> None:
     machine, options = wafer(10, 12), replace(OPTIONS, wafers=2, schedule=OPTIMIZED)
 

@@ -29,22 +29,6 @@ def chain(length: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
     return np.array([(pe, pe - 1, Arrival.ADD) for pe in range(length - 1, 0, -1)], np.int32)
 
 
-@given(length=st.integers(2, 512), words=st.integers(1, 8192))
-@settings(max_examples=15, deadline=None)
-def test_chain_reduce_cycles_are_words_plus_six_per_stage_and_a_constant(length: int, words: int) -> None:
-    """T = B + (2 T_R + 2)(P - 1) + constant, where the constant depends on neither P nor B."""
-    constant = line_cycles(chain(2), 1, WSE2).total - (1 + 6)
-    assert line_cycles(chain(length), words, WSE2).total == words + 6 * (length - 1) + constant
-
-
-@given(length=st.integers(2, 512), words=st.integers(1, 8192))
-@settings(max_examples=12, deadline=None)
-def test_flooding_broadcast_cycles_are_words_plus_distance_plus_ramps(length: int, words: int) -> None:
-    """T = B + P + 2 T_R, from the first operation to the last word in memory."""
-    pattern = multicast(length, 1, 0)
-    assert line_cycles(pattern.line_messages(0), words, WSE2).total == words + length + 2 * 2
-
-
 @pytest.mark.parametrize("length", [1, 2, 3, 16])
 def test_ring_step_has_two_hops_for_any_length(length: int) -> None:
     pattern = ring_shift(length, 1)

@@ -13,7 +13,7 @@ from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
-from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.patterns.snake import snake, snake_path
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
@@ -100,26 +100,6 @@ def along_columns(schedule: LineSchedule, grid: Grid, round_: int = 0) -> Grid:
 
 def transposed(grid: Grid) -> Grid:
     return [list(column) for column in zip(*grid, strict=True)]
-
-
-def aligned(a: Grid, b: Grid) -> tuple[Grid, Grid]:
-    """Return both operands of MeshGEMM after the alignment rounds."""
-    side = len(a)
-    for round_ in range(side // 2):
-        a, b = along_rows(ring_align(side), a, round_), along_columns(ring_align(side), b, round_)
-    return a, b
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_mesh_gemm_computes_the_matrix_product(side: int) -> None:
-    rng = np.random.default_rng(side)
-    A, B = rng.integers(-9, 10, (2, side, side))
-    a, b = aligned(A.tolist(), B.tolist())
-    product = np.zeros((side, side), np.int64)
-    for _ in range(side):
-        product += np.array(a) * np.array(b)
-        a, b = along_rows(ring_shift(side, side), a), along_columns(ring_shift(side, side), b)
-    np.testing.assert_array_equal(product, A @ B)
 
 
 @pytest.mark.parametrize("side", SIDES)
