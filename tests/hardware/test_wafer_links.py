@@ -41,6 +41,14 @@ def test_setting_takes_precedence_over_link() -> None:
     assert (numbers["wafer_link_latency_s"].grade, numbers["wafer_link_latency_s"].range) == ("U", None)
 
 
+def test_link_may_be_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text("wafer_link_latency_s = 1e-3\nwafer_link_bytes_per_s = 150e9\n", encoding="utf-8")
+    request = with_settings(make_request(EstimateRequest, model="story", link=file))
+    wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
+    assert (wafer.wafer_link_latency_s, wafer.wafer_link_bytes_per_s) == (1e-3, 150e9)
+
+
 def test_constants_of_a_link_are_sampled_within_their_ranges(tmp_path: Path) -> None:
     file = tmp_path / "exact.toml"
     file.write_text("wafer_link_latency_s = 165.5e-6\nwafer_link_bytes_per_s = 540e6\n", encoding="utf-8")
@@ -57,14 +65,6 @@ def test_constants_of_a_link_are_sampled_within_their_ranges(tmp_path: Path) -> 
     assert extra_s == pytest.approx(2 * (182e-6 - 140.5e-6), rel=0.01)  # two crossings: to the second wafer and back
     assert bundled["wafer.wafer_link_bytes_per_s"].high == 1.08e9
     assert not {name for name in exact if "wafer_link" in name}
-
-
-def test_link_of_a_file_changes_only_the_crossings(tmp_path: Path) -> None:
-    file = tmp_path / "slow.toml"
-    file.write_text("wafer_link_latency_s = 1e-3\nwafer_link_bytes_per_s = 150e9\n", encoding="utf-8")
-    own, slow = (wse.estimate("story", link=link, **REQUEST).decode for link in ("vendor", file))
-    extra_s = (slow.cycles_by["crossing"] - own.cycles_by["crossing"]) / load_wafer("wse3").clock_hz
-    assert extra_s == pytest.approx(2 * (1e-3 - 5e-6), rel=0.01)  # two crossings: to the second wafer and back
 
 
 def test_unknown_link_is_refused() -> None:

@@ -3,7 +3,6 @@
 import math
 from itertools import combinations, pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,16 +91,6 @@ def test_diagonal_stream_sends_from_the_diagonal_to_the_pe_of_the_round(length: 
 
 
 SIDES = st.integers(1, 24)
-
-
-@given(side=SIDES)
-def test_transpose_moves_tile_i_j_to_pe_j_i(side: int) -> None:
-    schedule = transpose(side)
-    tiles: dict[tuple[int, int], object] = dict.fromkeys(np.ndindex(side, side))
-    for line, path in enumerate(transpose_paths(side)):
-        after = replay(schedule, list(path), [tiles[pe] for pe in path], line)
-        tiles |= dict(zip(path, after, strict=True))
-    assert tiles == {(row, col): (col, row) for row, col in np.ndindex(side, side)}
 
 
 @given(side=SIDES)
