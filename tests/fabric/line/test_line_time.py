@@ -136,7 +136,7 @@ def test_pattern_in_parts_is_timed_without_other_patterns() -> None:
 def test_phase_cost_reports_contention_cycles_and_streams_per_step() -> None:
     software = load_software("tuned", PATTERN_TIMES_WSE2.generation)
     contention_cycles = 0.0
-    for layer in layers(4, 3):
+    for layer in layers(2, 3):
         program, machine = compile_layers(layer, PATTERN_TIMES_WSE2, software)
         cost = Fabric(program, machine, software).decode_cost(layer.cached)
         hops = cost.by_cause[:, CAUSES.index("hops")]

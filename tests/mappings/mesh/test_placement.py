@@ -112,7 +112,7 @@ def test_skew_is_the_order_after_the_alignment(length: int, line: int) -> None:
     assert places == [(ring_place(line, length) + ring_place(pe, length)) % length for pe in range(length)]
 
 
-ROWS, COLS = 6, 5
+ROWS, COLS = 5, 4
 RECTS = st.builds(Rect, st.integers(0, 6), st.integers(0, 6), st.integers(1, 4), st.integers(1, 4))
 
 
