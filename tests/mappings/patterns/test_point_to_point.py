@@ -3,6 +3,7 @@
 import math
 from itertools import combinations, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from tests.mappings.replay import hops, replay
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
 from wse_mappings.patterns.point_to_point import Stream, point_to_point
 from wse_mappings.patterns.transpose import transpose, transpose_paths
+from wse_mappings.schedule import Arrival
 
 Line = tuple[int, tuple[Stream, ...]]
 
@@ -103,8 +105,33 @@ def test_transpose_paths_use_every_link_at_most_once(side: int) -> None:
     assert len(set(links)) == len(links)
 
 
+@given(side=SIDES)
+def test_transpose_sends_the_tile_of_every_pe_once(side: int) -> None:
+    schedule, paths = transpose(side), transpose_paths(side)
+    sent = []
+    for line, path in enumerate(paths):
+        for source, target, arrival in schedule.line_messages(line).tolist():
+            sent.append(path[source])
+            assert (arrival == Arrival.COPY) == (source == target)
+    assert sorted(sent) == list(np.ndindex(side, side))
+
+
 @pytest.mark.parametrize("side", [2, 9, 40])
 def test_transpose_bends_carry_a_limited_number_of_tiles(side: int) -> None:
     schedule = transpose(side)
     max_tiles = max(len(hops(schedule, line)) // 2 for line in range(2 * side))
     assert max_tiles <= math.ceil((1 - math.sqrt(0.5)) * side)
+
+
+@given(side=SIDES)
+def test_transpose_tiles_of_one_colour_are_sent_nearest_first(side: int) -> None:
+    """A PE that has sent or received its own tile forwards the others."""
+    schedule = transpose(side)
+    for line in range(2 * side):
+        messages, channel, _ = schedule.variant_messages(line)
+        colours = channel[messages[:, 2] != Arrival.COPY]
+        for colour in (0, 1, 2, 3):
+            distances = np.array(hops(schedule, line))[colours == colour]
+            assert (np.diff(distances) > 0).all()
+        assert set(channel.tolist()) <= ({0, 1} if line < side else {2, 3})
+    assert schedule.colours == 4
