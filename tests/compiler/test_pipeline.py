@@ -53,6 +53,18 @@ def stored_counts(program: Program, spec: ModelSpec) -> tuple[dict[str, I64], fl
 
 
 @pytest.mark.parametrize(
+    ("mesh", "wafers", "stages", "tied"),
+    [((3, 3), 1, 1, True), ((5, 4), 1, 1, False), ((4, 7), 1, 2, True), ((13, 3), 2, 1, False)],
+)
+def test_elements_are_stored_by_exactly_one_pe(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool) -> None:
+    program = compiled(mesh, wafers, stages, tied=tied)
+    cols = {part.tensor: program.stages[tile.stage].rect.cols for tile in program.tiles for part in tile.parts}
+    for name, counts in stored_counts(program, tiny_spec(tied=tied))[0].items():
+        copies = cols[name] if counts.ndim == 1 else 1  # every PE of a row stores its gains
+        assert (counts == copies).all(), name
+
+
+@pytest.mark.parametrize(
     ("phases", "side", "heads"),
     [((PREFILL,), 5, 1), ((PREFILL,), 6, 6), ((DECODE,), 3, 6), ((PREFILL, DECODE), 1, 1), ((PREFILL, DECODE), 5, 6)],
 )

@@ -13,7 +13,9 @@ from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.translation import translation
-from wse_mappings.plane import EAST, SOUTH, PlaneSchedule, PlaneStream, straight
+from wse_mappings.plane import EAST, SOUTH, STEP, PlaneSchedule, PlaneStream, straight
+
+HALO_COLOURS = 6
 
 
 def corner_multicast(rows: int, cols: int) -> PlaneSchedule:
@@ -28,6 +30,47 @@ def corner_multicast(rows: int, cols: int) -> PlaneSchedule:
     streams = (stream,) if receivers else ()
     return PlaneSchedule(
         name="corner_multicast", rows=rows, cols=cols, streams=streams, stream_colours=(0,) * len(streams), colours=1
+    )
+
+
+def halo_colour(row: int, col: int) -> int:
+    """Return the colour on which a PE sends its words in a halo exchange.
+
+    A colour is a route that routers are configured for. The colours of a PE and of its neighbours
+    differ.
+
+    >>> [halo_colour(row, 0) for row in range(5)]
+    [0, 3, 1, 4, 0]
+    """
+    return (col + row // 2 % 2) % 3 + 3 * (row % 2)
+
+
+def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
+    """Return the halo exchange of a five-point stencil: every PE multicasts to its four neighbours.
+
+    The six colours make those of a PE and of its neighbours differ: three by column in even rows
+    and three others in odd rows, shifted by one in every second pair of rows. A PE stores the words
+    of a neighbour in the slot of that neighbour's colour. Source: the stencil experiments of
+    github.com/Jorineg/cerebras (one cell per PE, exchange by multicast on six colours).
+    """
+    streams, stream_colours = [], []
+    for row in range(rows):
+        for col in range(cols):
+            sides = [(side, (row + row_step, col + col_step)) for side, (row_step, col_step) in enumerate(STEP)]
+            neighbours = [(side, pe) for side, pe in sides if 0 <= pe[0] < rows and 0 <= pe[1] < cols]
+            if neighbours:
+                links = np.array([(row, col, side) for side, _ in neighbours], np.int32)
+                receivers = tuple(pe for _, pe in neighbours)
+                colour = halo_colour(row, col)
+                streams.append(PlaneStream(source=(row, col), links=links, receivers=receivers, slot=colour))
+                stream_colours.append(colour)
+    return PlaneSchedule(
+        name="halo_exchange",
+        rows=rows,
+        cols=cols,
+        streams=tuple(streams),
+        stream_colours=tuple(stream_colours),
+        colours=HALO_COLOURS,
     )
 
 
@@ -67,6 +110,20 @@ def test_corner_multicast_cycles_are_words_plus_distance_plus_ramps(rows: int, c
     _, result = run_plane(corner_multicast(rows, cols), words)
     stage = 2 * WSE2.ramp_cycles + 1
     assert result.cycles == words + rows + cols - 2 + stage
+
+
+@pytest.mark.parametrize(("rows", "cols", "words"), [(3, 3, 9), (5, 5, 1), (12, 20, 2)])
+def test_halo_exchange_cycles_are_those_of_words_over_one_ramp(rows: int, cols: int, words: int) -> None:
+    """An inner PE receives the B words of four neighbours over its ramp: 4 B + 1 + k cycles, k = 2 T_R + 1.
+
+    A step of the stencil with one cell per PE (B = 1) costs 16 cycles on WSE-2, including the arithmetic (simulator
+    rows of github.com/Jorineg/cerebras, 5x5 to 50x50 PEs). The exchange alone must cost less.
+    """
+    machine = WaveletMachine(WSE2, rows, cols, 7 * words)
+    Lines(machine=machine, gap_cycles=16).plane(halo_exchange(rows, cols), words, target=words)
+    cycles = run(machine).cycles
+    assert cycles == 4 * words + WSE2.hop_cycles + 2 * WSE2.ramp_cycles + 1
+    assert cycles < 16 or words > 1
 
 
 @st.composite

@@ -25,8 +25,6 @@ from wse.compiler.options import BASELINE, MESH_GEMM, THIN_GEMM
 from wse.models.spec import Experts
 from wse.program.isa.instructions import KERNELS
 from wse.program.steps import COLUMNS, ROWS
-from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.program.transfers.transfer_types import is_of_type
 
 
 def test_activation_divides_few_features_of_several_pairs_as_one_vector() -> None:
@@ -145,15 +143,6 @@ def test_query_scales_scale_scores_in_place_of_queries(norm: str) -> None:
         line_transfer_count(baseline, ROWS),
         line_transfer_count(baseline, COLUMNS),
     ] * 2
-
-
-def test_cache_shifts_run_in_parallel_with_the_all_reduce_before_them() -> None:
-    steps = program_of("early-shift").decode.steps
-    shifts = np.flatnonzero(is_of_type(steps, CacheShift))
-    assert shifts.size
-    for shift in shifts:
-        group = np.flatnonzero(steps.overlap == steps.overlap[shift])
-        assert is_of_type(steps, AlongLine)[group].tolist() == [True, False, False]
 
 
 def test_shared_colours_reduce_colours_and_route_rewrites() -> None:
