@@ -1,18 +1,21 @@
 """Tests of partition and placement: layers are divided evenly and in order, on adjacent regions that fit the mesh."""
 
 from dataclasses import replace
+from itertools import combinations, pairwise
 
 import pytest
-from compiler_states import CHOICE, OPTIONS, begin
+from compiler_states import CHOICE, OPTIONS, before, begin
 from session import wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.demand import demand_of
 from wse.compiler.options import BASELINE, OPTIMIZED
 from wse.compiler.passes.partition import partition
+from wse.compiler.passes.place import place
 from wse.compiler.state import StagePlan
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh
+from wse_mappings.mesh.placement import Rect
 from wse_mappings.regions.layout import Layout
 
 pytestmark = pytest.mark.smoke
@@ -76,3 +79,22 @@ def test_baseline_schedule_has_bands_of_equal_rows_and_no_smaller_layouts() -> N
     auto = strategy("auto")
     assert not list(auto.smaller(demand, Layout("auto", 1, 1), 1))
     assert list(auto.smaller(replace(demand, as_released=False), Layout("auto", 1, 1), 1))
+
+
+def pes(rect: Rect) -> set[tuple[int, int]]:
+    return {
+        (row, col) for row in range(rect.row, rect.row + rect.rows) for col in range(rect.col, rect.col + rect.cols)
+    }
+
+
+def test_regions_are_disjoint_and_those_of_consecutive_layers_adjacent() -> None:
+    choice = replace(CHOICE, bands=2, per_band=3)
+    state = place(before("place", begin((6, 14), tiny_spec(layers=6), choice=choice, mapping="pipeline")))
+    rects = [stage.rect for stage in state.stages]
+    assert len(rects) == 6
+    assert all(not pes(a) & pes(b) for a, b in combinations(rects, 2))
+    for a, b in pairwise(rects):
+        neighbours = {
+            (row + down, col + right) for row, col in pes(a) for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0))
+        }
+        assert neighbours & pes(b), (a, b)

@@ -32,6 +32,11 @@ def test_even_runs_have_the_smallest_possible_maximum(sizes: list[float], data: 
     assert cost(tuple(start for start, _ in runs[1:])) == min_cost
 
 
+def test_even_runs_minimise_the_maximum_before_the_sum_of_squares() -> None:
+    """The runs 3, 2 and 6 have a smaller sum of squares, 49 instead of 51, but a larger maximum."""
+    assert even_runs([3.0, 2.0, 5.0, 1.0], 3) == [(0, 2), (2, 1), (3, 1)]
+
+
 def test_even_runs_are_longer_first_among_equals() -> None:
     assert even_runs([1.0] * 7, 3) == [(0, 3), (3, 2), (5, 2)]
 

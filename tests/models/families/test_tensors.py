@@ -14,6 +14,7 @@ from tests.hardware.helpers import refusal
 from wse.errors import BadModel
 from wse.models.load import load_model
 from wse.models.tensors.checkpoint import Checkpoint
+from wse.models.tensors.model_tensors import tensor_shapes
 
 DATA = Path(__file__).parents[2] / "data" / "families"
 Arrays = dict[str, NDArray[Any]]
@@ -54,6 +55,30 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     for folder in found:
         folder.mkdir()
     return found
+
+
+UNREAD_ROWS = {"opt": {"model.decoder.embed_positions.weight": slice(2)}}
+"""Rows of tensors that no token uses, by golden model and tensor name."""
+
+
+@pytest.mark.parametrize(
+    "name", ["cohere", "deepseek_v3", "falcon", "glm4", "gpt2", "gpt_oss", "llama4", "opt", "phi3", "qwen3_next"]
+)
+def test_every_value_of_a_file_is_used_once(tmp_path: Path, name: str) -> None:
+    arrays = tensors_of(name)
+    counted = {key: np.arange(array.size, dtype=np.float32).reshape(array.shape) for key, array in arrays.items()}
+    at = 0
+    for array in counted.values():
+        array += at
+        at += array.size
+    checkpoint = write_and_open(tmp_path, golden(name)["config"], counted)
+    shapes = tensor_shapes(checkpoint.spec)
+    assert {tensor: checkpoint.tensor(tensor).shape for tensor in checkpoint.names} == shapes
+    found = np.concatenate([checkpoint.tensor(tensor).reshape(-1) for tensor in shapes])
+    unread = [counted[key][rows].reshape(-1) for key, rows in UNREAD_ROWS.get(name, {}).items()]
+    shared = [counted[key].reshape(-1) for key in counted if name == "cohere" and "input_layernorm" in key]
+    expected = np.concatenate([np.arange(at), *shared])
+    np.testing.assert_array_equal(np.sort(np.concatenate([found, *unread])), np.sort(expected))
 
 
 EXPERT_PARTS = {
