@@ -118,8 +118,7 @@ def test_bytes_count_for_the_largest_buffer_on_them() -> None:
     assert overlapping > len(use), "buffers that are never live together share bytes"
 
 
-FULL_MODEL = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
-LAYERS_ONLY = replace(FULL_MODEL, scope=LAYERS)
+LAYERS_ONLY = replace(OPTIONS, scope=LAYERS)
 MESH = wafer(6, 6, 1 << 20)
 
 
@@ -128,7 +127,7 @@ def compiled_on_6x6(options: Options) -> Program:
 
 
 def test_layers_only_have_the_ops_and_cycles_of_layers_of_the_full_model() -> None:
-    layers_only, full_model = compiled_on_6x6(LAYERS_ONLY), compiled_on_6x6(FULL_MODEL)
+    layers_only, full_model = compiled_on_6x6(LAYERS_ONLY), compiled_on_6x6(OPTIONS)
     assert set(layers_only.op_layers) == set(range(SPEC.layer_count))
     layer_ops = [name for name, layer in zip(full_model.op_names, full_model.op_layers, strict=True) if layer >= 0]
     assert list(layers_only.op_names) == layer_ops

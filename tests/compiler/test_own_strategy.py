@@ -44,7 +44,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_strategy_or_class_from_a_file_is_reported_by_the_given_name(mine: Path) -> None:
-    for name in ("mine.py:STRATEGY", "mine.py:Halves", f"{mine}:STRATEGY"):
+    for name in ("mine.py:Halves", f"{mine}:STRATEGY"):
         result = wse.estimate("story", mapping=name, **SIZES)
         assert result.system.regions == 2
         assert result.system.mapping == name
@@ -58,13 +58,6 @@ def test_strategy_is_created_once_and_again_after_its_file_changed(mine: Path) -
     assert strategy("mine.py:STRATEGY") is not first
     other_sizes = SIZES | {"new_tokens": 7}  # tests cache the Program of each request
     assert wse.estimate("story", mapping="mine.py:STRATEGY", **other_sizes).system.regions == 1
-
-
-@pytest.mark.slow
-def test_compare_accepts_strategies_of_files_and_bundled_ones(mine: Path) -> None:
-    sizes = {"mesh": "24x24", "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
-    result = wse.compare("story", mapping=["region", "mine.py:STRATEGY"], wafers=[1], jobs=1, **sizes)
-    assert {row.mapping for row in result.possible} == {"region", "mine.py:STRATEGY"}
 
 
 @pytest.mark.parametrize(
@@ -97,12 +90,6 @@ def estimate(**more: Any) -> Any:
     return wse.estimate("story", **OPTIONS, **{"schedule": "baseline"} | more)
 
 
-def test_named_tree_equals_the_default_tree() -> None:
-    default, named = estimate(), estimate(all_reduce="k_tree_all_reduce")
-    assert named.decode.cycles_by == default.decode.cycles_by
-    assert named.fabric == default.fabric
-
-
 def test_named_chain_changes_relay_cycles_but_not_compute_cycles() -> None:
     default, named = estimate(mapping="region"), estimate(mapping="region", all_reduce="chain")
     assert named.decode.cycles_by["relays"] > 2 * default.decode.cycles_by["relays"]
@@ -113,13 +100,13 @@ def test_named_chain_changes_relay_cycles_but_not_compute_cycles() -> None:
 def test_pattern_from_a_file_gives_the_same_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE.format("two_phase"), encoding="utf-8")
-    options: dict[str, Any] = {"mesh": "16x16", "dtype": "float32", "new_tokens": 12, "trace": None}
+    options: dict[str, Any] = {"mesh": "16x16", "dtype": "float32", "new_tokens": 4, "trace": None}
     options["schedule"] = "baseline"
     default, named = (wse.run(all_reduce=name, **options) for name in (None, "mine.py:mine"))
     assert named.tokens == default.tokens
     assert named.decode.cycles_per_token != default.decode.cycles_per_token
     Path("mine.py").write_text(MINE.format("star"), encoding="utf-8")
-    changed = wse.run(all_reduce="mine.py:mine", **options | {"new_tokens": 11})
+    changed = wse.run(all_reduce="mine.py:mine", **options | {"new_tokens": 3})
     assert changed.decode.cycles_per_token != named.decode.cycles_per_token
 
 

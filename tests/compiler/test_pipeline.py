@@ -21,7 +21,6 @@ from wse.program.steps import StepKind
 from wse_mappings.mesh.placement import Rect
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=30, prompt_tokens=(9,))
-SHAPES = [((1, 1), 1, 1), ((3, 3), 1, 1), ((5, 4), 1, 1), ((4, 7), 1, 2), ((9, 9), 2, 1), ((13, 3), 2, 1)]
 
 
 def compiled(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool = True) -> Program:
@@ -53,8 +52,10 @@ def stored_counts(program: Program, spec: ModelSpec) -> tuple[dict[str, I64], fl
     return {name: counts[tensor.astype(np.int64)] for name, tensor in numbers.items()}, counts[0] / counts.sum()
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize(("mesh", "wafers", "stages"), SHAPES)
+@pytest.mark.parametrize(
+    ("mesh", "wafers", "stages", "tied"),
+    [((3, 3), 1, 1, True), ((5, 4), 1, 1, False), ((4, 7), 1, 2, True), ((13, 3), 2, 1, False)],
+)
 def test_elements_are_stored_by_exactly_one_pe(mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool) -> None:
     program = compiled(mesh, wafers, stages, tied=tied)
     cols = {part.tensor: program.stages[tile.stage].rect.cols for tile in program.tiles for part in tile.parts}
@@ -63,9 +64,10 @@ def test_elements_are_stored_by_exactly_one_pe(mesh: tuple[int, int], wafers: in
         assert (counts == copies).all(), name
 
 
-@pytest.mark.parametrize("heads", [1, 6])
-@pytest.mark.parametrize("side", [1, 2, 3, 5, 6])
-@pytest.mark.parametrize("phases", [(PREFILL,), (DECODE,), (PREFILL, DECODE)])
+@pytest.mark.parametrize(
+    ("phases", "side", "heads"),
+    [((PREFILL,), 5, 1), ((PREFILL,), 6, 6), ((DECODE,), 3, 6), ((PREFILL, DECODE), 1, 1), ((PREFILL, DECODE), 5, 6)],
+)
 def test_phases_with_own_weights_store_each_element_of_a_layer_once(
     phases: tuple[str, ...], side: int, heads: int
 ) -> None:

@@ -28,7 +28,7 @@ from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of
 
-PROMPT, TOKENS = 7, 2
+PROMPT, TOKENS = 7, 1
 WAFERS, ROWS, COLS = 2, 6, 34
 LINES = {"along_rows", "along_columns", "along_columns_in_place"}
 EXCHANGES = {"exchange_along_rows", "exchange_along_columns"}
@@ -86,7 +86,7 @@ def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
     Returns:
         The engine, and the words on every link that the fabric model counts, int64 ``[wafers, 4, rows, cols]``.
     """
-    spec, machine = tiny_spec(layers=4), wafer(ROWS, COLS // WAFERS, 1 << 20)
+    spec, machine = tiny_spec(), wafer(ROWS, COLS // WAFERS, 1 << 20)
     options = region_options(
         mapping=mapping,
         wafers=WAFERS,
@@ -111,11 +111,10 @@ def run(mapping: str, choice: Choice) -> tuple[Engine, Any]:
 @pytest.mark.parametrize(
     ("mapping", "choice", "kernels"),
     [
-        ("pipeline", Choice(per_band=2, prefill="thin-gemm", prefill_chunk=3, head_chunk=2), LINES),
         ("region", Choice(prefill="mesh-gemm", prefill_chunk=6, head_chunk=40), LINES | EXCHANGES),
         ("tensor", Choice(prefill="thin-gemm", prefill_chunk=3, head_chunk=40), LINES | {"along_rows_in_place"}),
     ],
-    ids=["pipeline", "region", "tensor"],
+    ids=["region", "tensor"],
 )
 def test_link_words_equal_those_of_the_oracle_and_the_fabric_model(
     mapping: str, choice: Choice, kernels: set[str], monkeypatch: pytest.MonkeyPatch

@@ -19,9 +19,8 @@ def test_vendor_is_the_link_of_every_wafer() -> None:
     assert link_numbers("vendor") == {}
 
 
-@pytest.mark.parametrize("wafer", ["wse2", "wse3", "cs4"])
-def test_sdk_host_is_slower_than_every_vendor_link(wafer: str) -> None:
-    own, link = load_wafer(wafer), link_numbers("sdk-host")
+def test_sdk_host_is_slower_than_a_vendor_link() -> None:
+    own, link = load_wafer("wse2"), link_numbers("sdk-host")
     assert link["wafer_link_latency_s"].value > 10 * own.wafer_link_latency_s
     assert link["wafer_link_bytes_per_s"].value < own.wafer_link_bytes_per_s / 10
 
@@ -39,32 +38,24 @@ def test_setting_takes_precedence_over_link() -> None:
     assert (numbers["wafer_link_latency_s"].grade, numbers["wafer_link_latency_s"].range) == ("U", None)
 
 
-def test_constants_of_a_link_are_sampled_within_their_ranges(tmp_path: Path) -> None:
-    file = tmp_path / "exact.toml"
-    file.write_text("wafer_link_latency_s = 165.5e-6\nwafer_link_bytes_per_s = 540e6\n", encoding="utf-8")
-    options = {"mesh": "20x20", "wafers": 2, "prompt_len": 8, "new_tokens": 8}
-    bundled, exact = (
-        {
-            row.name: row
-            for row in wse.estimate("story", link=link, uncertainty=True, **options).uncertainty.contributions
-        }
-        for link in ("sdk-host", file)
-    )
+def test_link_may_be_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text("wafer_link_latency_s = 1e-3\nwafer_link_bytes_per_s = 150e9\n", encoding="utf-8")
+    request = with_settings(make_request(EstimateRequest, model="story", link=file))
+    wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
+    assert (wafer.wafer_link_latency_s, wafer.wafer_link_bytes_per_s) == (1e-3, 150e9)
+    assert {number.range for number in link_numbers(file).values()} == {None}
+
+
+def test_constants_of_a_link_are_sampled_within_their_ranges() -> None:
+    options = {"mesh": "12x12", "wafers": 2, "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
+    contributions = wse.estimate("story", link="sdk-host", uncertainty=True, **options).uncertainty.contributions
+    bundled = {row.name: row for row in contributions}
     latency = bundled["wafer.wafer_link_latency_s"]
     assert (latency.low, latency.value, latency.high, latency.grade) == (140.5e-6, 165.5e-6, 182e-6, "D")
     extra_s = latency.tpot_s_at_high - latency.tpot_s_at_low
     assert extra_s == pytest.approx(2 * (182e-6 - 140.5e-6), rel=0.01)  # two crossings: to the second wafer and back
     assert bundled["wafer.wafer_link_bytes_per_s"].high == 1.08e9
-    assert not {name for name in exact if "wafer_link" in name}
-
-
-def test_link_of_a_file_changes_only_the_crossings(tmp_path: Path) -> None:
-    file = tmp_path / "slow.toml"
-    file.write_text("wafer_link_latency_s = 1e-3\nwafer_link_bytes_per_s = 150e9\n", encoding="utf-8")
-    lengths = {"mesh": "12x12", "wafers": 2, "prompt_len": 8, "new_tokens": 8, "schedule": "baseline"}
-    own, slow = (wse.estimate("story", link=link, **lengths).decode for link in ("vendor", file))
-    extra_s = (slow.cycles_by["crossing"] - own.cycles_by["crossing"]) / load_wafer("wse3").clock_hz
-    assert extra_s == pytest.approx(2 * (1e-3 - 5e-6), rel=0.01)  # two crossings: to the second wafer and back
 
 
 def test_unknown_link_is_refused() -> None:

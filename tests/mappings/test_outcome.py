@@ -18,7 +18,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_
 ADD, REPLACE, MULTICAST = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST
 
 
-@pytest.mark.parametrize("length", [2, 3, 8, 17])
+@pytest.mark.parametrize("length", [2, 17])
 def test_collectives_of_bundled_patterns_are_found_with_their_roots(length: int) -> None:
     schedules = {
         ("reduce", 0): chain(length, 1, ADD),

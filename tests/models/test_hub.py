@@ -55,7 +55,8 @@ def test_run_downloads_only_the_files_that_wse_reads(hub: LocalHub) -> None:
 def test_estimate_downloads_only_the_config(hub: LocalHub) -> None:
     model = load_model("org/name", with_weights=False)
     assert (model.checkpoint, model.spec.hidden_size) == (None, load_model("story").spec.hidden_size)
-    assert wse.estimate("org/name", mesh="24x24", mapping="region", prompt_len=8, new_tokens=8).model.name == "name"
+    options = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_len": 8, "new_tokens": 8}
+    assert wse.estimate("org/name", **options).model.name == "name"
     assert hub.sent == ["config.json"]
 
 

@@ -5,8 +5,6 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wse.program.routing import EVEN, expected_experts, measured_routing, rank_probabilities, zipf_routing
 
@@ -32,7 +30,7 @@ def test_larger_pass_contains_the_tokens_of_a_smaller_one() -> None:
     assert (small.sum(), large.sum()) == (10, 18)
 
 
-@pytest.mark.parametrize(("count", "active", "exponent"), [(5, 4, 3.0), (16, 2, 0.5), (128, 4, 1.0), (256, 8, 10.0)])
+@pytest.mark.parametrize(("count", "active", "exponent"), [(5, 4, 3.0), (128, 4, 1.0), (256, 8, 10.0)])
 def test_zipf_selections_have_the_given_probabilities(count: int, active: int, exponent: float) -> None:
     routing = zipf_routing((1, 2), count, active, exponent)
     assert (np.diff(np.sort(routing.choices, axis=2), axis=2) > 0).all()
@@ -51,29 +49,3 @@ def test_zipf_with_exponent_0_is_even_and_even_is_the_limit() -> None:
     almost_even = zipf_routing((0,), 128, 4, 1e-9)
     assert expected_experts(128, 4, 16, almost_even) == pytest.approx(128 * (1 - (1 - 4 / 128) ** 16))
     assert expected_experts(128, 4, 16) == expected_experts(128, 4, 16, EVEN)
-
-
-@given(
-    count=st.integers(3, 40),
-    active=st.integers(1, 4),
-    tokens=st.integers(2, 64),
-    exponents=st.tuples(st.floats(0, 6), st.floats(0.1, 4)),
-)
-def test_steeper_popularity_uses_fewer_experts_and_increases_the_maximum_load(
-    count: int, active: int, tokens: int, exponents: tuple[float, float]
-) -> None:
-    active, low, high = min(active, count - 1), exponents[0], sum(exponents)
-    flat, steep = (1 - (1 - rank_probabilities(count, active, exponent)) ** tokens for exponent in (low, high))
-    assert steep.sum() < flat.sum() + 1e-9
-    assert rank_probabilities(count, active, high)[0] >= rank_probabilities(count, active, low)[0] - 1e-12
-
-
-@pytest.mark.parametrize("tokens", [4, 16, 64])
-def test_maximum_load_does_not_decrease_with_the_exponent(tokens: int) -> None:
-    layers = tuple(range(64))
-    loads = [
-        np.mean([zipf.loads(layer, tokens).max() for layer in layers])
-        for zipf in (zipf_routing(layers, 32, 2, exponent) for exponent in (0.1, 0.6, 1.2, 2.0, 4.0))
-    ]
-    assert loads == sorted(loads)
-    assert loads[0] > np.ceil(tokens * 2 / 32)

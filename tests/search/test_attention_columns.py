@@ -1,6 +1,7 @@
 """Tests of the choices of the search for attention columns and for the unpacking of codes."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,7 +19,6 @@ from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
 from wse_mappings.regions.layout import Layout
@@ -34,29 +34,29 @@ def cycles(program: Program) -> float:
     return Fabric(program, MACHINE, SOFTWARE).decode_cost(AFTER).cycles
 
 
-def compilation(spec: ModelSpec, machine: WaferSpec = MACHINE, **options: Any) -> Compilation:
-    """Search for the fastest layout of a model with changed options."""
+@cache
+def compilation(**options: Any) -> Compilation:
+    """Search for the fastest layout of the wide model with changed options."""
     changed_options = replace(OPTIONS, **options)
-    return search(spec, machine, SOFTWARE, changed_options, cycles, timing_of(machine, SOFTWARE))
+    return search(WIDE, MACHINE, SOFTWARE, changed_options, cycles, timing_of(MACHINE, SOFTWARE))
 
 
-@pytest.mark.parametrize("spec", [WIDE, latent_spec(heads=4)], ids=["heads", "latent"])
-def test_fewer_columns_are_chosen_if_a_token_needs_fewer_cycles(spec: ModelSpec) -> None:
-    compiled = compilation(spec)
+def test_fewer_columns_are_chosen_if_a_token_needs_fewer_cycles() -> None:
+    compiled = compilation()
     chosen = compiled.choice.attention_cols
     assert 0 < chosen < MACHINE.mesh_cols
     (stage,) = compiled.program.stages
     assert stage.attention == ((MACHINE.mesh_cols - chosen) // 2, chosen)
     all_columns = replace(compiled.choice, attention_cols=0, trees=())
-    assert cycles(compiled.program) < cycles(compile_choice(spec, MACHINE, SOFTWARE, compiled.options, all_columns))
+    assert cycles(compiled.program) < cycles(compile_choice(WIDE, MACHINE, SOFTWARE, compiled.options, all_columns))
 
 
 def test_columns_minimise_cycles_of_a_token_and_a_verification_pass() -> None:
     """Verification of 16 tokens sends 16 times as many words, so narrow attention saves less."""
-    compiled = compilation(WIDE, verify_tokens=VERIFY_TOKENS)
+    compiled = compilation(verify_tokens=VERIFY_TOKENS)
     assert compiled.choice.attention_cols == 0
     sums = []
-    for columns in (0, compilation(WIDE).choice.attention_cols):
+    for columns in (0, compilation().choice.attention_cols):
         choice = replace(compiled.choice, attention_cols=columns, trees=())
         fabric = Fabric(compile_choice(WIDE, MACHINE, SOFTWARE, compiled.options, choice), MACHINE, SOFTWARE)
         sums.append(fabric.decode_cost(AFTER).cycles + fabric.verify_cost(AFTER).cycles)
@@ -64,7 +64,7 @@ def test_columns_minimise_cycles_of_a_token_and_a_verification_pass() -> None:
 
 
 def test_verification_pass_gets_separate_columns_on_a_layout_for_tokens() -> None:
-    compiled = compilation(WIDE)
+    compiled = compilation()
     options = replace(
         compiled.options, verify_tokens=VERIFY_TOKENS, phases=(DECODE,), prompt_tokens=(1,), context=CONTEXT
     )
@@ -80,7 +80,7 @@ def test_verification_pass_gets_separate_columns_on_a_layout_for_tokens() -> Non
 
 
 def test_verification_pass_is_tried_on_the_cut_layers_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = compilation(WIDE)
+    compiled = compilation()
     tried: list[Layout] = []
 
     def record_layout(setup: TrialSetup, layout: Layout, *phase: Any) -> ReducedModel:
@@ -97,7 +97,7 @@ def test_verification_pass_is_tried_on_the_cut_layers_of_a_token(monkeypatch: py
 
 @pytest.mark.parametrize("options", [{"schedule": BASELINE}, {"schedule": "norm-scales,joined-tasks"}])
 def test_attention_uses_all_columns_with_other_schedules(options: dict[str, Any]) -> None:
-    assert compilation(WIDE, **options).choice.attention_cols == 0
+    assert compilation(**options).choice.attention_cols == 0
 
 
 def test_column_counts_are_the_fewest_for_their_features_per_column() -> None:
@@ -113,6 +113,7 @@ SPEC = replace(tiny_spec(hidden=1024, heads=8, kv_heads=4, head_size=32, ffn=960
 CODED = replace(OPTIONS, dtype="int4", activations="bfloat16", capacity="refuse")
 
 
+@cache
 def compilation_unpacking(machine: WaferSpec | None = None, **options: Any) -> Compilation:
     """Search for the fastest layout of the model with int4 codes."""
     plain, software = machine_of(mesh=(12, 20))

@@ -58,14 +58,29 @@ def check_bytes(name: str, options: Options, choice: Choice = CHOICE, sram_bytes
 
 
 @pytest.mark.parametrize(
-    ("dtype", "wafers"), [("float16", 1), ("float16", 2), ("float16", 4), ("int4", 1), ("int4", 2)]
+    ("name", "dtype", "wafers", "block_parts", "sram_bytes"),
+    [
+        ("dense", "int4", 2, 0, 49_152),
+        ("untied", "float16", 2, 0, 49_152),
+        ("two kinds", "float16", 4, 0, 49_152),
+        ("mixture", "int4", 1, 0, 49_152),
+        ("latent", "float16", 1, 0, 49_152),
+        ("linear", "int4", 1, 0, 49_152),
+        ("untied", "int4", 3, 4, 49_152),
+        ("two kinds", "float16", 3, 4, 21_000),
+        ("mixture", "int4", 3, 4, 49_152),
+        ("latent", "float16", 3, 4, 21_000),
+    ],
 )
-@pytest.mark.parametrize("name", SPECS)
-def test_bytes_and_cycles_are_those_of_the_full_program(name: str, dtype: str, wafers: int) -> None:
-    check_bytes(name, replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None))
+def test_bytes_and_cycles_are_those_of_the_full_program(
+    name: str, dtype: str, wafers: int, block_parts: int, sram_bytes: int
+) -> None:
+    """Layers are whole or cut in four parts. With 21,000 bytes nothing fits, and buffers are in another order."""
+    options = replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None)
+    check_bytes(name, options, replace(CHOICE, block_parts=block_parts), sram_bytes)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int4", "mxfp4"])
+@pytest.mark.parametrize("dtype", ["float16", "int4"])
 def test_lower_bound_of_a_layout_is_at_most_the_bytes_of_many_kv_caches(dtype: str) -> None:
     """Rows store one or two of 192 features of a weight matrix, but equal numbers of KV-cache entries."""
     spec, machine = tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=320), wafer(180, 13, 1 << 22)
@@ -78,8 +93,7 @@ def test_lower_bound_of_a_layout_is_at_most_the_bytes_of_many_kv_caches(dtype: s
     assert 0.8 * needed < bound <= needed
 
 
-@pytest.mark.parametrize("experts", ["distributed", "dedicated"])
-@pytest.mark.parametrize("dtype", ["float16", "int4"])
+@pytest.mark.parametrize(("dtype", "experts"), [("float16", "distributed"), ("int4", "dedicated")])
 def test_bytes_of_experts_alone_are_at_most_those_of_all_tiles(
     dtype: str, experts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +116,7 @@ def test_consecutive_layers_share_temporary_buffers_with_all_rewrites(name: str)
     check_bytes(name, options, replace(CHOICE, rewrites=rewrites_of(SPECS[name], options)))
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", ["two kinds", "linear"])
 def test_slowest_stage_of_a_chunk_is_that_of_the_full_program(name: str) -> None:
     """The only chunk of a short prompt, after cached tokens, represents a chunk in the middle."""
     spec, machine = SPECS[name], wafer(12, 13)
@@ -116,17 +130,7 @@ def test_slowest_stage_of_a_chunk_is_that_of_the_full_program(name: str) -> None
     assert slowest == pytest.approx(np.bincount(full_program.prefill[1].steps.stage, full_by_step).max(), rel=0.02)
 
 
-@pytest.mark.parametrize(("dtype", "tight"), [("float16", True), ("int4", False)], ids=["tight", "int4"])
-@pytest.mark.parametrize("name", SPECS)
-def test_bytes_of_stages_with_parts_of_layers_are_those_of_the_full_program(
-    name: str, dtype: str, *, tight: bool
-) -> None:
-    """The bytes also agree if nothing fits, where buffers are placed in other orders."""
-    options = replace(OPTIONS, wafers=3, dtype=dtype, activations="float16" if dtype == "int4" else None)
-    check_bytes(name, options, replace(CHOICE, block_parts=4), 21_000 if tight else 49_152)
-
-
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", ["two kinds", "latent", "linear"])
 def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) -> None:
     """Caches planned for 7 users need the bytes of 7 users, but passes have buffers for only one user."""
     spec, machine = SPECS[name], wafer(12, 13)
@@ -160,8 +164,7 @@ def request_of(spec: ModelSpec, dtype: str) -> tuple[Options, Choice]:
     return options, replace(TILE_SIZES_CHOICE, rewrites=rewrites_of(spec, options))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int4"])
-@pytest.mark.parametrize("name", TILE_SIZES_SPECS)
+@pytest.mark.parametrize(("name", "dtype"), [("dense", "float16"), ("mixture", "int4"), ("latent", "int4")])
 def test_sizes_equal_those_of_tiles_in_order(name: str, dtype: str) -> None:
     state = partition(
         first_state(TILE_SIZES_SPECS[name], wafer(12, 13), SOFTWARE, *request_of(TILE_SIZES_SPECS[name], dtype))
@@ -171,9 +174,10 @@ def test_sizes_equal_those_of_tiles_in_order(name: str, dtype: str) -> None:
     assert [[getattr(b, f.name) for f in fields(b)] for b in size_tiles(state).weights] == buffers
 
 
-@pytest.mark.parametrize("experts", ["distributed", "3", "dedicated"])
-@pytest.mark.parametrize("ffn_size", [24, 37])
-@pytest.mark.parametrize("mixture", ["biased", "shared"])
+@pytest.mark.parametrize(
+    ("mixture", "ffn_size", "experts"),
+    [("biased", 24, "distributed"), ("shared", 24, "3"), ("shared", 24, "dedicated"), ("shared", 37, "3")],
+)
 def test_sizes_of_experts_equal_those_of_tiles_with_and_without_shared_scales(
     mixture: str, ffn_size: int, experts: str
 ) -> None:
@@ -187,9 +191,9 @@ def test_sizes_of_experts_equal_those_of_tiles_with_and_without_shared_scales(
     assert [(b.stage, b.name, b.view, b.elements) for b in size_tiles(state).weights] == buffers
 
 
-@pytest.mark.parametrize("name", TILE_SIZES_SPECS)
-def test_tiles_can_be_added_to_a_program_compiled_without_them(name: str) -> None:
-    request = (TILE_SIZES_SPECS[name], wafer(12, 13), SOFTWARE, *request_of(TILE_SIZES_SPECS[name], "int4"))
+def test_tiles_can_be_added_to_a_program_compiled_without_them() -> None:
+    spec = TILE_SIZES_SPECS["mixture"]
+    request = (spec, wafer(12, 13), SOFTWARE, *request_of(spec, "int4"))
     full_program, without_tiles = compile_choice(*request), compile_choice(*request, WITHOUT_TILES)
     assert (without_tiles.tiles, without_tiles.padding_fraction) == ((), 0.0)
     assert without_tiles.buffers == full_program.buffers

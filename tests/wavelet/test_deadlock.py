@@ -88,21 +88,6 @@ def test_invalid_routes_and_operations_are_refused() -> None:
         run(on_rows(chain(2, 1, Arrival.ADD), 4), np.zeros((1, 2, 3), np.float32))
 
 
-def funnel(sources: int) -> WaveletMachine:
-    """Return a column of PEs that each send one word north to PE 0 on one colour, the nearest PE first.
-
-    A PE forwards the words of the PEs south of it after it has sent its own word.
-    """
-    machine = WaveletMachine(WSE2, sources + 1, 1, 1)
-    for pe in range(1, sources + 1):
-        machine.route(pe, 3, SwitchPosition(Port.RAMP, (Port.NORTH,), controls=1))
-        machine.operate(pe, 0, Operation(send=3, mark=True))
-        if pe < sources:
-            machine.route(pe, 3, SwitchPosition(Port.SOUTH, (Port.NORTH,)))
-    machine.route(0, 3, SwitchPosition(Port.SOUTH, (Port.RAMP,)))
-    return machine
-
-
 def switched_sender(positions: int) -> WaveletMachine:
     """Return a machine with a PE that sends ``positions`` words on one colour, each with its own switch position."""
     machine = WaveletMachine(WSE2, 1, 2, positions)
@@ -139,14 +124,6 @@ def test_operations_in_flight_per_pe_are_limited() -> None:
     assert run(parallel_receiver(limit)).hops == limit
     with pytest.raises(BadInput, match=rf"{limit + 1} operations at the same time on PE \(0, 0\); wse2 has {limit}"):
         run(parallel_receiver(limit + 1))
-
-
-def test_senders_on_one_colour_with_switches_all_arrive() -> None:
-    machine = funnel(3)
-    machine.operate(0, 0, Operation(receive=3, words=1))
-    machine.operate(0, 0, Operation(receive=3, words=1))
-    machine.operate(0, 0, Operation(receive=3, words=1))
-    assert run(machine).hops == 1 + 2 + 3
 
 
 def test_deadlock_message_names_a_colour_with_two_inputs() -> None:
@@ -202,9 +179,8 @@ def random_schedule(rng: np.random.Generator) -> LineSchedule:
     return uniform_schedule("random", length, 1, messages, 4, message_colours=colours)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_find_stall_agrees_with_the_simulator(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_find_stall_agrees_with_the_simulator() -> None:
+    rng = np.random.default_rng(1)
     stalled = 0
     for _ in range(120):
         schedule = random_schedule(rng)

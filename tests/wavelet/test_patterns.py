@@ -93,9 +93,8 @@ def link_words(
     return links
 
 
-@pytest.mark.parametrize("length", [2, 3, 7, 16, 23, 90])
-@pytest.mark.parametrize("groups", [None, (), (2,), (5,), (6, 2)])
-@pytest.mark.parametrize("broadcast", [False, True])
+@pytest.mark.parametrize("length", [2, 7, 90])
+@pytest.mark.parametrize(("groups", "broadcast"), [(None, True), ((), False), ((5,), True), ((6, 2), True)])
 def test_k_tree_needs_few_colours_and_no_switches(
     length: int, groups: tuple[int, ...] | None, *, broadcast: bool
 ) -> None:
@@ -151,8 +150,10 @@ def test_values_and_link_words_follow_the_messages(
     np.testing.assert_array_equal(result.link_words[[1, 3], 0], link_words(schedule, line, round_, words))
 
 
-@pytest.mark.parametrize("reduce", [chain, star, binary_tree, two_phase])
-@pytest.mark.parametrize(("rows", "cols", "words"), [(4, 4, 1), (5, 9, 30), (16, 16, 256), (32, 8, 16)])
+@pytest.mark.parametrize(
+    ("reduce", "rows", "cols", "words"),
+    [(chain, 4, 4, 1), (chain, 5, 9, 30), (star, 5, 9, 30), (binary_tree, 16, 16, 256), (two_phase, 32, 8, 16)],
+)
 def test_x_y_reduces_along_rows_and_then_along_a_column(reduce: Reduce, rows: int, cols: int, words: int) -> None:
     """The cycles are the sum of both reduces (Luczynski et al., HPDC 2024), plus one launch gap between them."""
     gap = 16
@@ -173,7 +174,7 @@ def test_x_y_reduces_along_rows_and_then_along_a_column(reduce: Reduce, rows: in
         assert cycles_of_reduces == [words + stage * (length - 1) for length in (cols, rows)]
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(1, 6), (6, 1), (5, 7), (4, 4)])
+@pytest.mark.parametrize(("rows", "cols"), [(6, 1), (5, 7)])
 def test_snake_is_a_chain_over_all_pes(rows: int, cols: int) -> None:
     machine = WaveletMachine(WSE2, rows, cols, 30)
     Lines(machine=machine, gap_cycles=16).path(snake(rows, cols, ADD), snake_path(rows, cols), 30)

@@ -104,11 +104,7 @@ def test_corner_multicast_reaches_every_pe(rows: int, cols: int, words: int, waf
     assert result.hops == words * (rows * cols - 1)
 
 
-@pytest.mark.parametrize(
-    ("rows", "cols"),
-    [(1, 2), (2, 1), (4, 4), (5, 9), (16, 16)],
-)
-@pytest.mark.parametrize("words", [1, 7, 256])
+@pytest.mark.parametrize(("rows", "cols", "words"), [(1, 2, 7), (4, 4, 1), (5, 9, 7), (16, 16, 256)])
 def test_corner_multicast_cycles_are_words_plus_distance_plus_ramps(rows: int, cols: int, words: int) -> None:
     """T = B + M + N - 2 + k, k = 2 T_R + 1 (Luczynski et al., HPDC 2024: 2D broadcast)."""
     _, result = run_plane(corner_multicast(rows, cols), words)
@@ -116,26 +112,7 @@ def test_corner_multicast_cycles_are_words_plus_distance_plus_ramps(rows: int, c
     assert result.cycles == words + rows + cols - 2 + stage
 
 
-@given(rows=st.integers(1, 9), cols=st.integers(1, 9), words=st.integers(1, 12), wafer=st.sampled_from([WSE2, WSE3]))
-@settings(max_examples=15, deadline=None)
-def test_halo_exchange_stores_the_words_of_all_neighbours(rows: int, cols: int, words: int, wafer: WaferSpec) -> None:
-    schedule = halo_exchange(rows, cols)
-    machine = WaveletMachine(wafer, rows, cols, 7 * words)
-    assert Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words) <= schedule.colours
-    memory = small_numbers(machine)
-    result = run(machine, memory)
-    expected = memory.copy()
-    for row, col in np.ndindex(rows, cols):
-        for down, right in STEP:
-            if 0 <= row + down < rows and 0 <= col + right < cols:
-                slot = words * (1 + halo_colour(row + down, col + right))
-                expected[row, col, slot : slot + words] = memory[row + down, col + right, :words]
-    np.testing.assert_array_equal(result.memory, expected)
-    np.testing.assert_array_equal(result.link_words, words * link_loads(schedule))
-
-
-@pytest.mark.parametrize(("rows", "cols"), [(3, 3), (5, 5), (12, 20)])
-@pytest.mark.parametrize("words", [1, 2, 9])
+@pytest.mark.parametrize(("rows", "cols", "words"), [(3, 3, 9), (5, 5, 1), (12, 20, 2)])
 def test_halo_exchange_cycles_are_those_of_words_over_one_ramp(rows: int, cols: int, words: int) -> None:
     """An inner PE receives the B words of four neighbours over its ramp: 4 B + 1 + k cycles, k = 2 T_R + 1.
 

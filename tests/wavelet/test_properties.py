@@ -97,32 +97,6 @@ def test_link_carries_at_most_one_wavelet_per_cycle(
     assert result.hops == links
 
 
-@given(multicasts())
-@settings(max_examples=12, deadline=None)
-def test_wavelet_leaves_a_queue_after_it_entered_over_the_link(
-    case: tuple[WaveletMachine, list[tuple[Place, list[Place], int]]],
-) -> None:
-    """The number of words that leave a queue never exceeds the number that entered it in earlier cycles."""
-    machine, _ = case
-    waiting: Counter[tuple[int, ...]] = Counter()
-    entered: list[tuple[int, tuple[int, ...]]] = []
-    left: set[tuple[int, ...]] = set()
-    for cycle, row, col, colour, side, source in run(machine, log=True).moves.tolist():
-        while entered and entered[0][0] < cycle:
-            waiting[entered.pop(0)[1]] += 1
-        if (cycle, row, col, colour, source) not in left:  # counted once if it leaves through several ports
-            left.add((cycle, row, col, colour, source))
-            if source != Port.RAMP:
-                waiting[row, col, colour, source] -= 1
-                assert waiting[row, col, colour, source] >= 0
-        if side != Port.RAMP:
-            down, right = STEP[Port(side)]
-            entered.append((cycle, (row + down, col + right, colour, Port(side).opposite)))
-    for _, place in entered:
-        waiting[place] += 1
-    assert not any(waiting.values())
-
-
 def operation_words(machine: WaveletMachine, colour: int) -> int:
     """Return the number of words that are sent on a colour."""
     return next(each.operation.words for each in machine.operation_blocks if each.operation.send == colour)
@@ -145,8 +119,7 @@ def test_result_does_not_depend_on_the_order_of_queues(
     assert_equal_runs(plain, run(machine, memory, shuffle=seed))
 
 
-@pytest.mark.parametrize("colours", [2, 3, 8])
-@pytest.mark.parametrize("words", [1, 50])
+@pytest.mark.parametrize(("colours", "words"), [(8, 1), (2, 50), (8, 50)])
 def test_colours_share_a_link_round_robin(colours: int, words: int) -> None:
     """Streams of several PEs share the last link. It is hardly ever idle, and the colours alternate on it."""
     machine = WaveletMachine(WSE2, 1, colours + 1, colours * words)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ LAYER_NORMS = replace(tiny_spec(), norm="layer", gated=False, qkv_bias=True, ffn
 OPTIONS = region_options(context=30, prompt_tokens=(9,), schedule=OPTIMIZED)
 
 
+@cache
 def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, int] = MESH) -> Program:
     """Return the Program of a model with a schedule; the default is the tiny model."""
     return tiny_session(spec or tiny_spec(), mesh, THIN_GEMM, PROMPT, 3, schedule=schedule).program

@@ -29,23 +29,7 @@ def chain(length: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
     return np.array([(pe, pe - 1, Arrival.ADD) for pe in range(length - 1, 0, -1)], np.int32)
 
 
-@given(length=st.integers(2, 512), words=st.integers(1, 8192))
-@settings(max_examples=15, deadline=None)
-def test_chain_reduce_cycles_are_words_plus_six_per_stage_and_a_constant(length: int, words: int) -> None:
-    """T = B + (2 T_R + 2)(P - 1) + constant, where the constant depends on neither P nor B."""
-    constant = line_cycles(chain(2), 1, WSE2).total - (1 + 6)
-    assert line_cycles(chain(length), words, WSE2).total == words + 6 * (length - 1) + constant
-
-
-@given(length=st.integers(2, 512), words=st.integers(1, 8192))
-@settings(max_examples=12, deadline=None)
-def test_flooding_broadcast_cycles_are_words_plus_distance_plus_ramps(length: int, words: int) -> None:
-    """T = B + P + 2 T_R, from the first operation to the last word in memory."""
-    pattern = multicast(length, 1, 0)
-    assert line_cycles(pattern.line_messages(0), words, WSE2).total == words + length + 2 * 2
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 16, 48])
+@pytest.mark.parametrize("length", [1, 2, 3, 16])
 def test_ring_step_has_two_hops_for_any_length(length: int) -> None:
     pattern = ring_shift(length, 1)
     expected = 0 if length == 1 else min(length - 1, 2) + 99 + 3 + 3
@@ -53,8 +37,7 @@ def test_ring_step_has_two_hops_for_any_length(length: int) -> None:
 
 
 @pytest.mark.parametrize("make", [ring_reduce, diagonal_multicast, diagonal_stream])
-@pytest.mark.parametrize("length", [1, 2, 3, 17])
-@pytest.mark.parametrize("words", [1, 7, 900])
+@pytest.mark.parametrize(("length", "words"), [(1, 7), (3, 1), (17, 900)])
 def test_critical_variants_include_the_slowest(make: object, length: int, words: int) -> None:
     pattern: LineSchedule = make(length)  # type: ignore[operator]
 
@@ -114,7 +97,7 @@ def test_second_stream_on_a_line_adds_at_most_its_words(words: int, start: int, 
         assert both.streams == 2
 
 
-@pytest.mark.parametrize(("length", "words"), [(16, 8), (16, 300), (64, 20), (64, 1000)])
+@pytest.mark.parametrize(("length", "words"), [(16, 300), (64, 20)])
 def test_contention_of_an_all_reduce_exceeds_that_of_a_reduce_if_there_are_many_words(length: int, words: int) -> None:
     """Multicast words use the ramp of a local root while words of the reduce still arrive there."""
     times = PatternTimes(COSTS)
@@ -153,7 +136,7 @@ def test_pattern_in_parts_is_timed_without_other_patterns() -> None:
 def test_phase_cost_reports_contention_cycles_and_streams_per_step() -> None:
     software = load_software("tuned", PATTERN_TIMES_WSE2.generation)
     contention_cycles = 0.0
-    for layer in layers(4, 3):
+    for layer in layers(2, 3):
         program, machine = compile_layers(layer, PATTERN_TIMES_WSE2, software)
         cost = Fabric(program, machine, software).decode_cost(layer.cached)
         hops = cost.by_cause[:, CAUSES.index("hops")]

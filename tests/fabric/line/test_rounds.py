@@ -50,8 +50,7 @@ def replay(length: int, line: int, words: int, add_cycles: float) -> list[float]
     return ends
 
 
-@pytest.mark.parametrize("length", [2, 9, 24, 61, 128])
-@pytest.mark.parametrize("words", [1, 41])
+@pytest.mark.parametrize(("length", "words"), [(2, 41), (24, 1), (61, 41)])
 def test_rounds_of_stored_sums_match_a_simulation_of_all_rounds(length: int, words: int) -> None:
     """The reference is the slowest line, or the slowest of a sample if there are many lines."""
     rounds = rounds_of(ring_reduce(length, store_and_forward=True), words, 20, COSTS)
@@ -68,22 +67,6 @@ def test_first_round_grows_with_the_line_and_further_rounds_do_not(store_and_for
     assert short.period == long.period
     assert long.first.total == pytest.approx(4 * short.first.total, rel=0.1)
     assert short.period.total < short.first.total
-
-
-def test_period_of_stored_sums_is_four_transfers() -> None:
-    """One into the old root, two over the links to the new root, and one into the new root from the other side."""
-    rounds = rounds_of(ring_reduce(200, store_and_forward=True), 30, 11, COSTS)
-    four_transfers = 4 * (COSTS.sync + 29)
-    assert four_transfers + 3 * 11 <= rounds.period.total <= four_transfers + 4 * 11
-
-
-def test_streamed_sums_are_faster_than_stored_sums() -> None:
-    stream, store = (
-        rounds_of(ring_reduce(100, store_and_forward=store_and_forward), 200, 100, COSTS)
-        for store_and_forward in (False, True)
-    )
-    assert stream.first.total < store.first.total / 10
-    assert stream.period.total < store.period.total
 
 
 def test_exchange_between_neighbours_sends_and_then_receives() -> None:

@@ -38,7 +38,7 @@ def test_single_region_has_all_columns() -> None:
     assert region_widths((lambda n: 1.0,), 7) == (7,)
 
 
-@pytest.mark.parametrize("cols", [12, 50, 1170])
+@pytest.mark.parametrize("cols", [12, 1170])
 def test_region_widths_fit_if_more_columns_need_more_bytes(cols: int) -> None:
     """Experts in whole groups may need more bytes on a few more columns."""
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from intact_fabric import intact_fabric
 
 from wse_mappings.mesh.faults import FabricFaults, shortest_route
 from wse_mappings.mesh.logical_mesh import ALONG_COLUMNS, ALONG_ROWS, LogicalMesh, usable_shape
@@ -138,16 +137,6 @@ def test_streams_are_the_paths_of_a_rectangle_that_share_a_link(broken: FabricFa
                 for hop in pairwise(path):
                     uses[hop] += 1
         assert mesh.streams(axis, Rect(top, left, height, width)) == max(uses.values(), default=1)
-
-
-@given(st.integers(1, 9), st.integers(1, 9))
-def test_fabric_without_faults_is_its_own_mesh(rows: int, cols: int) -> None:
-    mesh = LogicalMesh.on(intact_fabric(rows, cols), *usable_shape([intact_fabric(rows, cols)]))
-    assert mesh.shape == (rows, cols)
-    words = np.arange(4 * rows * cols).reshape(4, rows, cols)
-    words[0, 0], words[1, :, -1], words[2, -1], words[3, :, 0] = 0, 0, 0, 0
-    np.testing.assert_array_equal(mesh.physical_words(words), words)
-    assert all((hops == 1).all() for hops in mesh.hops)
 
 
 @given(st.lists(fabrics((7, 6)), min_size=1, max_size=3))

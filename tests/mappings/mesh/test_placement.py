@@ -79,7 +79,7 @@ def test_ring_shift_moves_every_word_to_the_next_place(length: int) -> None:
     assert max(hops(shift), default=0) <= 2
 
 
-@pytest.mark.parametrize("length", range(1, 24))
+@pytest.mark.parametrize("length", [1, 2, 7, 12])
 def test_ring_align_moves_the_tiles_of_line_i_back_by_its_place(length: int) -> None:
     """Afterwards, the PE at place p of line i has the tile that was at place p + ring_place(i)."""
     align = ring_align(length)
@@ -91,7 +91,7 @@ def test_ring_align_moves_the_tiles_of_line_i_back_by_its_place(length: int) -> 
         assert words == want
 
 
-@pytest.mark.parametrize("length", range(2, 24))
+@pytest.mark.parametrize("length", [2, 7, 12])
 def test_ring_align_has_the_same_hops_on_every_line_and_in_every_round(length: int) -> None:
     """A line that is aligned still sends words, which are not stored.
 
@@ -112,7 +112,7 @@ def test_skew_is_the_order_after_the_alignment(length: int, line: int) -> None:
     assert places == [(ring_place(line, length) + ring_place(pe, length)) % length for pe in range(length)]
 
 
-ROWS, COLS = 6, 5
+ROWS, COLS = 5, 4
 RECTS = st.builds(Rect, st.integers(0, 6), st.integers(0, 6), st.integers(1, 4), st.integers(1, 4))
 
 

@@ -15,7 +15,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import cheapest_pattern, schedule_bound_cycles
-from wse_mappings.patterns.auto_gen import UNREACHED, auto_gen, best_depth, least_energy
+from wse_mappings.patterns.auto_gen import auto_gen, best_depth, least_energy
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
@@ -53,10 +53,17 @@ def fixed_patterns(operation: Operation, length: int, words: int) -> list[LineSc
     return trees + ring + [reduce_multicast(reduce(length, 1, ADD), 0) for reduce in reduces]
 
 
-@pytest.mark.parametrize("operation", ["reduce", "all_reduce", "broadcast"])
-@pytest.mark.parametrize("length", [1, 2, 16, 130])
-@pytest.mark.parametrize("words", [1, 2048])
-@pytest.mark.parametrize("gap", [0, 52])
+@pytest.mark.parametrize(
+    ("operation", "length", "words", "gap"),
+    [
+        ("reduce", 16, 1, 52),
+        ("reduce", 130, 2048, 0),
+        ("all_reduce", 1, 1, 0),
+        ("all_reduce", 16, 2048, 52),
+        ("all_reduce", 130, 1, 52),
+        ("broadcast", 2, 2048, 0),
+    ],
+)
 def test_cheapest_pattern_costs_at_most_as_much_as_fixed_patterns(
     operation: Operation, length: int, words: int, gap: int
 ) -> None:
@@ -93,7 +100,7 @@ def test_members_of_families_compute_the_operation(
 
 
 @given(operation=st.sampled_from(get_args(Operation)), length=st.integers(1, 14), words=st.integers(1, 60))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_bounds_of_patterns_are_at_most_their_cycles(operation: Operation, length: int, words: int) -> None:
     for family in pattern_families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
         for number in family.starts:
@@ -103,7 +110,7 @@ def test_bounds_of_patterns_are_at_most_their_cycles(operation: Operation, lengt
 
 
 @pytest.mark.parametrize("make", FIXED.values())
-@pytest.mark.parametrize("length", [1, 2, 3, 8, 21])
+@pytest.mark.parametrize("length", [2, 21])
 def test_both_sides_end_in_the_middle_with_separate_colours(make: Reduce, length: int) -> None:
     schedule = both_sides(length, 1, ADD, make)
     sums = replay(schedule, [(pe,) for pe in range(length)])
@@ -200,29 +207,11 @@ def test_auto_gen_sums_every_pe_once_with_the_least_energy(length: int, depth: i
     assert depth_of(schedule) <= depth
 
 
-@given(length=st.integers(2, 60))
-def test_auto_gen_is_the_star_at_depth_1_and_the_chain_at_full_depth(length: int) -> None:
-    assert sorted(auto_gen(length, 1, Arrival.ADD, 1).messages.tolist()) == sorted(
-        star(length, 1, Arrival.ADD).messages.tolist()
-    )
-    assert sorted(auto_gen(length, 1, Arrival.ADD, length - 1).messages.tolist()) == sorted(
-        chain(length, 1, Arrival.ADD).messages.tolist()
-    )
-
-
 @given(length=st.integers(2, 60), depth=st.integers(1, 60))
 def test_auto_gen_alternates_colours_along_paths(length: int, depth: int) -> None:
     schedule = auto_gen(length, 1, Arrival.ADD, depth)
     colour = dict(zip(schedule.messages[:, 0].tolist(), schedule.message_colours.tolist(), strict=True))
     assert all(target == 0 or colour[source] != colour[target] for source, target, _ in schedule.messages.tolist())
-
-
-def test_least_energy_does_not_grow_with_depth() -> None:
-    energy = least_energy(200)
-    assert (np.diff(energy[1:, 1:], axis=1) <= 0).all()
-    assert (energy[2:, 0] == UNREACHED).all()
-    assert energy[200, -1] == 199
-    assert energy[200, 1] == 199 * 200 // 2
 
 
 def test_auto_gen_of_a_long_line_does_not_overflow_the_stack() -> None:

@@ -66,14 +66,6 @@ def test_inputs_of_a_segment_are_summed_once(
         assert (segment_counts == want).all()
 
 
-@given(line=segmented(), broadcast=st.booleans())
-def test_messages_stay_in_their_segment(line: Segmented, *, broadcast: bool) -> None:
-    length, segments = line
-    segment_of = {pe: i for i, (start, count) in enumerate(segments) for pe in range(start, start + count)}
-    tree = k_tree(length, 1, Arrival.ADD, broadcast=broadcast, segments=segments)
-    assert all(segment_of[start] == segment_of[end] for start, end, _ in tree.messages.tolist())
-
-
 @given(length=LENGTHS, values=st.data())
 def test_all_pes_get_the_maximum_and_the_lowest_index_of_ties(length: int, values: st.DataObject) -> None:
     numbers = values.draw(st.lists(st.integers(-3, 3), min_size=length, max_size=length))

@@ -28,7 +28,7 @@ PATTERNS: dict[str, Callable[[int], LineSchedule]] = {
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("length", [1, 2, 7, 16])
+@pytest.mark.parametrize("length", [1, 7])
 def test_all_reduce_gives_the_sum_to_all_pes(name: str, length: int) -> None:
     if length > 1:
         assert outcome_of(all_reduce_on_segments(PATTERNS[name], length, 1, Arrival.ADD)).collective == "all_reduce"
@@ -47,7 +47,7 @@ def test_segments_have_separate_sums(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("segment", [(2, 4), (0, 5), (4, 5), (3, 1)])
+@pytest.mark.parametrize("segment", [(2, 4), (3, 1)])
 def test_sum_of_a_segment_is_sent_to_all_pes(name: str, segment: tuple[int, int]) -> None:
     _, count = segment
     schedule = all_reduce_on_segments(PATTERNS[name], 9, 1, Arrival.ADD, segments=(segment,), to_all=True)

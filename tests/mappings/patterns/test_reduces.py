@@ -1,6 +1,5 @@
 """Tests of reduces on lines and meshes, and of the patterns of matrix products on a mesh."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,15 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
-from wse_mappings.patterns.binary_tree import binary_tree
-from wse_mappings.patterns.chain import chain
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
 from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
-from wse_mappings.patterns.ring_shift import ring_align, ring_shift
-from wse_mappings.patterns.snake import snake, snake_path
+from wse_mappings.patterns.ring_shift import ring_shift
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LENGTHS = st.integers(1, 70)
@@ -29,11 +23,6 @@ def check(schedule: LineSchedule) -> None:
     assert sorted(bags[0]) == list(range(schedule.length))
     assert len(schedule.message_colours) == len(schedule.messages)
     assert set(schedule.message_colours.tolist()) <= set(range(schedule.colours))
-
-
-@given(LENGTHS, st.sampled_from([chain, star, binary_tree, two_phase]))
-def test_reduce_sums_every_pe_once(length: int, make: object) -> None:
-    check(make(length, 2, Arrival.ADD))  # type: ignore[operator]
 
 
 @given(LENGTHS, st.integers(1, 80))
@@ -60,30 +49,7 @@ def test_star_starts_with_the_nearest_pe() -> None:
     assert star(5, 1, Arrival.ADD).messages[:, 0].tolist() == [1, 2, 3, 4]
 
 
-@given(st.integers(2, 40))
-def test_ring_all_reduce_gives_every_sum_to_every_pe(length: int) -> None:
-    schedule = ring_all_reduce(length, 1, Arrival.ADD)
-    assert schedule.parts == length
-    labels = [[(pe,) for _ in range(length)] for pe in range(length)]
-    for (source, target, arrival), part in zip(schedule.messages.tolist(), schedule.part.tolist(), strict=True):
-        accumulated = labels[target][part] if arrival == Arrival.ADD else ()
-        labels[target][part] = accumulated + labels[source][part]
-    assert all(sorted(bag) == list(range(length)) for pe in labels for bag in pe)
-    assert max(hops(schedule)) <= 2
-
-
-@given(st.integers(1, 9), st.integers(1, 9))
-def test_snake_steps_to_neighbours_and_x_y_has_two_schedules(rows: int, cols: int) -> None:
-    path = snake_path(rows, cols)
-    assert sorted(path) == [(row, col) for row in range(rows) for col in range(cols)]
-    assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in pairwise(path))
-    assert snake(rows, cols, Arrival.ADD).length == len(path)
-    along_rows, along_column = x_y(rows, cols, Arrival.ADD, chain)
-    assert (along_rows.length, along_rows.variants.shape[1]) == (cols, rows)
-    assert (along_column.length, along_column.variants.shape[1]) == (rows, 1)
-
-
-SIDES = range(1, 14)
+SIDES = (1, 2, 5, 8)
 Grid = list[list[Any]]
 
 
@@ -100,26 +66,6 @@ def along_columns(schedule: LineSchedule, grid: Grid, round_: int = 0) -> Grid:
 
 def transposed(grid: Grid) -> Grid:
     return [list(column) for column in zip(*grid, strict=True)]
-
-
-def aligned(a: Grid, b: Grid) -> tuple[Grid, Grid]:
-    """Return both operands of MeshGEMM after the alignment rounds."""
-    side = len(a)
-    for round_ in range(side // 2):
-        a, b = along_rows(ring_align(side), a, round_), along_columns(ring_align(side), b, round_)
-    return a, b
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_mesh_gemm_computes_the_matrix_product(side: int) -> None:
-    rng = np.random.default_rng(side)
-    A, B = rng.integers(-9, 10, (2, side, side))
-    a, b = aligned(A.tolist(), B.tolist())
-    product = np.zeros((side, side), np.int64)
-    for _ in range(side):
-        product += np.array(a) * np.array(b)
-        a, b = along_rows(ring_shift(side, side), a), along_columns(ring_shift(side, side), b)
-    np.testing.assert_array_equal(product, A @ B)
 
 
 @pytest.mark.parametrize("side", SIDES)

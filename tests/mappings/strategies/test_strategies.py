@@ -26,8 +26,7 @@ def demand(**changes: object) -> Demand:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("wafers", [1, 2, 3])
-@pytest.mark.parametrize("tables", [(7.0, 9.0), (7.0, None), (None, None)])
+@pytest.mark.parametrize(("wafers", "tables"), [(1, (7.0, None)), (2, (7.0, 9.0)), (3, (None, None))])
 def test_layers_are_each_in_one_region_in_order(
     name: str, wafers: int, tables: tuple[float | None, float | None]
 ) -> None:

@@ -62,11 +62,10 @@ def test_a_tied_model_with_another_head_is_refused(tmp_path: Path) -> None:
     assert "tensor 'lm_head.weight' differs from the embedding that the config ties it to" in message
 
 
-@pytest.mark.parametrize("name", sorted(tiny_tensors()))
-def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
+def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
     tensors = tiny_tensors()
-    del tensors[name]
-    assert f"tensor {name!r} is missing" in refusal(BadModel, write_and_open, tmp_path, tensors)
+    del tensors[Q0]
+    assert f"tensor {Q0!r} is missing" in refusal(BadModel, write_and_open, tmp_path, tensors)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(np.int64, "I64"), (ml_dtypes.float8_e4m3fn, "F8_E4M3")])
@@ -90,7 +89,11 @@ def test_wrong_tensors_are_counted_and_ten_are_named(tmp_path: Path) -> None:
 
 
 GOLDENS = Path(__file__).parents[2] / "data"
-PATHS = [*sorted((GOLDENS / "families").glob("*.json")), *sorted((GOLDENS / "formats").glob("*.json"))]
+FAMILY_NAMES = ("deepseek_v3", "falcon", "gpt2", "gpt_oss", "llama", "mixtral", "phi3")
+PATHS = [
+    *(GOLDENS / "families" / f"{name}.json" for name in FAMILY_NAMES),
+    *sorted((GOLDENS / "formats").glob("*.json")),
+]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

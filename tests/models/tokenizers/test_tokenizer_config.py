@@ -148,16 +148,26 @@ AGAIN = "fetch the file again, or leave --chat out"
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("{% if %}", "fails: line 1: Expected an expression, got 'end of statement block'"),
-        ("{% nonsense %}", "fails: line 1: Encountered unknown tag 'nonsense'."),
-        ("{{ messages.missing.more }}", "fails: 'list object' has no attribute 'missing'"),
+        ("{% if %}", "line 1: Expected an expression, got 'end of statement block'"),
+        ("{{ messages.missing.more }}", "'list object' has no attribute 'missing'"),
+        ("{% include 'other' %}", "no loader for this environment specified"),
+        ("{{ ''.__class__.__mro__ }}", "access to attribute '__class__' of 'str' object is unsafe."),
+        ("{% set ns = namespace() %}{% set ns._a = 1 %}", "a namespace has no '_a'"),
+        ("{{ messages.append(1) }}", "access to attribute 'append' of 'list' object is unsafe."),
+        ("{% for i in range(10**9) %}{% endfor %}", "Range too big."),
+        ("{{ 'a' * 20000000 }}", f"it writes more than {TEXT_LIMIT:,} characters"),
+    ],
+)
+def test_a_template_that_fails_is_broken(source: str, problem: str) -> None:
+    found = rendered_here(source)
+    assert found["kind"] == "broken"
+    assert found["error"].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
         ("{{ 1 / 0 }}", "fails: division by zero"),
-        ("{% include 'other' %}", "fails: no loader for this environment specified"),
-        ("{{ ''.__class__.__mro__ }}", "fails: access to attribute '__class__' of 'str' object is unsafe."),
-        ("{% set ns = namespace() %}{% set ns._a = 1 %}", "fails: a namespace has no '_a'"),
-        ("{{ messages.append(1) }}", "fails: access to attribute 'append' of 'list' object is unsafe."),
-        ("{% for i in range(10**9) %}{% endfor %}", "fails: Range too big."),
-        ("{{ 'a' * 20000000 }}", f"fails: it writes more than {TEXT_LIMIT:,} characters"),
         ("{{ 'a' * 10 ** 11 }}", "fails: it needs more than 1,073,741,824 bytes of memory"),
         ("x" * (TEMPLATE_LIMIT + 1), f"has {TEMPLATE_LIMIT + 1:,} characters, over {TEMPLATE_LIMIT:,}"),
     ],
@@ -174,8 +184,8 @@ def test_endless_template_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = template(
         "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = i * j %}{% endfor %}{% endfor %}"
     )
-    monkeypatch.setattr(chat_template, "WALL_S", 1)
-    message = f"folder: the chat template fails: it takes more than 1 s; {AGAIN}"
+    monkeypatch.setattr(chat_template, "WALL_S", 0.5)
+    message = f"folder: the chat template fails: it takes more than 0.5 s; {AGAIN}"
     assert refusal(BadModel, endless.render, TURN) == message
     monkeypatch.setattr(chat_template, "WALL_S", 60)
     message = f"folder: the chat template fails: it needs too much time or memory; {AGAIN}"

@@ -78,32 +78,6 @@ def test_ids_are_those_of_the_golden_file(case: dict[str, Any], tmp_path: Path) 
     assert {text: tokenizer.encode(text) for text in case["ids"]} == case["ids"]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(alphabet="ab 1é\n😀北'’\u0301👍🏽ﬁ", max_size=25))
-def test_streamed_texts_join_to_the_text_and_split_no_character(
-    case: dict[str, Any], text: str, tokenizer_of_case: Any
-) -> None:
-    tokenizer = tokenizer_of_case(case)
-    ids = tokenizer.encode(text)
-    stream = tokenizer.stream()
-    parts = [stream.push(i) for i in ids]
-    assert "".join(parts) + stream.finish() == tokenizer.decode(ids)
-    assert not any("\ufffd" in part for part in parts)
-
-
-@pytest.fixture(scope="module")
-def tokenizer_of_case(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a function that returns the tokenizer of a case and creates each tokenizer once."""
-    made: dict[str, LibraryTokenizer] = {}
-
-    def get(case: dict[str, Any]) -> LibraryTokenizer:
-        if case["name"] not in made:
-            made[case["name"]] = tokenizer_of(case, tmp_path_factory.mktemp("tokenizer"))
-        return made[case["name"]]
-
-    return get
-
-
 SENTENCEPIECE_FILES = [
     base64.b64decode(c["files"]["tokenizer.model"]) for c in CASES if c["name"].startswith("sentencepiece")
 ]
