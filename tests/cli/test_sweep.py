@@ -27,7 +27,7 @@ def test_sweep_writes_a_table_and_reports_json(wse: Wse, empty: Path) -> None:
     write_config(empty)
     (empty / "grid.toml").write_text(
         'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
-        'schedule = "baseline"\n'
+        'schedule = "baseline"\nmapping = "region"\n'
     )
     with Journal(empty / "t.csv", "another sweep's", 4):
         pass
@@ -39,8 +39,8 @@ def test_sweep_writes_a_table_and_reports_json(wse: Wse, empty: Path) -> None:
     assert (report["settings"], report["settings_failed"], report["table"]) == (4, 2, "t.csv")
     with (empty / "t.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert list(rows[0])[:8] == [
-        "model", "prompt_len", "new_tokens", "wafer_hop_cycles", "wafers", "schedule", "mesh", "error"
+    assert list(rows[0])[:9] == [
+        "model", "prompt_len", "new_tokens", "wafer_hop_cycles", "wafers", "schedule", "mapping", "mesh", "error"
     ]  # fmt: skip
     settings = [(row["wafer_hop_cycles"], row["wafers"], bool(row["error"])) for row in rows]
     assert settings == [("1", "1", False), ("1", "3", True), ("2", "1", False), ("2", "3", True)]
