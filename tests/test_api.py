@@ -114,11 +114,13 @@ def test_estimate_equals_the_output_of_the_command(capsys: pytest.CaptureFixture
 
 def test_run_equals_the_output_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     texts: list[str] = []
-    result = wse.run(new_tokens=4, trace=None, on_text=texts.append)
+    options = {"mesh": "16x16", "mapping": "region", "schedule": "baseline", "new_tokens": 4}
+    result = wse.run(**options, trace=None, on_text=texts.append)
     assert capsys.readouterr() == ("", "")
     assert "".join(texts) == result.text
     report = {key: value for key, value in result.to_dict().items() if key != "emulation"}
-    assert json.loads(json.dumps(report)) == printed_json(capsys, "run", "--new-tokens", "4", "--trace", "none")
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    assert json.loads(json.dumps(report)) == printed_json(capsys, "run", *words, "--trace", "none")
 
 
 def test_claims_equal_the_output_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_model
+from tests.reference.test_json_keys import RESULTS, check_keys
 from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
@@ -35,6 +36,7 @@ def test_comparison_of_a_hostile_name_writes_the_same_rows_to_all_files(wse: Wse
     outcome = wse("compare", model, *SMALL, "--wafers", "1,2,3", "--mapping", "region", *FILES, "--json")
     assert outcome.code == 0, outcome.err
     report = json.loads(outcome.out)
+    check_keys(report, RESULTS["compare"])
     fastest = [row for row in report["rows"] if row.get("objective") != "throughput"]
     assert [row["wafers"] for row in fastest] == [1, 2, 2, 2, 3]
     assert "--wafers 3" in fastest[-1]["reason"]

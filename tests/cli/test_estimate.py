@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_config
+from tests.reference.test_json_keys import RESULTS, check_keys
 
 PLACED = ("--mesh=6x6", "--mapping=region", "--schedule=baseline")
 
@@ -43,6 +44,7 @@ def test_single_new_token_has_no_decode_figures(wse: Wse, tmp_path: Path) -> Non
     placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "baseline")
     arguments = ("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "1")
     report = json.loads(wse(*arguments, "--json").out)
+    check_keys(report, RESULTS["estimate"])
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "published"} & report.keys()
     assert report["serving"]["ttft_s"] == pytest.approx(report["latency"]["ttft_s"])
     assert report["serving"]["tokens_per_s"] == pytest.approx(1 / report["latency"]["ttft_s"])

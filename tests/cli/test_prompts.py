@@ -11,6 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import CONFIG, llama2c_bytes, tiny_tensors, write_model
+from tests.reference.test_json_keys import RESULTS, check_keys
 from wse.models.load import load_model
 from wse.studies.options.option import make_request
 from wse.studies.run import prompts
@@ -61,6 +62,7 @@ def test_prompt_file_contains_lines_or_a_json_list(wse: Wse, empty: Path) -> Non
 
 def test_trace_records_the_sequence_of_each_token(wse: Wse, tiny: Path, empty: Path) -> None:
     report = report_of(wse, tiny, *repeated("--prompt-ids", IDS), *MESH, "--wavelets", "--trace", "t.h5")
+    check_keys(report, RESULTS["run"])
     with open_trace(empty / "t.h5") as trace:
         columns = {
             name: trace.column(f"tokens/{name}") for name in ("id", "is_prompt", "sequence", "position", "cycles")

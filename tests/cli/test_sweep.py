@@ -16,6 +16,7 @@ import pytest
 from tests.cli.conftest import Wse, files_below
 from tests.cli.test_process import start
 from tests.models.helpers import write_config
+from tests.reference.test_json_keys import RESULTS, check_keys
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.request import read_grid
@@ -36,6 +37,7 @@ def test_sweep_writes_a_table_and_reports_json(wse: Wse, empty: Path) -> None:
     outcome = wse(*command, "--restart")
     assert outcome.code == 0, outcome
     report = json.loads(outcome.out)
+    check_keys(report, RESULTS["sweep"])
     assert (report["settings"], report["settings_failed"], report["table"]) == (4, 2, "t.csv")
     with (empty / "t.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))

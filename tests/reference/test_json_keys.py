@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiers import slow_but
 
 from wse.cli import main
 from wse.cli.reference.json_keys import COMMANDS, VIEWS, WITHOUT_FUNCTION, Key, keys_of
@@ -24,26 +23,23 @@ INSPECT_OPTIONS = {
     "inspect --diff": ["--diff", TRACE.replace("story.h5", "story-two-wafers.h5")],
     "inspect --check": ["--check"],
 }
-BASELINE = ["--schedule", "baseline"]
-STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
-SERVE = ["serve-sim", "story", *STORY, *BASELINE, "--requests", "99"]
+QUICK = ["--mapping", "region", "--schedule", "baseline"]
+PLACED = ["--mesh", "16x16", *QUICK]
+STORY = [*PLACED, "--prompt-len", "16", "--new-tokens", "8"]
+SERVE = ["serve-sim", "story", *STORY, "--requests", "99"]
 COMMAND_LINES = {
-    "run": ["run", "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
-    "run of two users with wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
-    "run with drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *BASELINE],
-    "run with defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
-    "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12", *BASELINE],
-    "compile with defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
-    "estimate": ["estimate", "story", *STORY, *BASELINE, "--mapping", "auto", "--batch", "2"],
-    "estimate with sensitivity": ["estimate", "story", *STORY, *BASELINE, "--sensitivity"],
-    "estimate of two wafers with a trace": ["estimate", "story", *STORY, *BASELINE, "--wafers", "2", "--trace", "t.h5"],
+    "run": ["run", *PLACED, "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
+    "run with drafts": ["run", *PLACED, "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none"],
+    "run with defects": ["run", *PLACED, "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
+    "compile": ["compile", "story", *PLACED, "--mapping", "pipeline"],
+    "compile with defects": ["compile", "story", *PLACED, "--defects", "0.01"],
+    "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--batch", "2"],
+    "estimate with sensitivity": ["estimate", "story", *STORY, "--sensitivity"],
+    "estimate of two wafers with a trace": ["estimate", "story", *STORY, "--wafers", "2", "--trace", "t.h5"],
     "estimate of a verification pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
-    "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
-    "compare": ["compare", "story", *STORY, *BASELINE, "--wafers", "1,2", "--mapping", "pipeline"],
     "serve-sim": [*SERVE, "--ttft", "1s", "--fast-share", "0.5"],
     "serve-sim with prefixes": [*SERVE, "--prefix-tokens", "8", "--kv-tiers", "host"],
     "serve-sim with its files": [*SERVE, "--prefill", "own", "--timeline", "t.json", "--html", "p.html"],
-    "sweep": ["sweep", "story", "--set", "mesh=24x24", "--set", "prompt_len=16", "--set", "new_tokens=8"],
     "models": ["models"],
     "wafers": ["wafers"],
     "wafers NAME": ["wafers", "wse3"],
@@ -51,33 +47,12 @@ COMMAND_LINES = {
     "view": ["view", TRACE, "-o", "page.html"],
     "export": ["export", TRACE, "--to", "perfetto", "-o", "timeline.json"],
     "export to a folder": ["export", TRACE, "--to", "csv", "-o", "tables"],
-    "estimate with experts": [
-        "estimate",
-        "gpt-oss-20b",
-        "--mapping",
-        "region",
-        "--prompt-len",
-        "16",
-        "--new-tokens",
-        "4",
-        *BASELINE,
-    ],
+    "estimate with experts": ["estimate", "gpt-oss-20b", "--prompt-len", "16", "--new-tokens", "4", *QUICK],
 }
+"""Commands by a name that begins with the command. Tests in tests/cli check the keys of further commands."""
 
 
 RESULTS = COMMANDS | WITHOUT_FUNCTION
-SLOW = {
-    "run with defects",
-    "run with drafts",
-    "run of two users with wavelets",
-    "compile with defects",
-    "estimate with sensitivity",
-    "estimate of two wafers with a trace",
-    "estimate of a verification pass",
-    "estimate of one token",
-    "sweep",
-    "compare",
-}
 
 
 @pytest.mark.parametrize("command", RESULTS | VIEWS)
@@ -91,7 +66,7 @@ def test_every_key_has_a_description_and_seconds_have_a_unit(command: str) -> No
         assert "_s" not in key.path[-2:] or key.doc.unit or not set(key.kinds) & {int, float}, key.path
 
 
-@pytest.mark.parametrize("name", slow_but(COMMAND_LINES, *COMMAND_LINES.keys() - SLOW))
+@pytest.mark.parametrize("name", COMMAND_LINES)
 def test_json_of_commands_has_the_documented_keys(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
