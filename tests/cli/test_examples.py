@@ -22,7 +22,7 @@ QUICKER = {
     "run": ["--new-tokens", "3", *BASELINE],
     "compile": BASELINE,
     "estimate": BASELINE,
-    "serve-sim": ["--requests", "500", *BASELINE],
+    "serve-sim": ["--requests", "99", *BASELINE],
 }
 """Options that make examples faster: no search for rewrites, fewer tokens and requests."""
 LARGE = re.compile(r"\b(llama-3-8b|llama-3\.1-70b|smollm2-135m)(?= |$)")

@@ -74,8 +74,6 @@ CASES = [
     ["--mesh", "5x5", "--wafers", "2", *COMMON],
     ["--mesh", "12x12", "--region", "4x4", "--mapping", "region", "--new-tokens", "256", *ONE_WAFER],
     ["--mesh", "7x7", "--new-tokens", "500", *ONE_WAFER],
-    ["--mesh", "4x4", "--dtype", "float16", "--accumulate", "float16", *ONE_WAFER],
-    ["--mesh", "2x2", "--dtype", "int8", *ONE_WAFER],
 ]
 
 

@@ -33,7 +33,7 @@ COMMAND_LINES = {
     "run with defects": ["run", *PLACED, "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
     "compile": ["compile", "story", *PLACED, "--mapping", "pipeline"],
     "compile with defects": ["compile", "story", *PLACED, "--defects", "0.01"],
-    "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--batch", "2"],
+    "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--wafers", "1", "--batch", "2"],
     "estimate with sensitivity": ["estimate", "story", *STORY, "--sensitivity"],
     "estimate of two wafers with a trace": ["estimate", "story", *STORY, "--wafers", "2", "--trace", "t.h5"],
     "estimate of a verification pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
