@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.models.helpers import write_config
 from wse.cli import main
 from wse.cli.reference.json_keys import COMMANDS, VIEWS, WITHOUT_FUNCTION, Key, keys_of
 from wse.reports.result import Result
@@ -24,19 +25,20 @@ INSPECT_OPTIONS = {
     "inspect --check": ["--check"],
 }
 QUICK = ["--mapping", "region", "--schedule", "baseline"]
-PLACED = ["--mesh", "16x16", *QUICK]
-STORY = [*PLACED, "--prompt-len", "16", "--new-tokens", "8"]
-SERVE = ["serve-sim", "story", *STORY, "--requests", "99"]
+PLACED = ["--mesh", "6x6", *QUICK]
+SMALL = ["config.json", *PLACED, "--prompt-len", "16", "--new-tokens", "8"]
+RUN = ["run", "--mesh", "16x16", *QUICK, "--trace", "none", "--new-tokens"]
+SERVE = ["serve-sim", "story", "--mesh", "16x16", *SMALL[3:], "--requests", "99"]
 COMMAND_LINES = {
-    "run": ["run", *PLACED, "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
-    "run with drafts": ["run", *PLACED, "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none"],
-    "run with defects": ["run", *PLACED, "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
-    "compile": ["compile", "story", *PLACED, "--mapping", "pipeline"],
-    "compile with defects": ["compile", "story", *PLACED, "--defects", "0.01"],
-    "estimate": ["estimate", "story", *STORY, "--mapping", "auto", "--wafers", "1", "--batch", "2"],
-    "estimate with sensitivity": ["estimate", "story", *STORY, "--sensitivity"],
-    "estimate of two wafers with a trace": ["estimate", "story", *STORY, "--wafers", "2", "--trace", "t.h5"],
-    "estimate of a verification pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
+    "run": [*RUN, "4", "--logits", "--profile"],
+    "run with drafts": [*RUN, "40", "--verify-tokens", "2"],
+    "run with defects": [*RUN, "3", "--defects", "0.01"],
+    "compile": ["compile", "config.json", *PLACED, "--mapping", "pipeline"],
+    "compile with defects": ["compile", "config.json", *PLACED, "--defects", "0.05"],
+    "estimate": ["estimate", *SMALL, "--mapping", "auto", "--batch", "2"],
+    "estimate with sensitivity": ["estimate", *SMALL, "--sensitivity"],
+    "estimate of two wafers with a trace": ["estimate", *SMALL, "--wafers", "2", "--trace", "t.h5"],
+    "estimate of a verification pass": ["estimate", *SMALL, "--verify-tokens", "4"],
     "serve-sim": [*SERVE, "--ttft", "1s", "--fast-share", "0.5"],
     "serve-sim with prefixes": [*SERVE, "--prefix-tokens", "8", "--kv-tiers", "host"],
     "serve-sim with its files": [*SERVE, "--prefill", "own", "--timeline", "t.json", "--html", "p.html"],
@@ -71,6 +73,7 @@ def test_json_of_commands_has_the_documented_keys(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    write_config(tmp_path)
     assert main([*COMMAND_LINES[name], "--json"]) == 0
     check_keys(json.loads(capsys.readouterr().out), RESULTS[name if name in RESULTS else COMMAND_LINES[name][0]])
 
