@@ -71,22 +71,6 @@ def test_refusal_is_one_line_that_names_the_value_and_the_remedy(wse: Wse, comma
     assert [part for part in parts if part not in line] == [], line
 
 
-COUNTS = ("--wafers", "--prompt-len", "--new-tokens", "--batch", "--context")
-INVALID_COUNTS = ("0", "-1", "nan", "inf", "1.5", "", "9" * 40, "1e3", "-" + "9" * 40)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [*((option, "0") for option in COUNTS), *((COUNTS[i % 5], value) for i, value in enumerate(INVALID_COUNTS[1:]))],
-)
-@pytest.mark.usefixtures("unchanged")
-def test_refusal_of_a_count_names_its_option_and_value(wse: Wse, option: str, value: str) -> None:
-    line = wse("estimate", "four.json", "--mesh", "8x8", option, value).refusal()
-    assert option in line
-    assert value[:9] in line
-    assert any(remedy in line for remedy in ("give", "choose", "--help")), line
-
-
 @pytest.mark.parametrize(("text", "parts"), [(row[0], row[1:]) for row in GRIDS], ids=[row[0][:20] for row in GRIDS])
 def test_refusal_of_a_grid_names_the_place_and_the_value(
     wse: Wse, empty: Path, text: str, parts: tuple[str, ...]

@@ -42,6 +42,7 @@ COMMAND_LINES = {
     "serve-sim": [*SERVE, "--ttft", "1s", "--fast-share", "0.5"],
     "serve-sim with prefixes": [*SERVE, "--prefix-tokens", "8", "--kv-tiers", "host"],
     "serve-sim with its files": [*SERVE, "--prefill", "own", "--timeline", "t.json", "--html", "p.html"],
+    "claims": ["claims", "8"],
     "models": ["models"],
     "wafers": ["wafers"],
     "wafers NAME": ["wafers", "wse3"],

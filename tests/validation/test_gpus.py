@@ -158,9 +158,9 @@ def test_fit_finds_the_constants_that_made_the_rows() -> None:
 
 @pytest.mark.slow
 def test_stack_has_the_constants_that_the_rows_give() -> None:
-    rows = calibration_rows("vllm-2024", fit_rows(read(BUNDLED / "gpu_baselines.csv")))
-    known = load_stack("vllm-2024", "hopper")
-    for key, fitted in fit(rows, CALIBRATIONS["vllm-2024"].keys).items():
+    rows = calibration_rows("trtllm-2024", fit_rows(read(BUNDLED / "gpu_baselines.csv")))
+    known = load_stack("trtllm-2024", "hopper")
+    for key, fitted in fit(rows, CALIBRATIONS["trtllm-2024"].keys).items():
         if fitted > 1e-6:
             assert getattr(known, key.partition(".")[0]) == pytest.approx(fitted, rel=0.02), key
 

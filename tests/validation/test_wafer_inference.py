@@ -39,13 +39,6 @@ LINKED = {"phase": "sram", "unit": "bytes per PE", "kind": "compiled (link)"}
 FFN = {"phase": "layer-ffn", "metric": "FFN cycles per layer"}
 
 
-def test_step_time_grows_with_context_batch_and_candidates() -> None:
-    base = value_of(**STEP)
-    assert value_of(**STEP, context_min="12288", context_max="16384", context_mean="14336") > base
-    assert base < value_of(**STEP, batch="2") < 2 * base
-    assert value_of(**STEP, settings="TOP_K 4") < base
-
-
 def test_step_time_is_that_of_its_layers_plus_the_rest() -> None:
     assert value_of(phase="layer-attention", metric="T_attn per layer (block of 9 layers)") == value_of(**ATTENTION)
     layers = 36 * (value_of(**ATTENTION) + value_of(**FFN))
@@ -189,13 +182,6 @@ def test_two_wafers_add_messages_through_hosts() -> None:
 def test_multicasts_are_within_5_percent(size: int, receivers: int, cycles: float) -> None:
     metric = f"router multicast of {size} B along a line of {receivers} receivers"
     assert value_of(phase="hop", model="none", metric=metric) == pytest.approx(cycles, rel=0.05)
-
-
-def test_prompt_is_computed_in_chunks_without_its_reused_prefix() -> None:
-    cells = {"phase": "prefill", "model": "qwen3-1.7b", "layers_per_stage": "4", "settings": "CHUNK 256"}
-    short, long = (value_of(**cells, metric="cycles", prompt_len=tokens) for tokens in ("1024", "8192"))
-    assert 8 * short < long
-    assert value_of(**cells, metric="cycles (start chunk 8)", prompt_len="8192") < long
 
 
 def test_memory_of_a_pe_is_the_sum_of_its_items() -> None:
