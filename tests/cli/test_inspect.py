@@ -47,12 +47,11 @@ def view_id(view: list[str]) -> str:
 
 @pytest.mark.parametrize("view", VIEWS, ids=view_id)
 def test_views_fit_the_terminal(wse: Wse, trace: str, view: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for columns in (40, 80):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        outcome = wse("inspect", trace, *view)
-        assert outcome.code == 0, outcome.err
-        assert "\x1b" not in outcome.out
-        assert 20 < max(map(len, outcome.out.splitlines())) <= columns
+    monkeypatch.setenv("COLUMNS", "40")
+    outcome = wse("inspect", trace, *view)
+    assert outcome.code == 0, outcome.err
+    assert "\x1b" not in outcome.out
+    assert 20 < max(map(len, outcome.out.splitlines())) <= 40
 
 
 @pytest.mark.slow
