@@ -64,7 +64,7 @@ FOR_TRACES = {*FOR_TABLES, "h5py"}
         (
             [
                 "compile {model} --mesh 2x2 --mapping region --schedule baseline",
-                "estimate {model} --mesh 2x2 --mapping region --schedule baseline --json",
+                "estimate {model} --mesh 2x2 --mapping region --schedule baseline --prompt-len 4 --new-tokens 4 --json",
             ],
             FOR_PLACEMENT,
         ),
