@@ -114,11 +114,13 @@ def test_estimate_equals_the_output_of_the_command(capsys: pytest.CaptureFixture
 
 def test_run_equals_the_output_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     texts: list[str] = []
-    result = wse.run(new_tokens=4, trace=None, on_text=texts.append)
+    options = {"mesh": "16x16", "mapping": "region", "schedule": "baseline", "new_tokens": 4}
+    result = wse.run(**options, trace=None, on_text=texts.append)
     assert capsys.readouterr() == ("", "")
     assert "".join(texts) == result.text
     report = {key: value for key, value in result.to_dict().items() if key != "emulation"}
-    assert json.loads(json.dumps(report)) == printed_json(capsys, "run", "--new-tokens", "4", "--trace", "none")
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    assert json.loads(json.dumps(report)) == printed_json(capsys, "run", *words, "--trace", "none")
 
 
 def test_claims_equal_the_output_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -134,17 +136,17 @@ def test_claims_equal_the_output_of_the_command(capsys: pytest.CaptureFixture[st
 
 
 def test_compilation_equals_the_output_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    result = wse.compile("story", context=64, schedule="baseline")
+    result = wse.compile("story", mesh="24x24", mapping="region", schedule="baseline")
     assert capsys.readouterr() == ("", "")
-    options = ("--context", "64", "--schedule", "baseline")
+    options = ("--mesh", "24x24", "--mapping", "region", "--schedule", "baseline")
     assert json.loads(json.dumps(result.to_dict())) == printed_json(capsys, "compile", "story", *options)
 
 
 def test_results_are_shown_as_tables_in_notebooks() -> None:
-    for result in (wse.estimate("story", **SMALL), wse.compile("story", context=64, schedule="baseline")):
-        html = result._repr_html_()
-        assert html.count("<table") == len(result.tables()) > 3
-        assert "SRAM of the fullest PE" in html
+    result = wse.estimate("story", **SMALL)
+    html = result._repr_html_()
+    assert html.count("<table") == len(result.tables()) > 3
+    assert "SRAM of the fullest PE" in html
 
 
 def test_errors_have_the_documented_classes(tmp_path: Path) -> None:

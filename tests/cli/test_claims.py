@@ -1,16 +1,12 @@
-"""Tests of ``wse claims``: the list of claims, their verdicts and the keys of the JSON output."""
-
-import json
+"""Tests of ``wse claims``: the list of claims and their verdicts."""
 
 import pytest
 from tiers import AT_REQUEST
 
-from tests.cli.conftest import Wse
 from wse.cli.app import COMMANDS
 from wse.studies.claims.study import CLAIMS, decide
 
-KEYS = {"n", "claim", "command", "numbers", "verdict", "certainty", "answer", "reason", "source"}
-SLOW_CLAIMS = (1, 2, 4, 5, 6, 13, 14, 16, 17)
+SLOW_CLAIMS = (1, 2, 4, 5, 6, 10, 13, 14, 16, 17)
 """Claims that take at least 5 s to decide. They are tested only if WSE_ALL_OUTPUTS is set."""
 
 
@@ -47,12 +43,7 @@ def test_claim_has_the_expected_verdict_and_curves(number: int) -> None:
     assert result.numbers
 
 
-def test_claims_about_gpus_have_the_documented_keys(wse: Wse) -> None:
-    claims = json.loads(wse("claims", "8", "11", "--json").out)["claims"]
-    assert [claim["n"] for claim in claims] == [8, 11]
-    for claim in claims:
-        assert claim.keys() - {"samples", "share_of_samples", "decisive"} == KEYS
-        assert claim["verdict"] in {"true", "false", "conditional", "undecided"}
-        assert all(number.keys() == {"value", "unit", "meaning"} for number in claim["numbers"].values())
-    batch = claims[0]["numbers"]["batch_llama_3_1_70b_h200"]["value"]
-    assert 4 <= batch <= 32  # measured on eight H200: 2.16 times as fast per user with 4 users as with 64
+def test_batch_on_gpus_agrees_with_a_measurement() -> None:
+    """On eight H200, a user was measured to be 2.16 times as fast with 4 users as with 64."""
+    (claim,) = decide([8]).result.claims
+    assert 4 <= claim.numbers["batch_llama_3_1_70b_h200"].value <= 32

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_model
+from tests.reference.test_json_keys import RESULTS, check_keys
 from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
@@ -35,6 +36,7 @@ def test_comparison_of_a_hostile_name_writes_the_same_rows_to_all_files(wse: Wse
     outcome = wse("compare", model, *SMALL, "--wafers", "1,2,3", "--mapping", "region", *FILES, "--json")
     assert outcome.code == 0, outcome.err
     report = json.loads(outcome.out)
+    check_keys(report, RESULTS["compare"])
     fastest = [row for row in report["rows"] if row.get("objective") != "throughput"]
     assert [row["wafers"] for row in fastest] == [1, 2, 2, 2, 3]
     assert "--wafers 3" in fastest[-1]["reason"]
@@ -55,12 +57,11 @@ def test_comparison_of_two_traces_writes_its_files(wse: Wse, empty: Path) -> Non
     assert [row["wafers"] for row in check_files(empty)] == ["1", "2"]
 
 
-SMALL_STORY = ("compare", "story", "--mesh", "24x24", "--wafers", "1", "--mapping", "region", "--schedule", "baseline")
+PLACED = ("story", "--mesh", "16x16", "--mapping", "region", "--schedule", "baseline", "--wafers", "1")
 
 
 def test_rows_that_meet_targets_are_written_as_markdown_and_csv(wse: Wse, empty: Path) -> None:
-    command = (*SMALL_STORY, "--lengths", "8/8,16/4")
-    outcome = wse(*command, "--tpot", "1ms", "--markdown", "--csv", "t.csv")
+    outcome = wse("compare", *PLACED, "--lengths", "8/8,16/4", "--tpot", "1ms", "--markdown", "--csv", "t.csv")
     assert outcome.code == 0
     assert "| lengths | machine | type | meets | users |" in outcome.out
     assert "\n- USD/Mtok: price of all machines per million output tokens" in outcome.out
@@ -73,9 +74,9 @@ def test_rows_that_meet_targets_are_written_as_markdown_and_csv(wse: Wse, empty:
 
 
 LENGTHS = ("--prompt-len", "64", "--new-tokens", "64")
-WAFER = ("story", "--mesh", "24x24", *LENGTHS, "--mapping", "bands", "--schedule", "baseline", "--wafers", "1")
+WAFER = (*PLACED, *LENGTHS)
 GPU = ("story", "--gpu", "h100", "--gpus", "1", *LENGTHS)
-TRACE = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story-two-wafers.h5"
+TRACE = GOLDEN / "story-two-wafers.h5"
 KEYS = ("usd_per_million_tokens_low", "usd_per_million_tokens", "usd_per_million_tokens_high")
 
 
@@ -93,8 +94,7 @@ def _cost_range(row: Any) -> tuple[float, ...]:
 @pytest.mark.parametrize(
     ("machine", "price", "central", "range_"),
     [
-        (WAFER, "wafer=60,h100=2,cs4=3", 64.45, (41.96, 99.0)),
-        (WAFER, "WSE3=60", 64.45, (41.96, 99.0)),
+        (WAFER, "WSE3=60,h100=2,cs4=3", 64.45, (41.96, 99.0)),
         (GPU, "h100=60,b200=2,wafer=3", 2.95, (1.99, 5.0)),
     ],
 )

@@ -10,28 +10,32 @@ import pytest
 
 from tests.cli.conftest import Wse
 from tests.models.helpers import write_config
+from tests.reference.test_json_keys import RESULTS, check_keys
+
+PLACED = ("--mesh=6x6", "--mapping=region", "--schedule=baseline")
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ("estimate", "--mesh=6x6", "--schedule=baseline", "--prompt-len=9", "--new-tokens=8"),
-        ("estimate", "--gpu=h100", "--gpus=1", "--prompt-len=9", "--new-tokens=8"),
-        ("compile", "--mesh=6x6", "--schedule=baseline", "--prompt-len=2", "--new-tokens=3"),
-        ("run", "--mesh=3x3", "--schedule=baseline", "--prompt-ids=1", "--new-tokens=3", "--weights=random:0"),
+        ("estimate", *PLACED, "--prompt-len=9", "--new-tokens=8"),
+        ("estimate", "--gpu=h100"),
+        ("compile", *PLACED, "--prompt-len=2", "--new-tokens=3"),
+        ("run", *PLACED, "--prompt-ids=1", "--new-tokens=3", "--weights=random:0", "--trace=none"),
     ],
     ids=lambda command: " ".join(command[:2]),
 )
 def test_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Path, command: tuple[str, ...]) -> None:
     name, *options = command
+    text = " ".join(wse(name, write_config(tmp_path, "torch_dtype"), *options).out.split())
+    assert "config.json states no torch_dtype: weights are assumed to be bfloat16" in text
+
+
+def test_given_type_replaces_the_assumed_one_and_its_note(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, "torch_dtype")
-    report = json.loads(wse(name, config, *options, "--json").out)
-    assert report["model"]["dtype"] == "bfloat16"
-    assert report["note"] == "config.json states no torch_dtype: weights are assumed to be bfloat16"
-    assert "states no torch_dtype" in " ".join(wse(name, config, *options).out.split())
-    stated = json.loads(wse(name, config, *options, "--dtype=float32", "--json").out)
-    assert stated["model"]["dtype"] == "float32"
-    assert "note" not in stated
+    assumed, given = (estimate_json(wse, config, *H100, *option) for option in ((), ("--dtype", "float32")))
+    assert (assumed["model"]["dtype"], "note" in assumed) == ("bfloat16", True)
+    assert (given["model"]["dtype"], "note" in given) == ("float32", False)
 
 
 def test_single_new_token_has_no_decode_figures(wse: Wse, tmp_path: Path) -> None:
@@ -40,6 +44,7 @@ def test_single_new_token_has_no_decode_figures(wse: Wse, tmp_path: Path) -> Non
     placed = ("--mesh", "8x8", "--mapping", "pipeline", "--region", "4x4", "--schedule", "baseline")
     arguments = ("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "1")
     report = json.loads(wse(*arguments, "--json").out)
+    check_keys(report, RESULTS["estimate"])
     assert not {"decode", "crossing", "bounds", "schedule", "energy", "published"} & report.keys()
     assert report["serving"]["ttft_s"] == pytest.approx(report["latency"]["ttft_s"])
     assert report["serving"]["tokens_per_s"] == pytest.approx(1 / report["latency"]["ttft_s"])
@@ -48,22 +53,22 @@ def test_single_new_token_has_no_decode_figures(wse: Wse, tmp_path: Path) -> Non
     assert "first token" in wse(*arguments, "--detail").out
 
 
-SMALL = ("story", "--mesh", "16x16", "--prompt-len", "64", "--new-tokens", "64", "--schedule", "baseline")
+SMALL = ("story", "--mesh", "11x11", "--wafers", "1", "--mapping", "region", "--schedule", "baseline", "--batch", "1")
 
 
 def test_too_many_users_are_refused_with_the_maximum_number(wse: Wse) -> None:
     text = (
-        r"caches of (\d+) sequences of 128 tokens on 1 wafer; "
+        r"caches of (\d+) sequences of 256 tokens on 1 wafer; "
         r"give --users (\d+), more (--wafers (\(by bytes at least \d+\) )?or )?--replicas"
     )
-    options = (*SMALL, "--wafers", "1", "--users")
-    searched, by_bytes = (re.search(text, wse("estimate", *options, n).refusal()) for n in ("58", "4000"))
+    options = (*SMALL, "--prompt-len", "200", "--new-tokens", "56", "--users")
+    searched, by_bytes = (re.search(text, wse("estimate", *options, n).refusal()) for n in ("7", "4000"))
     assert searched is not None
     assert by_bytes is not None
     assert searched[1] == searched[2] == by_bytes[2]
     assert searched[3] is not None
     assert by_bytes[3] is None, "more wafers would be needed than the model has layers"
-    assert int(searched[2]) == 58 - 1, "58 users are refused above"
+    assert int(searched[2]) == 7 - 1, "7 users are refused above"
     assert wse("estimate", *options, searched[2]).code == 0
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tokenizers
-from tiers import slow_but
 from tokenizers import decoders, models, pre_tokenizers, processors
 
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import CONFIG, llama2c_bytes, tiny_tensors, write_model
+from tests.reference.test_json_keys import RESULTS, check_keys
 from wse.models.load import load_model
 from wse.studies.options.option import make_request
 from wse.studies.run import prompts
@@ -21,7 +21,8 @@ from wse.studies.run.request import RunRequest
 from wse_traces.reader.read import open_trace
 
 IDS = ("1,2,3", "4", "9,8,7,6,5")
-MESH = ("--mesh", "3x3", "--new-tokens", "7", "--schedule", "baseline", "--json")
+QUICK = ("--mapping", "region", "--schedule", "baseline", "--json")
+MESH = ("--mesh", "3x3", "--new-tokens", "7", *QUICK)
 
 
 def report_of(wse: Wse, *arguments: object) -> dict[str, Any]:
@@ -35,15 +36,13 @@ def repeated(option: str, values: tuple[str, ...]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-@pytest.mark.parametrize(
-    "options", slow_but([(), ("--wafers", "2"), ("--temperature", "1.5")], ("--wafers", "2")), ids=str
-)
-def test_tokens_of_each_user_do_not_depend_on_the_batch(wse: Wse, tiny: Path, options: tuple[str, ...]) -> None:
-    report = report_of(wse, tiny, *repeated("--prompt-ids", IDS), *MESH, *options, "--seed", 3, "--trace", "none")
+def test_tokens_of_each_user_do_not_depend_on_the_batch(wse: Wse, tiny: Path) -> None:
+    options = (*MESH, "--temperature", "1.5", "--seed", 3, "--trace", "none")
+    report = report_of(wse, tiny, *repeated("--prompt-ids", IDS), *options)
     assert report["batch"] == 3
     assert not {"tokens", "text", "prompt_tokens", "prompt_logits_last"} & set(report)
     for user, ids in enumerate(IDS):
-        alone = report_of(wse, tiny, "--prompt-ids", ids, *MESH, *options, "--seed", 3, "--trace", "none")
+        alone = report_of(wse, tiny, "--prompt-ids", ids, *options)
         assert alone["batch"] == 1
         assert alone["users"][0]["tokens"] == alone["tokens"]
         assert report["users"][user] == alone["users"][0]
@@ -55,7 +54,7 @@ def test_prompt_file_contains_lines_or_a_json_list(wse: Wse, empty: Path) -> Non
     texts = ["Once upon a time", "Tim had a", "A dog, é"]
     (empty / "texts").write_bytes("\r\n".join(texts).encode() + b"\n")
     (empty / "texts.json").write_text(json.dumps(texts))
-    options = ("--new-tokens", "3", "--schedule", "baseline", "--json", "--trace", "none")
+    options = ("--new-tokens", "3", "--mesh", "16x16", *QUICK, "--trace", "none")
     from_lines, from_list = (report_of(wse, "--prompts", name, *options)["users"] for name in ("texts", "texts.json"))
     assert from_lines == from_list == report_of(wse, *repeated("--prompt", tuple(texts)), *options)["users"]
     assert [user["text"].startswith(text) for user, text in zip(from_list, texts, strict=True)] == [True] * 3
@@ -63,6 +62,7 @@ def test_prompt_file_contains_lines_or_a_json_list(wse: Wse, empty: Path) -> Non
 
 def test_trace_records_the_sequence_of_each_token(wse: Wse, tiny: Path, empty: Path) -> None:
     report = report_of(wse, tiny, *repeated("--prompt-ids", IDS), *MESH, "--wavelets", "--trace", "t.h5")
+    check_keys(report, RESULTS["run"])
     with open_trace(empty / "t.h5") as trace:
         columns = {
             name: trace.column(f"tokens/{name}") for name in ("id", "is_prompt", "sequence", "position", "cycles")

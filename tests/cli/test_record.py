@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.cli.conftest import Wse
+from tests.models.helpers import write_model
+from wse.cli import main
 from wse.tracing.query.places.contents import read_content
 from wse_traces import open_trace, problems
 
@@ -27,11 +29,12 @@ OPTIONS = (
     "--schedule",
     "baseline",
 )
+PES = "0,0+0,1+0,2+0,3+1,0+2,0+3,0"
 
 
 def test_every_pass_has_the_requested_tensors(wse: Wse, tiny: Path) -> None:
     command = ("run", tiny, *OPTIONS, "--logits", "--json", "--trace", "t.h5")
-    report = json.loads(wse(*command, "--record", "activations").out)
+    report = json.loads(wse(*command, "--record", "activations", "--record-pe", PES).out)
     assert problems("t.h5") == []
     with open_trace("t.h5") as trace:
         ops, kinds, layers = (trace.column(f"graph/ops/{name}") for name in ("name", "kind", "layer"))
@@ -66,17 +69,15 @@ def test_operations_are_selected_by_name_and_pattern(wse: Wse, tiny: Path) -> No
         assert ops == [b"layers.0.attention", b"layers.1.attention", b"head"]
 
 
-PES = "0,0+0,1+0,2+0,3+1,0+2,0+3,0"
-
-
-@pytest.fixture
-def recorded(wse: Wse, tiny: Path, empty: Path) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Record the outputs of all operations, and the buffers of the PEs in `PES`, in a trace; return its path."""
-    options = ("--record", "activations", "--record-pe", PES, "--trace", "t.h5", "--json")
-    report = json.loads(wse("run", tiny, *OPTIONS, *options).out)
-    plain = json.loads(wse("run", tiny, *OPTIONS, "--trace", "none", "--json").out)
-    assert (report["tokens"], report["decode"]) == (plain["tokens"], plain["decode"])  # recording changes neither
-    return empty / "t.h5"
+    folder = tmp_path_factory.mktemp("recorded")
+    model, trace = write_model(folder), folder / "t.h5"
+    assert (
+        main(["run", str(model), *OPTIONS, "--record", "activations", "--record-pe", PES, "--trace", str(trace)]) == 0
+    )
+    return trace
 
 
 def elements(trace: Any, row: int, col: int, name: str, pass_index: int | None = None) -> npt.NDArray[np.float32]:
@@ -117,8 +118,8 @@ def test_buffer_content_is_recorded_only_when_it_changed(recorded: Path) -> None
 
 def test_buffer_is_recorded_before_another_overwrites_it(wse: Wse, empty: Path) -> None:
     """Buffers gate_up and hidden overlap in the story model: one step reads the first and writes the second."""
-    command = ("run", "--new-tokens", "2", "--schedule", "baseline", "--dtype", "float32", "--mesh", "16x16")
-    assert wse(*command, "--record-pe", "2,3", "--trace", "t.h5").code == 0
+    command = ("run", "--new-tokens", "2", "--dtype", "float32", "--mesh", "16x16", "--mapping", "region")
+    assert wse(*command, "--schedule", "baseline", "--record-pe", "2,3", "--trace", "t.h5").code == 0
     with open_trace(empty / "t.h5") as trace:
         places = {record["name"]: (record["address"], record["bytes"]) for record in trace.records("buffer")}
         address, size = places["gate_up"]

@@ -44,17 +44,22 @@ GRIDS: list[tuple[str, ...]] = [
 """Contents of a file for ``wse sweep``, and the expected parts of the message."""
 
 
-@pytest.fixture
-def unchanged(empty: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run the test in the folder `files`, and check afterwards that no file in it was added, removed or changed."""
+@pytest.fixture(scope="module")
+def unchanged_files(files: Path) -> Iterator[Path]:
+    """Return the folder `files`, and check after all tests that no file in it was added, removed or changed."""
 
     def contents() -> dict[Path, Any]:
         return {path: path.is_file() and (path.stat().st_size, path.stat().st_mtime_ns) for path in files.rglob("*")}
 
-    monkeypatch.chdir(files)
     before = contents()
-    yield
+    yield files
     assert contents() == before
+
+
+@pytest.fixture
+def unchanged(empty: Path, unchanged_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test in the folder `unchanged_files`."""
+    monkeypatch.chdir(unchanged_files)
 
 
 @pytest.mark.parametrize(
@@ -64,22 +69,6 @@ def unchanged(empty: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 def test_refusal_is_one_line_that_names_the_value_and_the_remedy(wse: Wse, command: str, parts: list[str]) -> None:
     line = wse(*shlex.split(command)).refusal()
     assert [part for part in parts if part not in line] == [], line
-
-
-COUNTS = ("--wafers", "--prompt-len", "--new-tokens", "--batch", "--context")
-INVALID_COUNTS = ("0", "-1", "nan", "inf", "1.5", "", "9" * 40, "1e3", "-" + "9" * 40)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [*((option, "0") for option in COUNTS), *((COUNTS[i % 5], value) for i, value in enumerate(INVALID_COUNTS[1:]))],
-)
-@pytest.mark.usefixtures("unchanged")
-def test_refusal_of_a_count_names_its_option_and_value(wse: Wse, option: str, value: str) -> None:
-    line = wse("estimate", "four.json", "--mesh", "8x8", option, value).refusal()
-    assert option in line
-    assert value[:9] in line
-    assert any(remedy in line for remedy in ("give", "choose", "--help")), line
 
 
 @pytest.mark.parametrize(("text", "parts"), [(row[0], row[1:]) for row in GRIDS], ids=[row[0][:20] for row in GRIDS])
@@ -161,21 +150,19 @@ def is_number_list(text: str) -> bool:
         pytest.param("a\nb", marks=pytest.mark.smoke),
         "\x1b[31mred\x1b[0m",
         "\udcff\udcfe",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("[bold]x", "x" * 200, "-r", "é\u202e")),
+        "[bold]x",
     ],
 )
 def test_model_of_any_name_runs_and_is_inspected(wse: Wse, tmp_path: Path, name: str) -> None:
-    file = name[:20].replace("/", "")
     folder = tmp_path / "in" / name
     folder.mkdir(parents=True)
     write_model(folder)
     line = wse("run", folder, "--prompt-ids", "99").refusal()
     assert "outside the vocabulary" in line
-    run = wse(
-        "run", folder, "--prompt-ids", "1", "--new-tokens", "2", "--schedule", "baseline", "--trace", f"{file}.h5"
-    )
+    placed = ("--mesh", "2x2", "--mapping", "region", "--schedule", "baseline")
+    run = wse("run", folder, "--prompt-ids", "1", "--new-tokens", "2", *placed, "--trace", f"{name}.h5")
     assert run.code == 0, run.err
-    inspection = wse("inspect", f"./{file}.h5")
+    inspection = wse("inspect", f"{name}.h5")
     assert inspection.code == 0, inspection.err
     for out in (run.out, inspection.out):
         assert all(line.isprintable() for line in out.split("\n")), out

@@ -16,6 +16,7 @@ import pytest
 from tests.cli.conftest import Wse, files_below
 from tests.cli.test_process import start
 from tests.models.helpers import write_config
+from tests.reference.test_json_keys import RESULTS, check_keys
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.request import read_grid
@@ -27,7 +28,7 @@ def test_sweep_writes_a_table_and_reports_json(wse: Wse, empty: Path) -> None:
     write_config(empty)
     (empty / "grid.toml").write_text(
         'model = "config.json"\nprompt_len = 5\nnew_tokens = 4\nwafer.hop_cycles = [1, 2]\nwafers = [1, 3]\n'
-        'schedule = "baseline"\n'
+        'schedule = "baseline"\nmapping = "region"\n'
     )
     with Journal(empty / "t.csv", "another sweep's", 4):
         pass
@@ -36,11 +37,12 @@ def test_sweep_writes_a_table_and_reports_json(wse: Wse, empty: Path) -> None:
     outcome = wse(*command, "--restart")
     assert outcome.code == 0, outcome
     report = json.loads(outcome.out)
+    check_keys(report, RESULTS["sweep"])
     assert (report["settings"], report["settings_failed"], report["table"]) == (4, 2, "t.csv")
     with (empty / "t.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert list(rows[0])[:8] == [
-        "model", "prompt_len", "new_tokens", "wafer_hop_cycles", "wafers", "schedule", "mesh", "error"
+    assert list(rows[0])[:9] == [
+        "model", "prompt_len", "new_tokens", "wafer_hop_cycles", "wafers", "schedule", "mapping", "mesh", "error"
     ]  # fmt: skip
     settings = [(row["wafer_hop_cycles"], row["wafers"], bool(row["error"])) for row in rows]
     assert settings == [("1", "1", False), ("1", "3", True), ("2", "1", False), ("2", "3", True)]
@@ -71,10 +73,10 @@ def all_have_ended(group: int) -> bool:
 @pytest.mark.skipif(sys.platform == "win32", reason="no groups of processes")
 def test_killed_and_interrupted_sweep_resumes_to_the_same_table(wse: Wse, empty: Path) -> None:
     write_config(empty)
-    grid = ["config.json", "--set", "mesh=3x3,3x2", "--set", "wafer.hop_cycles=1,2,3,4", *LENGTHS]
+    grid = ["config.json", "--set", "mesh=3x3,3x2", "--set", "wafer.hop_cycles=1,2,3", *LENGTHS]
     assert wse("sweep", *grid, "-o", "whole.csv", "--jobs", "1").code == 0
     journal = empty / "t.csv.partial"
-    for kill, lines, code in ((signal.SIGKILL, 3, -signal.SIGKILL), (signal.SIGINT, 5, 130)):
+    for kill, lines, code in ((signal.SIGKILL, 2, -signal.SIGKILL), (signal.SIGINT, 4, 130)):
         process = start(empty, "sweep", *grid, "-o", "t.csv", "--jobs", "1", start_new_session=True)
         wait_for_lines(process, journal, lines)
         if kill == signal.SIGINT:
@@ -86,7 +88,7 @@ def test_killed_and_interrupted_sweep_resumes_to_the_same_table(wse: Wse, empty:
         assert out == b""
         assert b"Traceback" not in err
         if kill == signal.SIGINT:
-            saved = re.findall(r"sweep: (\d) of 8 settings are saved; the same command resumes after", err.decode())
+            saved = re.findall(r"sweep: (\d) of 6 settings are saved; the same command resumes after", err.decode())
             written = journal.read_bytes().count(b"\n") - 1
             assert int(saved[0]) in (written, written - 1)  # the last one may be written but not yet counted
         assert all_have_ended(process.pid)
@@ -97,7 +99,7 @@ def test_killed_and_interrupted_sweep_resumes_to_the_same_table(wse: Wse, empty:
     assert "--restart" in other
     outcome = wse("sweep", *grid, "-o", "t.csv", "--jobs", "1", "--json")
     assert json.loads(outcome.out)["settings_resumed"] in (done, done - 1)  # the last line may be incomplete
-    assert f"sweep: going on after {json.loads(outcome.out)['settings_resumed']} of 8 settings" in outcome.err
+    assert f"sweep: going on after {json.loads(outcome.out)['settings_resumed']} of 6 settings" in outcome.err
     assert (empty / "t.csv").read_bytes() == (empty / "whole.csv").read_bytes()
     assert files_below(empty) == {"config.json", "t.csv", "whole.csv"}
 

@@ -112,7 +112,7 @@ model = "story"
 [[machines]]
 wafer = "wse3"
 mesh = "24x24"
-mapping = "bands"
+mapping = "region"
 schedule = "baseline"
 
 [[drafts]]

@@ -14,7 +14,8 @@ import wse as api
 from tests.cli.conftest import Wse
 from tests.models.helpers import CONFIG, tiny_tensors, write_config, write_model
 
-OPTIONS = ("--prompt-ids", "1,2,3", "--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
+RANDOM_OPTIONS = ("--new-tokens=4", "--mesh=2x2", "--mapping=region", "--schedule=baseline", "--trace=none")
+OPTIONS = ("--prompt-ids", "1,2,3", *RANDOM_OPTIONS)
 
 
 def test_gguf_file_gives_the_tokens_of_the_same_checkpoint(wse: Wse, empty: Path) -> None:
@@ -55,9 +56,6 @@ def test_damaged_weights_are_refused_by_run_and_compile(wse: Wse, tiny: Path, co
     assert "safetensors" in wse("run", tiny, "--prompt-ids", "1").refusal()
 
 
-RANDOM_OPTIONS = ("--new-tokens", "4", "--mesh", "2x2", "--schedule", "baseline", "--trace", "none")
-
-
 def test_random_weights_start_from_the_begin_token_with_a_note(wse: Wse, empty: Path) -> None:
     outcome = wse("run", write_config(empty), "--weights", "random:7", *RANDOM_OPTIONS)
     assert outcome.code == 0, outcome
@@ -93,6 +91,9 @@ def test_progress_counts_stored_elements_and_tokens(empty: Path) -> None:
         weights="random:7",
         prompt_ids=[1, 2, 3],
         new_tokens=4,
+        mesh="2x2",
+        mapping="region",
+        schedule="baseline",
         trace=None,
         on_stored=lambda *piece: stored.append(piece),
         on_tokens=lambda *piece: tokens.append(piece),

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiers import slow_but
 
+from tests.models.helpers import write_config
 from wse.cli import main
 from wse.cli.reference.json_keys import COMMANDS, VIEWS, WITHOUT_FUNCTION, Key, keys_of
 from wse.reports.result import Result
@@ -24,26 +24,25 @@ INSPECT_OPTIONS = {
     "inspect --diff": ["--diff", TRACE.replace("story.h5", "story-two-wafers.h5")],
     "inspect --check": ["--check"],
 }
-BASELINE = ["--schedule", "baseline"]
-STORY = ["--mesh", "24x24", "--mapping", "region", "--prompt-len", "16", "--new-tokens", "8"]
-SERVE = ["serve-sim", "story", *STORY, *BASELINE, "--requests", "99"]
+QUICK = ["--mapping", "region", "--schedule", "baseline"]
+PLACED = ["--mesh", "6x6", *QUICK]
+SMALL = ["config.json", *PLACED, "--prompt-len", "16", "--new-tokens", "8"]
+RUN = ["run", "--mesh", "16x16", *QUICK, "--trace", "none", "--new-tokens"]
+SERVE = ["serve-sim", "story", "--mesh", "16x16", *SMALL[3:], "--requests", "99"]
 COMMAND_LINES = {
-    "run": ["run", "--new-tokens", "4", "--logits", "--profile", "--trace", "none"],
-    "run of two users with wavelets": ["run", "--new-tokens", "3", "--prompt", "One", "--prompt", "Two", "--wavelets"],
-    "run with drafts": ["run", "--new-tokens", "40", "--verify-tokens", "2", "--trace", "none", *BASELINE],
-    "run with defects": ["run", "--mesh", "12x12", "--defects", "0.01", "--new-tokens", "3", "--trace", "none"],
-    "compile": ["compile", "story", "--mapping", "pipeline", "--mesh", "12x12", *BASELINE],
-    "compile with defects": ["compile", "story", "--mesh", "16x16", "--defects", "0.01"],
-    "estimate": ["estimate", "story", *STORY, *BASELINE, "--mapping", "auto", "--batch", "2"],
-    "estimate with sensitivity": ["estimate", "story", *STORY, *BASELINE, "--sensitivity"],
-    "estimate of two wafers with a trace": ["estimate", "story", *STORY, *BASELINE, "--wafers", "2", "--trace", "t.h5"],
-    "estimate of a verification pass": ["estimate", "story", *STORY, "--verify-tokens", "4"],
-    "estimate of one token": ["estimate", "story", "--mesh", "24x24", "--prompt-len", "16", "--new-tokens", "1"],
-    "compare": ["compare", "story", *STORY, *BASELINE, "--wafers", "1,2", "--mapping", "pipeline"],
+    "run": [*RUN, "4", "--logits", "--profile"],
+    "run with drafts": [*RUN, "40", "--verify-tokens", "2"],
+    "run with defects": [*RUN, "3", "--defects", "0.01"],
+    "compile": ["compile", "config.json", *PLACED, "--mapping", "pipeline"],
+    "compile with defects": ["compile", "config.json", *PLACED, "--defects", "0.05"],
+    "estimate": ["estimate", *SMALL, "--mapping", "auto", "--batch", "2"],
+    "estimate with sensitivity": ["estimate", *SMALL, "--sensitivity"],
+    "estimate of two wafers with a trace": ["estimate", *SMALL, "--wafers", "2", "--trace", "t.h5"],
+    "estimate of a verification pass": ["estimate", *SMALL, "--verify-tokens", "4"],
     "serve-sim": [*SERVE, "--ttft", "1s", "--fast-share", "0.5"],
     "serve-sim with prefixes": [*SERVE, "--prefix-tokens", "8", "--kv-tiers", "host"],
     "serve-sim with its files": [*SERVE, "--prefill", "own", "--timeline", "t.json", "--html", "p.html"],
-    "sweep": ["sweep", "story", "--set", "mesh=24x24", "--set", "prompt_len=16", "--set", "new_tokens=8"],
+    "claims": ["claims", "8"],
     "models": ["models"],
     "wafers": ["wafers"],
     "wafers NAME": ["wafers", "wse3"],
@@ -51,33 +50,12 @@ COMMAND_LINES = {
     "view": ["view", TRACE, "-o", "page.html"],
     "export": ["export", TRACE, "--to", "perfetto", "-o", "timeline.json"],
     "export to a folder": ["export", TRACE, "--to", "csv", "-o", "tables"],
-    "estimate with experts": [
-        "estimate",
-        "gpt-oss-20b",
-        "--mapping",
-        "region",
-        "--prompt-len",
-        "16",
-        "--new-tokens",
-        "4",
-        *BASELINE,
-    ],
+    "estimate with experts": ["estimate", "gpt-oss-20b", "--prompt-len", "16", "--new-tokens", "4", *QUICK],
 }
+"""Commands by a name that begins with the command. Tests in tests/cli check the keys of further commands."""
 
 
 RESULTS = COMMANDS | WITHOUT_FUNCTION
-SLOW = {
-    "run with defects",
-    "run with drafts",
-    "run of two users with wavelets",
-    "compile with defects",
-    "estimate with sensitivity",
-    "estimate of two wafers with a trace",
-    "estimate of a verification pass",
-    "estimate of one token",
-    "sweep",
-    "compare",
-}
 
 
 @pytest.mark.parametrize("command", RESULTS | VIEWS)
@@ -91,11 +69,12 @@ def test_every_key_has_a_description_and_seconds_have_a_unit(command: str) -> No
         assert "_s" not in key.path[-2:] or key.doc.unit or not set(key.kinds) & {int, float}, key.path
 
 
-@pytest.mark.parametrize("name", slow_but(COMMAND_LINES, *COMMAND_LINES.keys() - SLOW))
+@pytest.mark.parametrize("name", COMMAND_LINES)
 def test_json_of_commands_has_the_documented_keys(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    write_config(tmp_path)
     assert main([*COMMAND_LINES[name], "--json"]) == 0
     check_keys(json.loads(capsys.readouterr().out), RESULTS[name if name in RESULTS else COMMAND_LINES[name][0]])
 

@@ -36,10 +36,10 @@ def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, exte
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["public_tokens_per_s.csv", "waferllm_measured.csv", "gpu_baselines.csv"])
 def test_errors_of_bundled_rows_are_those_of_their_files(name: str, script: ModuleType, tmp_path: Path) -> None:
-    """Check the first row of each kind."""
+    """Check the first row of each kind; of services, whose estimates take long, the first of the last kind."""
     packed = [row for row in _packed(script) if row["file"] == name]
     first = {row["kind"]: row for row in reversed(packed)}
-    expected = [row for row in packed if row is first[row["kind"]]]
+    expected = [row for row in packed if row is first[row["kind"]]][-1 if name.startswith("public") else 0 :]
     lines = (BUNDLED / name).read_text(encoding="utf-8").splitlines(keepends=True)
     chosen_lines = [lines[0], *(lines[int(row["row"]) - 1] for row in expected)]
     (tmp_path / name).write_text("".join(chosen_lines), encoding="utf-8")

@@ -22,7 +22,8 @@ def originals(external_data: Path) -> dict[str, list[Measurement]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_packed_rows_have_the_predictions_of_the_originals(originals: dict[str, list[Measurement]], file: Path) -> None:
-    for small, large in zip(read(file), originals[file.name], strict=True):
+    """Every fifth row is compared."""
+    for small, large in list(zip(read(file), originals[file.name], strict=True))[::5]:
         answer = service_request if small.table == "public" else predict  # an estimate of a service takes seconds
         assert answer(small) == answer(large), (small.line, large.line)
 
