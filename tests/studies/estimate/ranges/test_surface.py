@@ -24,10 +24,10 @@ from wse.studies.options.option import replace_options
 from wse.studies.options.placement import MachineOptions
 
 MODELS = {
-    "story": {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64},
+    "story": {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64},
     "story on two wafers": {"mesh": "20x20", "wafers": 2, "mapping": "pipeline", "batch": 2, "software": "tuned"},
 }
-SAMPLES = 20
+SAMPLES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
