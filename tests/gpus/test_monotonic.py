@@ -31,7 +31,7 @@ from wse.studies.options.option import make_request
 ROUNDING = 1 + 1e-9
 BISECTED = 1 + 1e-7
 """Tolerance for steady states, which are found by bisection."""
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = settings(max_examples=40, deadline=None)
 
 
 @cache
@@ -167,11 +167,10 @@ def test_round_with_drafts_includes_drafting_and_verification() -> None:
     assert 1 / 32 < head_s / server.decode_s(7, 500) < 1 / 4  # the draft head has one layer and the output head
 
 
-@pytest.mark.parametrize(("model", "gpu"), [("llama-3.1-70b", "h200"), ("deepseek-v3", "b200")])
-def test_user_with_drafts_is_not_faster_with_more_users(model: str, gpu: str) -> None:
+def test_user_with_drafts_is_not_faster_with_more_users() -> None:
     """Include the range of 100 to 160 users, where verified tokens make vectors too long for a one-shot all-reduce."""
-    request = make_request(EstimateRequest, model=model, gpu=gpu, gpus=8, stack="trtllm", dtype="fp8", draft="typical")
-    prepared = prepare_gpu_estimate(request)
+    options = {"model": "deepseek-v3", "gpu": "b200", "gpus": 8, "stack": "trtllm", "dtype": "fp8", "draft": "typical"}
+    prepared = prepare_gpu_estimate(make_request(EstimateRequest, **options))
     rates = []
     for users in (*range(1, 100, 9), *range(100, 160, 4), *range(160, 1000, 80)):
         served = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=users)

@@ -18,8 +18,8 @@ from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, WorkloadOptions, draw_workload
 
-REQUESTS = 40_000
-LOAD = 0.8
+REQUESTS = 15_000
+LOAD = 0.6
 
 
 def poisson_arrival_s(rate: float, requests: int = REQUESTS, seed: int = 3) -> F64:

@@ -111,7 +111,7 @@ def test_estimate_with_defects_equals_the_run(mapping: str, tmp_path: Path) -> N
 
 
 def test_default_mesh_grows_with_defects_and_the_program_stays_the_same() -> None:
-    options = {"prompt": "Once upon a time", "new_tokens": 4, "schedule": "baseline"}
+    options = {**ONE_REGION, "prompt": "Once upon a time", "new_tokens": 4, "schedule": "baseline"}
     without_defects = prepare(make_request(RunRequest, **options))
     prepared = prepare(make_request(RunRequest, **options, defects="0.04", defects_seed=3))
     (mesh,) = prepared.meshes

@@ -38,7 +38,7 @@ LARGER = {
     "max_position_embeddings": 4096,
 }
 """Configuration of a model with 35 million parameters."""
-BASELINE: dict[str, Any] = {"schedule": "baseline"}
+BASELINE: dict[str, Any] = {"schedule": "baseline", "mapping": "region"}
 
 
 def needed_bytes(**options: Any) -> int:

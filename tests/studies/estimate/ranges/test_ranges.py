@@ -38,7 +38,7 @@ DEPLOYMENT = WaferDeployment(
     chunk_s=1e-3,
     delay_s=1e-3,
 )
-STORY = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
+STORY = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
 
 
 def number(value: float, low: float, high: float) -> SourcedNumber:
@@ -247,7 +247,7 @@ def test_uncertainty_option_lists_the_constants() -> None:
 
 
 def test_command_draws_the_contributions_of_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--prompt-len", "8", "--new-tokens", "8"]
+    chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--mapping", "region", "--schedule", "baseline"]
     assert main(["estimate", "story", *options, "--uncertainty", "--png", str(chart)]) == 0
     assert chart.read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
