@@ -57,13 +57,7 @@ def test_estimate_and_compare_use_the_lengths() -> None:
     named, given = wse.estimate(**ON_GPUS, workload="chat"), wse.estimate(**ON_GPUS, prompt_len=CHAT[0], new_tokens=211)
     assert named.inputs == given.inputs | {"workload": "chat"}
     assert named.to_dict()["decode"] == given.to_dict()["decode"]
-    placement: dict[str, Any] = {
-        "mesh": "24x24",
-        "mapping": "region",
-        "schedule": "baseline",
-        "wafers": "1",
-        "users": 1,
-    }
+    placement: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "schedule": "baseline", "wafers": "1"}
     compared = wse.compare("story", **placement, workload="voice", prompt_len=40, jobs=1)
     assert (compared.inputs["prompt_len"], compared.inputs["new_tokens"]) == (40, 60)
     with pytest.raises(BadInput, match="--workload coding-agent: --prompt-len 96300 --new-tokens 523: 96823 tokens"):

@@ -200,13 +200,6 @@ def test_sweep_with_a_killed_worker_equals_the_local_one(tmp_path: Path, local_t
     assert (tmp_path / "ray.csv").read_bytes() == local_table
 
 
-@pytest.mark.usefixtures("cluster")
-def test_comparison_equals_the_local_one() -> None:
-    options: dict[str, Any] = {"mesh": "11x11", "wafers": (1, 2), "mapping": "region", "schedule": "baseline"}
-    options |= {"prompt_len": 200, "new_tokens": 56, "users": 2}
-    assert wse.compare("story", **options, engine="ray").to_dict() == wse.compare("story", **options, jobs=1).to_dict()
-
-
 class OtherWork:
     """An actor that occupies CPUs, as other work on a cluster does."""
 

@@ -1,7 +1,6 @@
 """Tests of the costs of passes in serving simulations on wafers, and of the number of batch slots on GPUs."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,10 +160,3 @@ def test_kv_cache_use_of_windowed_layers_is_limited_by_the_window() -> None:
     assert served.machine.kv_capacity_users == 1024 > 1.7 * capacity_tokens / 4304
     in_flight = served.served.little.in_system  # no request waits at this load
     assert served.served.use.kv == pytest.approx(in_flight * (4304 + 128) / 2 / capacity_tokens, rel=0.05)
-
-
-def test_stack_file_limits_the_number_of_users(tmp_path: Path) -> None:
-    stack = tmp_path / "own.toml"
-    stack.write_text('base = "vllm"\nmax_sequences = 100\n')
-    assert wse.estimate(**WINDOWED, stack=stack).serving.max_users == 100
-    assert wse.serve_sim(**WINDOWED, stack=stack, requests=9).inputs["max_users"] == 100
