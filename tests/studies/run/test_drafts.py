@@ -71,7 +71,6 @@ def plain(models: dict[str, Path]) -> RunResult:
     ("draft", "tokens", "options"),
     [
         ("near", 1, {"draft_place": "wafer", "draft_mesh": "2x3"}),
-        ("near", 5, {"draft_place": "host"}),
         pytest.param("target", 4, {"wafers": 2}, marks=pytest.mark.slow),
         ("ngram", 3, {"draft_place": "host"}),
         ("near", 2, {"repetition_penalty": 1.3}),
