@@ -57,7 +57,7 @@ def test_estimate_and_compare_use_the_lengths() -> None:
     named, given = wse.estimate(**ON_GPUS, workload="chat"), wse.estimate(**ON_GPUS, prompt_len=CHAT[0], new_tokens=211)
     assert named.inputs == given.inputs | {"workload": "chat"}
     assert named.to_dict()["decode"] == given.to_dict()["decode"]
-    placement: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "wafers": "1"}
+    placement: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "schedule": "baseline", "wafers": "1"}
     compared = wse.compare("story", **placement, workload="voice", prompt_len=40, jobs=1)
     assert (compared.inputs["prompt_len"], compared.inputs["new_tokens"]) == (40, 60)
     with pytest.raises(BadInput, match="--workload coding-agent: --prompt-len 96300 --new-tokens 523: 96823 tokens"):
@@ -67,7 +67,7 @@ def test_estimate_and_compare_use_the_lengths() -> None:
 
 
 def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
-    result = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, requests=2_000)
+    result = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, requests=1_000)
     assert result.requests.prompt_tokens == pytest.approx(2_944, rel=0.03)
     assert result.requests.new_tokens == pytest.approx(283, rel=0.05)
     assert result.requests.think_s == 40
@@ -75,10 +75,10 @@ def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
     answer_s = result.served.all.ttft.mean + result.served.all.tpot.mean * (result.requests.new_tokens - 1)
     assert result.requests.rate_per_s == pytest.approx(8 / (40 + answer_s), rel=0.02)
     prefix_tokens = round(0.31 * 2_944) // 16 * 16
-    assert result.served.prefix_cache.saved_tokens == pytest.approx(2_000 * prefix_tokens, rel=0.01)
-    unshared = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, prefix_tokens=0, requests=500)
+    assert result.served.prefix_cache.saved_tokens == pytest.approx(1_000 * prefix_tokens, rel=0.01)
+    unshared = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, prefix_tokens=0, requests=100)
     assert unshared.served.prefix_cache.saved_tokens == 0
-    fixed = wse.serve_sim(**ON_GPUS, workload="rag", users=8, length_cv=0, think_time=0, prefix_tokens=16, requests=500)
+    fixed = wse.serve_sim(**ON_GPUS, workload="rag", users=8, length_cv=0, think_time=0, prefix_tokens=16, requests=100)
     assert (fixed.requests.prompt_tokens, fixed.requests.new_tokens) == (2_944, 283)
     assert fixed.requests.think_s is None
     assert fixed.requests.rate_per_s > 10 * result.requests.rate_per_s

@@ -26,16 +26,24 @@ from wse.studies.options.request_key import request_key
 from wse.studies.what_if import study as what_if_study
 from wse.studies.what_if.result import WhatIfResult
 
-SMALL = {"mesh": "24x24", "prompt_len": 16, "new_tokens": 8}
+SMALL = {"mesh": "24x24", "mapping": "region", "prompt_len": 16, "new_tokens": 8}
 REQUESTS: dict[str, dict[str, Any]] = {
     "one user": {"schedule": "baseline"},
-    "users and cost": {"users": 4, "objective": "cost", "uncertainty": True},
-    "two wafers": {"wafers": 2, "mapping": "pipeline", "batch": 2, "link": "sdk-host"},
+    "users and prices": {
+        "users": 4,
+        "objective": "cost",
+        "uncertainty": True,
+        "schedule": "baseline",
+        "price": {"wafer": 10.0},
+        "workload": "chat",
+        "context": "1k",
+        "prompt_len": 64,
+    },
+    "two wafers": {"wafers": 2, "mapping": "pipeline", "batch": 2, "link": "sdk-host", "schedule": "baseline"},
     "passes and drafts": {"verify_tokens": 3, "draft": "typical"},
     "sensitivity": {"sensitivity": True, "schedule": "baseline"},
     "defects": {"defects": "0.01", "schedule": "baseline", "dtype": "int8", "set": ("wafer.clock_hz=x2",)},
     "overflow": {"mesh": "8x8", "capacity": "report", "replicas": 1, "context": 512},
-    "prices": {"price": {"wafer": 10.0}, "users": 2, "workload": "chat", "context": "1k", "prompt_len": 64},
 }
 
 
@@ -69,8 +77,13 @@ def _text(result: Any, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", slow_but(("two wafers", "passes and drafts"), "two wafers"))
-@pytest.mark.parametrize("breadth", [FASTEST, MANY_USERS], ids=["fastest", "many users"])
+@pytest.mark.parametrize(
+    ("name", "breadth"),
+    [
+        pytest.param("two wafers", FASTEST, id="fastest"),
+        pytest.param("passes and drafts", MANY_USERS, id="many users", marks=pytest.mark.slow),
+    ],
+)
 def test_search_from_the_cache_has_the_same_programs(name: str, breadth: Any, folder: Path) -> None:
     prepared = prepare_estimate(make_request(EstimateRequest, model="story", **(SMALL | REQUESTS[name])))
     compilation = compile_fastest(prepared, breadth)
@@ -163,7 +176,9 @@ def test_searches_with_other_expert_routings_have_other_keys(tmp_path: Path) -> 
     model = write_config(tmp_path, "architectures", model_type="mixtral", **experts).parent
     keys = set()
     for routing in ("even", "zipf:1", "zipf:2"):
-        prepared = prepare_estimate(make_request(EstimateRequest, model=str(model), routing=routing, **SMALL))
+        prepared = prepare_estimate(
+            make_request(EstimateRequest, model=str(model), routing=routing, schedule="baseline", **SMALL)
+        )
         key = search_key(prepared, FASTEST)
         assert key is not None
         keys.add(key)

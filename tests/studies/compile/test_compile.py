@@ -16,9 +16,7 @@ from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 
 REQUESTS: list[dict[str, Any]] = [
-    {},
     {"mesh": "3x5"},
-    {"mesh": "4x4", "mapping": "pipeline"},
     {"mesh": "6x6", "region": "3x3", "mapping": "pipeline", "context": 32, "schedule": "baseline"},
     {"mesh": "2x2", "wafers": 2, "dtype": "float16"},
     {"wafers": None, "schedule": "baseline"},

@@ -45,8 +45,6 @@ ADD = Arrival.ADD
 REQUESTS: list[dict[str, Any]] = [
     {"mesh": "2x2"},
     {"mesh": "9x5"},
-    {"mesh": "1x4"},
-    {"mesh": "12x12", "mapping": "pipeline", "region": "6x6", "context": 32},
     {"mesh": "8x8", "dtype": "float16", "software": "academic"},
 ]
 KEYS = ["pattern", "along", "steps", "pes", "words", "cycles", "bound_cycles", "times_bound"]

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import wse
 from wse.errors import BadInput
 from wse.studies.endpoint import stories as stories_module
 from wse.studies.endpoint.stories import OPENINGS
 from wse.studies.endpoint.texts import answer_text, read_texts, token_texts
+from wse.studies.options.option import make_request, replace_options
+from wse.studies.run.request import RunRequest
+from wse.studies.run.study import run
 
 TOKENS = token_texts("The quick brown fox.")
 
@@ -56,10 +58,12 @@ def test_invalid_text_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_stories_are_generated_by_the_bundled_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    # two stories are enough, because the others are generated in the same way
+    # two short stories are enough, because the others are generated in the same way
     monkeypatch.setattr(stories_module, "OPENINGS", OPENINGS[:2])
+    short = {"new_tokens": 8, "mesh": "8x24", "mapping": "region", "schedule": "baseline"}
+    monkeypatch.setattr(stories_module, "run", lambda request: run(replace_options(request, **short)))
     texts = read_texts("story")
     assert texts is not None
     stories = ["".join(tokens) for tokens in texts]
     assert all(story.startswith(opening) for story, opening in zip(stories, OPENINGS[:2], strict=True))
-    assert stories[0] == wse.run("story", prompt=OPENINGS[0], trace=None).text
+    assert stories[0] == run(make_request(RunRequest, prompt=OPENINGS[0], trace=None, **short)).text

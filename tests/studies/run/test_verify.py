@@ -93,8 +93,9 @@ def test_tokens_equal_a_plain_run_and_all_passes_are_timed_and_traced(tmp_path: 
 
 def test_users_have_separate_passes_in_round_robin_order(tmp_path: Path) -> None:
     """Each user has passes of its own, in round-robin order; the tokens equal those of a batch."""
-    prompts, path = ("One day", "The little fox went out to play in"), tmp_path / "run.h5"
-    options: dict[str, Any] = {"prompt": prompts, "new_tokens": 5, "wafers": 2}
+    path, model = tmp_path / "run.h5", write_model(tmp_path, eos_token_id=None)
+    prompts = ((5, 9, 1), (3, 7, 2, 8, 4, 6))
+    options: dict[str, Any] = {"model": model, "prompt_ids": prompts, "mesh": "3x4", "new_tokens": 5, "wafers": 2}
     result, engine = run_with_trace(path, **options, verify_tokens=1)
     plain, _ = run_with_trace(tmp_path / "plain.h5", **options)
     assert [user.tokens for user in result.users] == [user.tokens for user in plain.users]

@@ -9,9 +9,7 @@ from wse.studies.serve_sim.page.page import as_html
 from wse.studies.serve_sim.request import ServeRequest
 from wse.studies.serve_sim.study import serve
 
-BASE = make_request(
-    EstimateRequest, model="story", mesh="24x24", mapping="region", schedule="baseline", prompt_len=16, new_tokens=16
-)
+BASE = make_request(EstimateRequest, model="llama-3-8b", gpu="h100", gpus=1, prompt_len=16, new_tokens=16)
 HOSTILE = "</script><script>alert(1)</script>"
 
 

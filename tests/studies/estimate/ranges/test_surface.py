@@ -23,11 +23,19 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import replace_options
 from wse.studies.options.placement import MachineOptions
 
+SHORT = {"schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
 MODELS = {
-    "story": {"mesh": "24x24", "prompt_len": 64, "new_tokens": 64},
-    "story on two wafers": {"mesh": "20x20", "wafers": 2, "mapping": "pipeline", "batch": 2, "software": "tuned"},
+    "story": {"mesh": "24x24", **SHORT},
+    "story on two wafers": {
+        "mesh": "20x20",
+        "wafers": 2,
+        "mapping": "pipeline",
+        "batch": 2,
+        "software": "tuned",
+        **SHORT,
+    },
 }
-SAMPLES = 20
+SAMPLES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
