@@ -144,7 +144,7 @@ def test_trees_are_fitted_again_after_a_change_of_chunks() -> None:
     assert replace(refitted, trees=()) == replace(changed, trees=())
     assert {size for size, _ in refitted.trees} != {size for size, _ in changed.trees}
     assert cycles_of(compiled, WIDE, refitted, PREFILL) < cycles_of(compiled, WIDE, changed, PREFILL)
-    without = changed.without(FITTED_TREES)
+    without = changed.without_rewrite(FITTED_TREES)
     assert with_refitted_trees(*inputs, without, timing_of(machine, software)) == without
 
 

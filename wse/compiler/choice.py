@@ -88,7 +88,7 @@ class Choice:
             mapping, self.bands, self.per_band, self.is_transposed, mesh=self.mesh, block_parts=self.block_parts
         )
 
-    def without(self, rewrite: str) -> Choice:
+    def without_rewrite(self, rewrite: str) -> Choice:
         """Return a copy without one of the rewrites."""
         rewrites, verify_rewrites = (
             None if settings is None else tuple(setting for setting in settings if setting[0] != rewrite)

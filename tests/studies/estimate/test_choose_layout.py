@@ -215,8 +215,8 @@ def test_rows_of_cache_room_are_variants_with_room_for_more_users() -> None:
     choices = {
         CHOSEN: choice,
         ALL_COLUMNS: replace(choice, attention_cols=0),
-        FEW_CODES: choice.without(WIDE_UNPACKING),
-        f"{ALL_COLUMNS}, {FEW_CODES}": replace(choice.without(WIDE_UNPACKING), attention_cols=0),
+        FEW_CODES: choice.without_rewrite(WIDE_UNPACKING),
+        f"{ALL_COLUMNS}, {FEW_CODES}": replace(choice.without_rewrite(WIDE_UNPACKING), attention_cols=0),
     }
     expected: dict[str, tuple[int, float]] = {}
     for name, changed_choice in choices.items():

@@ -108,7 +108,7 @@ def with_refitted_trees(
     """
     if not choice.uses(FITTED_TREES):
         return choice
-    bare_choice = replace(choice.without(FITTED_TREES), trees=())
+    bare_choice = replace(choice.without_rewrite(FITTED_TREES), trees=())
     setup = TrialSetup(
         spec=spec, wafer=wafer, software=software, options=options, rewrites=bare_choice.rewrites, timing=timing
     )

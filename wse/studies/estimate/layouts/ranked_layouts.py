@@ -177,8 +177,8 @@ class LayoutRanking:
 
     def with_fewest_replicas(self, goal: Goal) -> CompiledLayout:
         """Return the layout that meets a goal with the fewest replicas, of those compiled so far."""
-        fewest = replace(goal, objective=LATENCY)  # for latency, the fewest replicas come first
-        return min(self._versions, key=lambda layout: layout.rank(fewest, self._max_users_for(goal)))
+        latency_goal = replace(goal, objective=LATENCY)  # for latency, the fewest replicas come first
+        return min(self._versions, key=lambda layout: layout.rank(latency_goal, self._max_users_for(goal)))
 
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
         """Search for layouts with room for more users.

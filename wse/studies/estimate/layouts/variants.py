@@ -63,9 +63,9 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
     all_columns = replace(choice, attention_cols=0)
     choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
     if choice.uses(WIDE_UNPACKING):
-        choices[FEW_CODES] = choice.without(WIDE_UNPACKING)
+        choices[FEW_CODES] = choice.without_rewrite(WIDE_UNPACKING)
         if choice.attention_cols:
-            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = all_columns.without(WIDE_UNPACKING)
+            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = all_columns.without_rewrite(WIDE_UNPACKING)
     return choices
 
 
