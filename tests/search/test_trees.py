@@ -143,7 +143,7 @@ def test_trees_are_fitted_again_after_a_change_of_chunks() -> None:
     assert refitted.rewrites == compiled.choice.rewrites
     assert replace(refitted, trees=()) == replace(changed, trees=())
     assert {size for size, _ in refitted.trees} != {size for size, _ in changed.trees}
-    assert cycles_of(compiled, WIDE, refitted, PREFILL) < cycles_of(compiled, WIDE, changed, PREFILL)
+    assert cycles_of(compiled, refitted, PREFILL) < cycles_of(compiled, changed, PREFILL)
     without = changed.without_rewrite(FITTED_TREES)
     assert with_refitted_trees(*inputs, without, timing_of(machine, software)) == without
 
