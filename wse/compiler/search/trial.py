@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from wse.arrays import F64
@@ -113,16 +113,6 @@ class Trial:
         if self.prompts is None or self.generated_cycles is None:
             return math.inf
         return self.prompts.cycles + self.generated_cycles
-
-    def with_passes(self, passes: float, new_tokens: int) -> Trial:
-        """Return the trial with a number of concurrent passes, which share the cycles of a token.
-
-        Args:
-            passes: Number of passes; may be a fraction.
-            new_tokens: Number of tokens to generate per user.
-        """
-        assert self.token_cycles is not None  # only timed trials have passes
-        return replace(self, passes=passes, generated_cycles=self.token_cycles * new_tokens / passes)
 
     @property
     def key(self) -> tuple[Layout, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from wse.arrays import F64
 from wse.compiler.choice import Choice
@@ -34,10 +33,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     1. Compile with one prompt token at a time and the smallest head chunk. This gives the bytes per
        PE and the cycles of a decoded token. Skip the compilation if an equivalent stage is known
        not to fit. Subtract the cycles that the largest head chunk saves (`saved_by_large_head_chunk`).
-    2. Find the size of prompt chunks with which a request takes the fewest cycles
-       (`_prompt_times`). In a search for many users, long chunks leave room for fewer passes. Skip
-       this step if the generated tokens alone take more than ``worth_cycles``, because the layout
-       is then slower than another one anyway.
+    2. Find the time of the prompts with the best size of chunks (`_prompt_time`). Skip this if the
+       generated tokens alone take more than ``worth_cycles``, because the layout is then slower
+       than another one anyway.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -70,22 +68,17 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     chunk_step_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
     saved_cycles = saved_by_large_head_chunk(setup, layout, allocated, needed_bytes)
     token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles) - saved_cycles
-    slowest_cycles = allocated.slowest_stage_sum(program, program.decode, token_step_cycles)
-    passes_at_once = partial(_passes_at_once, setup, allocated, token_cycles / slowest_cycles)
-    new_tokens = setup.timing.new_tokens
-    trial = replace(trial, token_cycles=token_cycles).with_passes(passes_at_once(0), new_tokens)
-    if trial.generated_cycles is None or trial.generated_cycles > worth_cycles:
+    passes = _passes_at_once(setup, allocated, program, token_step_cycles, token_cycles)
+    generated_cycles = token_cycles * setup.timing.new_tokens / passes
+    trial = replace(trial, token_cycles=token_cycles, generated_cycles=generated_cycles, passes=passes)
+    if generated_cycles > worth_cycles:
         return trial
     # 2. Prompts.
     first_chunk = _chunk_time(setup, allocated, program, chunk_step_cycles)
-    saved_in_prompts = 0.0 if setup.many_users else saved_cycles  # for many users, the time is without the head
-    trials = [
-        replace(trial, prompts=prompts._replace(cycles=prompts.cycles - saved_in_prompts)).with_passes(
-            passes_at_once(math.ceil(chunk_bytes)), new_tokens
-        )
-        for prompts, chunk_bytes in _prompt_times(setup, trial, first_chunk)
-    ]
-    return min(trials, key=lambda trial: (trial.request_cycles, trial.prompts))
+    prompts = _prompt_time(setup, trial, first_chunk)
+    if not setup.many_users:  # otherwise, the time of prompts does not include the head
+        prompts = prompts._replace(cycles=prompts.cycles - saved_cycles)
+    return replace(trial, prompts=prompts)
 
 
 def try_products(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
@@ -142,31 +135,28 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
     return sorted(with_prompts, key=lambda trial: trial.request_cycles) or list(trials)
 
 
-def _prompt_times(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> list[tuple[PromptTime, float]]:
-    """Return the approximate time of all prompts for each size of chunks that fits.
+def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> PromptTime:
+    """Return the time of all prompts with approximately the best size of chunks.
 
     Larger chunks need fewer cycles per token; smaller ones keep more stages busy.
 
     1. Compile with a small chunk, unless the prompts are too short for it. Comparison with the
        smallest chunk gives the bytes and cycles of each additional token per row.
-    2. Extrapolate bytes and time for each size.
+    2. Find the chunk sizes that fit.
+    3. Extrapolate the total prompt time for each of these sizes, and choose the fastest.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         trial: Trial with the bytes per PE that the smallest chunk needs.
         first_chunk: Time of the smallest chunk, which is one token or, if PE rows divide the
             tokens, one token per row.
-
-    Returns:
-        The time for each size, and the bytes per PE that chunks of this size need in addition to
-        those of the smallest chunk.
     """
     step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
     prompt_tokens = sum(setup.options.prompt_tokens)
     tokens = min(SMALL_CHUNK * step, longest_prompt)
     additional_rows = ceil_div(tokens, step) - 1
     if not additional_rows:
-        return [(PromptTime(first_chunk.cycles_of_chunks(prompt_tokens / step), min(step, longest_prompt)), 0.0)]
+        return PromptTime(first_chunk.cycles_of_chunks(prompt_tokens / step), min(step, longest_prompt))
     # 1. A small chunk.
     options, choice = setup.smallest_choice(trial.layout, trial.prefill, tokens)
     if trial.prefill != MESH_GEMM_OWN:  # decode has no weights of its own, and smaller buffers
@@ -176,46 +166,47 @@ def _prompt_times(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> li
     (chunk_step_cycles,) = cycles_by_step(setup, program, (0,))
     longer_chunk = _chunk_time(setup, reduced, program, chunk_step_cycles)
     bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
-    # 2. Bytes and time of each size.
+    # 2. Chunk sizes that fit.
     sizes = chunk_sizes(longest_prompt, step)
     free = setup.wafer.sram_bytes_per_pe - trial.needed_bytes
-    times = []
-    for size in sizes:
-        rows = ceil_div(size, step) - 1
-        if rows * bytes_of_row > free and size != sizes[-1]:
-            continue
+    fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
+    # 3. The time of prompts.
+    prompts = []
+    for size in fitting:
+        rows = (ceil_div(size, step) - 1) / additional_rows
         time = ChunkTime(
             *(
-                short_time + rows / additional_rows * (long_time - short_time)
+                short_time + rows * (long_time - short_time)
                 for short_time, long_time in zip(first_chunk, longer_chunk, strict=True)
             )
         )
-        prompts = PromptTime(time.cycles_of_chunks(prompt_tokens / size), size)
-        times.append((prompts, max(0.0, rows * bytes_of_row)))
-    return times
+        prompts.append(PromptTime(time.cycles_of_chunks(prompt_tokens / size), size))
+    return min(prompts)
 
 
-def _passes_at_once(setup: TrialSetup, reduced: ReducedModel, busy_stages: float, chunk_bytes: int) -> float:
+def _passes_at_once(
+    setup: TrialSetup, reduced: ReducedModel, program: Program, by_step: F64, token_cycles: float
+) -> float:
     """Return how many passes share the cycles of a token; 1 unless the search is for many users.
 
     A pass is one run of decode for a batch of users. There are at most as many as the users need,
     at most one per stage (a group of PEs with the layers that it stores), and the KV caches of all
-    passes must fit. All passes queue for the slowest stage, so their number is at most
-    ``busy_stages``.
+    passes must fit. All passes queue for the slowest stage, so their number is at most the cycles
+    of a token divided by those of this stage. (The output head is not counted in the slowest stage,
+    because trials use small chunks of it.)
 
     Args:
         setup: Inputs that all trials share.
         reduced: Allocated reduced model of the layout.
-        busy_stages: Cycles of a token in the whole model, divided by those in the slowest stage.
-            (The output head is not counted in the slowest stage, because trials use small chunks of
-            it.)
-        chunk_bytes: Bytes per PE that prompt chunks need in addition to those of the smallest
-            chunk.
+        program: Its Program.
+        by_step: float64 ``[steps]``: cycles of each step of the decode phase.
+        token_cycles: Cycles of a token in the whole model.
     """
     if not setup.many_users:
         return 1.0
-    room = reduced.users_that_fit(setup.request_tokens, chunk_bytes) // setup.options.batch
-    return max(1.0, min(setup.users / setup.options.batch, room, reduced.stage_count, busy_stages))
+    room = reduced.users_that_fit(setup.request_tokens) // setup.options.batch
+    slowest_cycles = reduced.slowest_stage_sum(program, program.decode, by_step)
+    return max(1.0, min(setup.users / setup.options.batch, room, reduced.stage_count, token_cycles / slowest_cycles))
 
 
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:

@@ -170,7 +170,7 @@ class ReducedModel:
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)
 
-    def users_that_fit(self, tokens: int, reserved_bytes: int = 0) -> int:
+    def users_that_fit(self, tokens: int) -> int:
         """Return how many users' KV caches and states fit in the fullest stage of the whole model.
 
         The reduced model must have been allocated (`allocate`). If the model fits, the result is at
@@ -178,12 +178,11 @@ class ReducedModel:
 
         Args:
             tokens: Tokens in each user's KV cache, at most the context of the request.
-            reserved_bytes: Bytes per PE that are needed for something else.
         """
         state, pass_bytes = self.state, self._bytes_with_caches(1)
         if state.has_expert_stage:  # it uses the PEs of the other stages
             pass_bytes = [max(pass_bytes)] * len(pass_bytes)
-        free = [state.wafer.sram_bytes_per_pe - reserved_bytes - stage_bytes for stage_bytes in pass_bytes]
+        free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in pass_bytes]
         users = []
         for stage, room, (cache, user_state) in zip(state.stages, free, self._user_bytes(), strict=True):
             if cache or user_state:

@@ -31,8 +31,8 @@ def improved_layouts(
        that leave more room for KV caches. Then halve the prompt chunks of the best version as
        long as this improves it. If only throughput counts (`Goal.only_throughput`), halve only
        the chunks of layouts that more room would make the best.
-    2. Double the users per pass of the `IMPROVED` best versions, unless the request fixes them,
-       and double their prompt chunks, as long as one of the two improves them.
+    2. Double the users per pass of the `IMPROVED` best versions (unless the request fixes them) or
+       their prompt chunks, whichever is better, as long as one of the two improves them.
 
     For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
     allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -84,7 +84,7 @@ def _while_better(
     changes: Sequence[Callable[[CompiledLayout], CompiledLayout | None]],
     rank: Callable[[CompiledLayout], Rank],
 ) -> Iterator[CompiledLayout]:
-    """Apply changes to a layout in turn, until none of them improves it.
+    """Apply the best one of some changes to a layout, repeatedly, until none of them improves it.
 
     Args:
         layout: Layout to start with.
@@ -94,10 +94,10 @@ def _while_better(
     Yields:
         Each layout that is better than the previous one.
     """
-    start = None
-    while layout is not start:  # the last round has improved the layout
-        start = layout
-        for change in changes:
-            while (changed_layout := change(layout)) is not None and rank(changed_layout) < rank(layout):
-                yield changed_layout
-                layout = changed_layout
+    while True:
+        changed_layouts = [changed_layout for change in changes if (changed_layout := change(layout)) is not None]
+        best = min([layout, *changed_layouts], key=rank)
+        if best is layout:
+            return
+        yield best
+        layout = best
