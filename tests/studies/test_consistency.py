@@ -100,7 +100,7 @@ def test_simulations_of_saturated_machines_agree_with_estimates(options: dict[st
 def test_simulations_with_drafts_agree_with_estimates(options: dict[str, Any]) -> None:
     drafts = wse.estimate(**options).drafts
     on_wafers = {} if "gpu" in options else {"objective": "latency"}
-    result = wse.serve_sim(**options, **on_wafers, arrivals="constant", requests=500)
+    result = wse.serve_sim(**options, **on_wafers, arrivals="constant", requests=1_000)
     assert result.served is not None
     assert result.drafts.draft_tokens == drafts.draft_tokens
     served = result.served
