@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tiers import AT_REQUEST
 from tool_scripts import import_script
 
 ROOT = Path(__file__).parents[2]
@@ -22,8 +21,6 @@ MAX_SOURCE_FILES = {
     "transfer": 6,
 }
 """Maximum number of source files that the diff of each page may touch."""
-SAME_COMMANDS = ("wafer", "software")
-"""Pages with the commands of the page about a generation, which are tested only if WSE_ALL_OUTPUTS is set."""
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +77,7 @@ def tree(script: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[AT_REQUEST] * (page in SAME_COMMANDS)) for page in MAX_SOURCE_FILES]
-)
+@pytest.mark.parametrize("page", MAX_SOURCE_FILES)
 def test_commands_print_the_output_on_the_page_after_the_diff(script: ModuleType, page: str, tree: Path) -> None:
     read_page = script.read_page(page)
     script.take_out(read_page, tree)

@@ -102,6 +102,15 @@ def test_numbers_of_cs4_that_were_not_announced_are_those_of_wse3() -> None:
     }
 
 
+@pytest.mark.parametrize("software", known_software())
+@pytest.mark.parametrize("wafer", known_wafers())
+def test_software_leaves_room_on_the_pe(wafer: str, software: str) -> None:
+    machine = load_wafer(wafer)
+    costs = load_software(software, machine.generation)
+    fixed = machine.runtime_bytes_per_pe + machine.task_table_bytes_per_pe
+    assert fixed + costs.code_bytes_per_pe + costs.stack_bytes_per_pe < machine.sram_bytes_per_pe
+
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -39,19 +39,14 @@ STORY: dict[str, Any] = {
 }
 REQUESTS: dict[str, dict[str, Any]] = {
     "batch": {"prompt": PROMPTS, "logits": True},
-    "streams": {"prompt": PROMPTS, "verify_tokens": 1},
+    "streams": {"prompt": PROMPTS, "verify_tokens": 1, "record": "activations=layers.*.attention,head"},
     "sampled": {"prompt": PROMPTS[1], "temperature": 0.8, "repetition_penalty": 1.2},
-    "drafts": {
-        "prompt": "The cat sat. The cat sat. The cat",
-        "verify_tokens": 3,
-        "mapping": "pipeline",
-        "record": "activations=layers.*.attention,head",
-    },
+    "drafts": {"prompt": "The cat sat. The cat sat. The cat", "verify_tokens": 3, "mapping": "pipeline"},
 }
 GRID = {
     "model": "story",
     "prompt_len": 8,
-    "new_tokens": [4, 8],
+    "new_tokens": [4, 8, 16],
     "mesh": ["12x12", "14x14"],
     "mapping": "region",
     "schedule": "baseline",
@@ -118,7 +113,7 @@ def profile_bytes(result: RunResult) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("name", ["batch", "drafts"])
+@pytest.mark.parametrize("name", REQUESTS)
 def test_run_and_its_trace_equal_those_of_the_local_engine(name: str, tmp_path: Path) -> None:
     traces = tmp_path / "local.h5", tmp_path / "ray.h5"
     timed = {"profile": True, "profile_output": tmp_path / "flame.json"}
@@ -161,7 +156,7 @@ def test_lost_wafer_is_named_and_its_run_resumes(cluster: Any, tmp_path: Path, m
         return verify(engine, tokens, user)
 
     monkeypatch.setattr(RayEngine, "verify", verify_until_killed)
-    request = named_request("streams", checkpoint=checkpoint, checkpoint_every=0.0)
+    request = named_request("streams", record=None, checkpoint=checkpoint, checkpoint_every=0.0)
     message = refusal(WorkerLost, run, replace(request, engine="ray"))
     assert message.startswith("wafer 1: its process has ended")
     assert message.endswith(f"the same command resumes from {checkpoint}")
@@ -200,6 +195,13 @@ def test_sweep_with_a_killed_worker_equals_the_local_one(tmp_path: Path, local_t
     assert (tmp_path / "ray.csv").read_bytes() == local_table
 
 
+@pytest.mark.usefixtures("cluster")
+def test_comparison_equals_the_local_one() -> None:
+    options: dict[str, Any] = {"mesh": "24x24", "wafers": (1, 2), "mapping": "region", "schedule": "baseline"}
+    options |= {"prompt_len": 8, "new_tokens": 8}
+    assert wse.compare("story", **options, engine="ray").to_dict() == wse.compare("story", **options, jobs=1).to_dict()
+
+
 class OtherWork:
     """An actor that occupies CPUs, as other work on a cluster does."""
 
@@ -219,8 +221,8 @@ def occupied_cpus(ray: Any, cpus: int) -> Iterator[None]:
 
 
 def test_sweep_without_free_cpus_is_refused(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_cluster, "START_S", 1.0)
-    message = "have not started in 1 s; 0 of the cluster's 2 CPUs are free"
+    monkeypatch.setattr(ray_cluster, "START_S", 2.0)
+    message = "have not started in 2 s; 0 of the cluster's 2 CPUs are free"
     with occupied_cpus(cluster, 2), pytest.raises(BadInput, match=f"^--engine ray: 2 of 2 workers {message}"):
         wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray")
 

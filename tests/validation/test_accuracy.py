@@ -11,21 +11,31 @@ import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.text_numbers import configuration_of
-from wse.studies.validate.study import BUNDLED, compare
-from wse.studies.validate.summary import ComparedRow
+from wse.studies.validate.predictors.services import ServiceRequest, service_request
+from wse.studies.validate.study import compare, default_files
+from wse.studies.validate.summary import ComparedRow, summarise
 
 Rows = list[ComparedRow]
 Pick = Callable[[Measurement], bool]
 
 
 ONE_WORKER = pytest.mark.xdist_group("accuracy")
-"""Run all tests that share the predictions of the rows in one worker."""
+"""Run all tests that share the predictions of all rows in one worker."""
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Rows:
+def every_row() -> Rows:
+    """Return the comparison of all rows except services, which take seconds each and are tested in `test_services`."""
+    rows = [m for path in default_files() for m in read(path)]
+    services = [m for m in rows if isinstance(service_request(m), ServiceRequest)]
+    assert (len(rows), len(services)) == (3701, 20)
+    return compare([m for m in rows if not isinstance(service_request(m), ServiceRequest)], lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def kernels(every_row: Rows) -> Rows:
     """Return the comparison of the rows about WaferLLM and its kernels."""
-    return compare(read(BUNDLED / "waferllm_measured.csv"), lambda *_: None)
+    return [row for row in every_row if Path(row.measurement.file).name == "waferllm_measured.csv"]
 
 
 def errors(rows: Rows, pick: Pick) -> list[float]:
@@ -36,6 +46,18 @@ def errors(rows: Rows, pick: Pick) -> list[float]:
 def waferllm_table(phase: str) -> Pick:
     """Return a filter for the published WaferLLM tables of a phase."""
     return lambda m: m.text("system") == "WaferLLM" and m.text("phase") == phase and m.text("source") != ""
+
+
+@pytest.mark.slow
+@ONE_WORKER
+def test_every_row_has_one_answer(every_row: Rows) -> None:
+    for r in every_row:
+        assert (r.prediction.value is None) == bool(r.prediction.reason)
+        assert bool(r.prediction.method) == (r.prediction.value is not None)
+        assert r.prediction.reason.isprintable()
+    summary = summarise(every_row)
+    assert sum(reason.rows for reason in summary.reasons) == summary.rows - summary.predicted
+    assert sum(group.rows for group in summary.by_source_and_kernel) == summary.rows
 
 
 @pytest.mark.slow

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import wse.studies.validate.study as module
 from tests.validation.test_measurements import GOOD, file_of
 from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.predictors.predict import PREDICTORS, predict
+from wse.studies.validate.predictors.prediction import decline
 from wse.studies.validate.study import BUNDLED, compare, default_files
 from wse.studies.validate.summary import ComparedRow
 
@@ -112,12 +114,13 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize(("kernel", "algorithm"), ALGORITHMS)
-def test_collectives_of_any_size_are_predicted(kernel: str, algorithm: str) -> None:
+@pytest.mark.parametrize("platform", ["WSE-2 SDK simulator", "CS-3 (WSE-3) silicon"])
+def test_collectives_of_any_size_are_predicted_on_both_generations(kernel: str, algorithm: str, platform: str) -> None:
     """Every collective has a prediction, with more cycles for more words and for more PEs."""
 
     def cycles(cols: int, rows: int, words: int) -> float:
         size = {"grid_w": str(cols), "grid_h": str(rows), "vector_len_bytes": str(4 * words)}
-        found = predict(row(kernel=kernel, algorithm=algorithm, platform="CS-3 (WSE-3) silicon", **size))
+        found = predict(row(kernel=kernel, algorithm=algorithm, platform=platform, **size))
         assert found.value is not None, found.reason
         return found.value
 
@@ -206,3 +209,11 @@ def test_default_files_are_the_bundled_ones_in_any_folder(tmp_path: Path, monkey
         "wse_microbench.csv",
     ]
     assert {path.parent for path in default_files()} == {BUNDLED}
+
+
+def test_bundled_rows_name_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result names bundled files without their folder, so it is the same on all machines."""
+    monkeypatch.setattr(module, "compare", lambda rows, *_: [ComparedRow(row, decline("later")) for row in rows])
+    result = module.validate()
+    assert {row.file for row in result.rows} == {path.name for path in default_files()}
+    assert str(BUNDLED) not in str(result.to_dict())

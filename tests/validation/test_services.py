@@ -1,13 +1,12 @@
 """Tests of rows about published services on wafers: the request of each row, its prediction, and the wafers needed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from wse.studies.estimate.ranges.model_error import error_distribution
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import get_option, make_request, replace_options
+from wse.studies.options.option import get_option, make_request
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse
 from wse.studies.validate.predictors.capacity import capacity_of, wafers_needed
 from wse.studies.validate.predictors.predict import predict
@@ -18,9 +17,9 @@ from wse.studies.validate.predictors.services import (
     ServiceEstimate,
     ServiceRequest,
     answer,
-    estimate_service,
     service_request,
 )
+from wse.studies.validate.study import compare
 from wse.studies.validate.summary import ComparedRow
 from wse.studies.validate.undisclosed import alternatives_of, undisclosed_settings
 
@@ -190,12 +189,12 @@ def test_row_without_a_prediction_has_a_reason(columns: dict[str, str], reason: 
     assert reason in found.reason
 
 
+@pytest.mark.slow
 def test_small_model_is_predicted_with_and_without_drafts() -> None:
     """The rate with drafts is above the rate without, by a smaller factor than the tokens of a pass."""
-    service = request_of(spec_decode="yes", chips="1", context="64")
-    small = {"model": "story", "mesh": "16x16", "mapping": "region", "schedule": "baseline"}
-    service = replace(service, request=replace_options(service.request, **small))
-    prediction = answer(row(spec_decode="yes", value="1000"), service, estimate_service)
+    columns = {"model": "SmolLM2-135M", "chips": "1", "context": "32", "spec_decode": "yes", "value": "1000"}
+    (found,) = compare([row(**columns)], lambda *_: None)
+    prediction = found.prediction
     assert prediction.reason == ""
     assert prediction.plain is not None
     assert prediction.value is not None

@@ -25,12 +25,19 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "qwen3.md"
 
 
 @pytest.mark.slow
-def test_decode_steps_of_qwen3_are_within_8_percent_of_measurements() -> None:
-    """The measured value is from EPCC on a WSE-3 (2026 working notes, row D17-01)."""
-    options = {"software": "epcc", "schedule": "baseline", "prompt_len": 256, "new_tokens": 64}
-    decode = wse.estimate("qwen3-1.7b", **options).decode
-    assert decode.cycles_per_token == pytest.approx(459_335, rel=0.08)
-    assert f"| 459,335 | {decode.cycles_per_token:,.0f} |" in PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("model", "prompt_len", "new_tokens", "measured_cycles"),
+    [("qwen3-1.7b", 256, 64, 459_335), ("qwen3-4b", 4096, 4096, 785_826)],
+)
+def test_decode_steps_of_qwen3_are_within_8_percent_of_measurements(
+    model: str, prompt_len: int, new_tokens: int, measured_cycles: int
+) -> None:
+    """The measured values are from EPCC on a WSE-3 (2026 working notes, rows D17-01 and CTX1-01)."""
+    decode = wse.estimate(
+        model, software="epcc", schedule="baseline", prompt_len=prompt_len, new_tokens=new_tokens
+    ).decode
+    assert decode.cycles_per_token == pytest.approx(measured_cycles, rel=0.08)
+    assert f"| {measured_cycles:,} | {decode.cycles_per_token:,.0f} |" in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -39,10 +39,45 @@ LINKED = {"phase": "sram", "unit": "bytes per PE", "kind": "compiled (link)"}
 FFN = {"phase": "layer-ffn", "metric": "FFN cycles per layer"}
 
 
+def test_step_time_grows_with_context_batch_and_candidates() -> None:
+    base = value_of(**STEP)
+    assert value_of(**STEP, context_min="12288", context_max="16384", context_mean="14336") > base
+    assert base < value_of(**STEP, batch="2") < 2 * base
+    assert value_of(**STEP, settings="TOP_K 4") < base
+
+
+def test_step_time_is_that_of_its_layers_plus_the_rest() -> None:
+    assert value_of(phase="layer-attention", metric="T_attn per layer (block of 9 layers)") == value_of(**ATTENTION)
+    layers = 36 * (value_of(**ATTENTION) + value_of(**FFN))
+    assert layers < value_of(**STEP) < 1.25 * layers
+
+
+def test_ffn_time_does_not_depend_on_the_context() -> None:
+    longer = {"context_mean": "20000", "context_max": "22784"}
+    assert value_of(**FFN) == value_of(**FFN, **longer)
+    assert value_of(**ATTENTION) < value_of(**ATTENTION, **longer)
+
+
 def test_forced_tokens_take_the_time_of_the_slowest_stage() -> None:
     attention, ffn = value_of(**ATTENTION), value_of(**FFN)
     assert value_of(**FORCED, n_stages="8") == pytest.approx(9 * max(attention, ffn))
     assert 9 * (attention + ffn) < value_of(**FORCED) < 1.01 * 9 * (attention + ffn)
+
+
+def test_fewer_stages_take_longer_because_each_has_more_blocks() -> None:
+    row = value_of(**FORCED)
+    assert value_of(**FORCED, n_blocks="") == row
+    assert 2 * row < value_of(**FORCED, n_stages="2") < 2.1 * row
+    assert 4 * row < value_of(**FORCED, n_stages="1") < value_of(**STEP)
+    three = {
+        **FORCED,
+        "n_blocks": "3",
+        "n_stages": "3",
+        "layers_per_stage": "1",
+        "metric": "A1|A2|FFN, cycles per token",
+    }
+    a1, a2 = (value_of(phase="attention-phase", metric=name) for name in ("A1", "A2"))
+    assert value_of(**three) == pytest.approx(max(a1, a2, value_of(**FFN)))
 
 
 @pytest.mark.parametrize(
@@ -61,6 +96,11 @@ def test_group_of_phases_takes_the_sum_of_its_phases(metric: str, parts: tuple[s
     assert total == pytest.approx(sum(value_of(phase="attention-phase", metric=part) for part in parts))
 
 
+def test_part_of_a_phase_takes_less_than_the_phase() -> None:
+    silu, product = (value_of(phase="ffn-phase", metric=f"phase: {name}") for name in ("SiLU", "up/gate GEMV"))
+    assert silu + product < value_of(phase="ffn-phase", metric="F1")
+
+
 @pytest.mark.parametrize(
     "settings",
     ["CHUNK 1,024", "chunk size 1024", "chunk of 1024", "CHUNK_SIZE=1024", "CHUNK=1024", "1,024-token chunks"],
@@ -73,7 +113,7 @@ def test_chunk_size_is_read_from_settings(settings: str) -> None:
 def test_reused_prefix_may_be_in_percent_or_tokens() -> None:
     cells = {"phase": "prefill", "model": "qwen3-1.7b", "settings": "CHUNK 256", "prompt_len": "8192"}
     texts = ("25 % prefix reused", "2,048 tokens reused", "25 % prefix reused (start chunk 8)")
-    assert len({value_of(**cells, metric=f"cycles for a prompt, {text}") for text in (*texts, "start chunk 8")}) == 1
+    assert len({value_of(**cells, metric=f"cycles for a prompt, {text}") for text in texts}) == 1
     assert value_of(**{**cells, "prompt_len": "9999999", "settings": "CHUNK 1"}, metric="cycles") > 0
 
 
@@ -120,11 +160,27 @@ def test_verified_forced_tokens_make_the_output_head_a_stage() -> None:
     assert value_of(**verified, settings="TOP_K 4") < value_of(**verified)
 
 
+def test_blocks_with_fewer_rows_take_longer_per_layer() -> None:
+    thin = {"block_rows": "64", "n_blocks": "36", "n_stages": "36", "layers_per_stage": "2"}
+    assert value_of(**ATTENTION, **thin) > value_of(**ATTENTION)
+    assert value_of(**STEP, **thin) > value_of(**STEP)
+
+
+def test_blocks_with_whole_layers_are_recognized_by_their_number() -> None:
+    shared = {"model": "qwen3-1.7b", "layers_per_stage": "2-4 (28 layers = 2,4,4,4,4,4,4,2)", "n_stages": "8"}
+    assert value_of(**FORCED, **shared) < value_of(**STEP, **shared) / 6
+
+
 def test_units_of_durations_and_rates_are_read() -> None:
     cycles = value_of(**STEP)
     assert value_of(metric="time per token", unit="us") == pytest.approx(cycles / 750)
     assert value_of(metric="time per token", unit="us at 0.85 GHz") == pytest.approx(cycles / 850)
     assert value_of(metric="tokens per second", unit="tok/s at 750 MHz") == pytest.approx(750e6 / cycles)
+
+
+def test_two_wafers_add_messages_through_hosts() -> None:
+    one, two = value_of(metric="time per token", unit="us"), value_of(metric="time per token", unit="us", wafers="2")
+    assert 300 < two - one < 400
 
 
 @pytest.mark.parametrize(
@@ -133,6 +189,13 @@ def test_units_of_durations_and_rates_are_read() -> None:
 def test_multicasts_are_within_5_percent(size: int, receivers: int, cycles: float) -> None:
     metric = f"router multicast of {size} B along a line of {receivers} receivers"
     assert value_of(phase="hop", model="none", metric=metric) == pytest.approx(cycles, rel=0.05)
+
+
+def test_prompt_is_computed_in_chunks_without_its_reused_prefix() -> None:
+    cells = {"phase": "prefill", "model": "qwen3-1.7b", "layers_per_stage": "4", "settings": "CHUNK 256"}
+    short, long = (value_of(**cells, metric="cycles", prompt_len=tokens) for tokens in ("1024", "8192"))
+    assert 8 * short < long
+    assert value_of(**cells, metric="cycles (start chunk 8)", prompt_len="8192") < long
 
 
 def test_memory_of_a_pe_is_the_sum_of_its_items() -> None:

@@ -18,8 +18,8 @@ from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, WorkloadOptions, draw_workload
 
-REQUESTS = 15_000
-LOAD = 0.6
+REQUESTS = 40_000
+LOAD = 0.8
 
 
 def poisson_arrival_s(rate: float, requests: int = REQUESTS, seed: int = 3) -> F64:
@@ -63,6 +63,15 @@ def test_wait_of_tiers_follows_cobham() -> None:
     waits, rest, fast = queueing_s(outcome), LOAD / 2, share * LOAD
     assert waits[work.tier == FAST].mean() == pytest.approx(rest / (1 - fast), rel=0.04)
     assert waits[work.tier == NORMAL].mean() == pytest.approx(rest / ((1 - fast) * (1 - LOAD)), rel=0.05)
+
+
+def test_requests_do_not_wait_at_low_load() -> None:
+    """With 40 slots and passes of constant duration, an M/D/40 queue at a load of 1/4 has almost no wait."""
+    answers = np.full(5_000, 11)
+    work = plain_workload(poisson_arrival_s(1.0, 5_000), ones(5_000), answers)
+    outcome = simulate_continuous(work, PlainCosts(pass_s=1.0), ContinuousPolicy(max_users=40, prompt_tokens=40))
+    assert queueing_s(outcome).max() <= 1.0  # at most until the running pass ends
+    assert outcome.user_s / outcome.makespan_s == pytest.approx(10.0, rel=0.05)  # Little's law: λ × 10 s
 
 
 def test_requests_wait_for_a_batch_to_fill() -> None:
@@ -165,7 +174,17 @@ def test_rate_and_lengths_are_the_requested_ones(arrivals: Arrivals) -> None:
     assert work.most_tokens <= 1000
 
 
-@pytest.mark.parametrize("spread_s", [0.0, 1.9])
+@pytest.mark.parametrize("users", [1, 7, 218, 1500])
+def test_capacity_is_the_rate_of_a_server_that_never_waits(users: int) -> None:
+    """A service takes 2 s on average. Equal requests are admitted in bursts of as many as are served at a time."""
+    work = draw_workload(changed_options(requests=500, prompt_tokens=1, new_tokens=11, prompt_cv=0.0, answer_cv=0.0))
+    policy = ContinuousPolicy(max_users=users, prompt_tokens=users)
+    costs = PlainCosts(pass_s=0.2)
+    rate = capacity_requests_per_s(work, users, lambda requests: simulate_continuous(requests, costs, policy))
+    assert rate == pytest.approx(0.5 * users, rel=0.01)
+
+
+@pytest.mark.parametrize("spread_s", [0.0, 0.5, 1.9])
 @pytest.mark.parametrize("users", [1, 7, 218, 12_000])
 def test_capacity_counts_whole_bursts(users: int, spread_s: float) -> None:
     """A request takes 2 s, and the user's next one starts when it ends. First starts are spread over ``spread_s``."""

@@ -30,13 +30,19 @@ from wse.studies.results.sram import users_at
 from wse_mappings.strategies.catalogue import bundled_strategies
 
 LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
-MESH_PROMPTS: dict[str, Any] = {
-    "mesh": "11x11",
-    "mapping": "region",
-    "schedule": "baseline",
-    "prompt_len": 500,
-    "new_tokens": 10,
-}
+MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}
+
+
+@pytest.mark.slow
+def test_throughput_objective_is_close_to_the_best_row_of_a_comparison() -> None:
+    """The search over all mappings ranks layouts by reduced models, so it may miss the best layout by a little."""
+    options: dict[str, Any] = {"mesh": "12x12", **LENGTHS}
+    rows = wse.compare("story", wafers=[1], mapping="bands,pipeline,region", jobs=1, **options).rows
+    max_tokens_per_s = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
+    assert (
+        wse.estimate("story", wafers=1, objective="throughput", **options).serving.tokens_per_s
+        >= 0.85 * max_tokens_per_s
+    )
 
 
 def test_batch_gets_the_layout_of_the_same_number_of_users() -> None:
@@ -93,10 +99,17 @@ def test_users_have_room_only_if_a_compiled_layout_has_it_with_a_context_longer_
 
 
 @pytest.mark.slow
+def test_four_wafers_have_room_for_the_caches_of_four_users() -> None:
+    """Only layouts that divide layers into parts have room for four KV caches. One user does not need such a layout."""
+    serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving
+    assert serving.users == 4
+
+
+@pytest.mark.slow
 def test_throughput_is_at_least_that_of_the_best_fixed_batch() -> None:
     """Passes over more users need other layouts and longer prompt chunks than passes over one user."""
     options: dict[str, Any] = {"mesh": "24x24", "wafers": 2, "mapping": "pipeline", "objective": "throughput"}
-    options |= {"users": 24, "prompt_len": 200, "new_tokens": 50, "schedule": "baseline"}
+    options |= {"users": 24, "prompt_len": 200, "new_tokens": 50}
     chosen, one_user, eight_users = (wse.estimate("story", batch=batch, **options).serving for batch in (None, 1, 8))
     assert chosen.users_per_pass > 1
     assert chosen.tokens_per_s >= max(one_user.tokens_per_s, eight_users.tokens_per_s)
@@ -153,19 +166,6 @@ def cut_request(tmp_path_factory: pytest.TempPathFactory) -> EstimateRequest:
         new_tokens=8,
         wafer_values=small_sram,
     )
-
-
-@pytest.mark.slow
-def test_layers_are_cut_if_only_then_all_users_have_room(
-    cut_request: EstimateRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whole layers leave room for two KV caches."""
-    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
-    larger = replace_options(cut_request, wafer_values=(("sram_bytes_per_pe", 9_800),))
-    one, three = (estimate(replace_options(larger, users=users)) for users in (1, 3))
-    assert (one.cuts, one.serving.max_users) == (None, 2)
-    assert three.cuts is not None
-    assert three.serving.users == 3
 
 
 def test_sensitivity_reports_the_wafers_for_whole_layers(
@@ -248,5 +248,8 @@ def test_estimate_reports_the_sram_used_for_speed() -> None:
     assert "Variants with more room for KV caches" in out.getvalue()
 
 
-def test_estimate_without_roomier_variants_has_no_such_table() -> None:
-    assert estimate(replace_options(REQUEST, schedule="baseline")).sram.room is None
+@pytest.mark.parametrize(
+    "changes", [{"schedule": "baseline"}, pytest.param({"dtype": "float32", "mesh": "30x30"}, marks=pytest.mark.slow)]
+)
+def test_estimate_without_roomier_variants_has_no_such_table(changes: dict[str, str]) -> None:
+    assert estimate(replace_options(REQUEST, **changes)).sram.room is None

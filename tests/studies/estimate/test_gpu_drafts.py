@@ -77,9 +77,10 @@ def test_large_batches_gain_less_from_drafts() -> None:
     assert estimate().batches is None
 
 
-def test_drafts_of_a_mixture_are_planned_for_a_large_batch() -> None:
+@pytest.mark.parametrize("batch", [1, 256])
+def test_drafts_of_a_mixture_are_planned_for_small_and_large_batches(batch: int) -> None:
     """With 256 users, the vectors of several tokens per user are too long for a one-shot all-reduce."""
-    result = estimate("deepseek-v3", gpu="b200", batch=256, draft="deepseek-r1")
+    result = estimate("deepseek-v3", gpu="b200", batch=batch, draft="deepseek-r1")
     plain_s = result.drafts.speed_up / result.drafts.tokens_per_s_per_user
     for row in result.drafts.lengths:
         assert row.speed_up <= row.tokens_per_pass
@@ -125,6 +126,7 @@ def test_draft_head_needs_room_for_its_layer_only() -> None:
     """The head of DeepSeek-V3 is a layer of 11.5 billion parameters in 8 bits; it uses the model's embedding."""
     memory = estimate("deepseek-v3", gpu="b200", draft="0.7").memory
     assert memory.draft_bytes == pytest.approx(11.5e9, rel=0.01)
+    assert estimate(batch=4, draft="0.7").memory.kv_capacity_tokens < estimate(batch=4).memory.kv_capacity_tokens
 
 
 def test_draft_model_that_does_not_fit_needs_more_gpus() -> None:
@@ -132,16 +134,13 @@ def test_draft_model_that_does_not_fit_needs_more_gpus() -> None:
 
     A batch that fits only without the draft model is refused.
     """
+    one: dict[str, Any] = {"gpu": "h200", "gpus": None, "dtype": "fp8"}
     drafts: dict[str, Any] = {"draft": "0.7", "draft_model": "llama-3-8b"}
-
-    def gpus(gpu: str, **options: Any) -> int:
-        request = make_request(EstimateRequest, model="llama-3.1-70b", gpu=gpu, dtype="fp8", **options)
-        return prepare_gpu_estimate(request).server.parallelism.gpus
-
-    assert (gpus("h200"), gpus("h200", **drafts)) == (1, 1)
-    assert (gpus("h100"), gpus("h100", **drafts)) == (1, 2)
+    assert (estimate(**one).system.gpus, estimate(**one, **drafts).system.gpus) == (1, 1)
+    one["gpu"] = "h100"
+    assert (estimate(**one).system.gpus, estimate(**one, **drafts).system.gpus) == (1, 2)
     with pytest.raises(DoesNotFit, match=r"72.7 GB of weights and a draft of 16.1 GB in all, .*give --gpus 2"):
-        estimate(gpu="h100", gpus=1, **drafts)
+        estimate(**one | {"gpus": 1}, **drafts)
     max_batch = estimate().memory.kv_capacity_users
     with pytest.raises(BadInput, match=rf"--batch {max_batch}: with llama-3.1-70b as fp8 and its draft, "):
         estimate(batch=max_batch, **drafts)

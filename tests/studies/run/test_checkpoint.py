@@ -40,6 +40,7 @@ STORY: dict[str, Any] = {"mesh": "8x24", "dtype": "float32", "prompt": "The cat 
 REQUESTS: dict[str, dict[str, Any]] = {
     "sampled": STORY | {"temperature": 0.8, "repetition_penalty": 1.2, "logits": True},
     "drafts": STORY | {"prompt": "She liked to play. She liked to play. She liked to", "verify_tokens": 3},
+    "two users on two wafers": STORY | {"wafers": 2, "prompt": ("One day", "The little fox went out to play in")},
     "experts": {"prompt_ids": (3, 1, 4, 1, 5, 9, 2), "mesh": "6x6", "wafer": "wse3", "dtype": "float32"},
 }
 

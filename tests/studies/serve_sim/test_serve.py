@@ -57,9 +57,10 @@ def test_overloaded_service_suggests_a_stable_rate_and_the_replicas_for_its_rate
     assert replica.load.offered <= 0.9 * (1 + 1e-9)
 
 
-def test_overloaded_service_suggests_the_default_objective() -> None:
-    verdict = wse.serve_sim(**STORY | {"requests": 50}, load=1.5, objective="latency").verdict
-    assert "leave out `--objective latency`" in verdict
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_overloaded_service_suggests_the_default_objective(objective: str) -> None:
+    verdict = wse.serve_sim(**STORY | {"requests": 50}, load=1.5, objective=objective).verdict
+    assert ("leave out `--objective latency`" in verdict) == (objective == "latency")
 
 
 @pytest.mark.parametrize(
@@ -84,13 +85,14 @@ def test_overloaded_service_suggests_only_options_that_it_accepts(options: dict[
     [
         ({"users": 2}, "constant", 2, 2),
         ({"users": 2, "arrivals": "poisson"}, "poisson", None, 2),
+        ({"rate": 1.0}, "poisson", None, None),
         ({}, "poisson", None, None),
     ],
 )
 def test_users_are_simulated_in_a_closed_loop_by_default(
     options: dict[str, Any], arrivals: str, in_flight: int | None, rate_of_users: int | None
 ) -> None:
-    result = wse.serve_sim(**STORY | {"requests": 9} | options)
+    result = wse.serve_sim(**STORY | {"requests": 50} | options)
     requests = result.requests
     assert (requests.arrivals, requests.in_flight, requests.rate_of_users) == (arrivals, in_flight, rate_of_users)
     assert ("load" in result.inputs) == (rate_of_users is None and "rate" not in options)
@@ -107,11 +109,13 @@ def test_goodput_counts_requests_within_the_ttft_limit() -> None:
 GPUS: dict[str, Any] = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "requests": 500}
 
 
-def test_separate_prefill_machine_reduces_gaps_and_doubles_the_cost() -> None:
-    same = wse.serve_sim(**GPUS)
-    own = wse.serve_sim(**GPUS, prefill="own", rate=same.requests.rate_per_s)
-    assert (same.machine.gpus, same.machine.wafers) == (1, None)
-    assert "1 h100 GPU" in same.title
+@pytest.mark.parametrize("service", [STORY, GPUS], ids=["wafers", "gpus"])
+def test_separate_prefill_machine_reduces_gaps_and_doubles_the_cost(service: dict[str, Any]) -> None:
+    same = wse.serve_sim(**service)
+    own = wse.serve_sim(**service, prefill="own", rate=same.requests.rate_per_s)
+    on_gpus = service is GPUS
+    assert (same.machine.gpus, same.machine.wafers) == ((1, None) if on_gpus else (None, 1))
+    assert ("1 h100 GPU" in same.title) == on_gpus
     assert own.prefill_machine is not None
     assert own.served.gaps.most < same.served.gaps.most
     assert own.served.use.prefill_busy is not None
@@ -119,7 +123,7 @@ def test_separate_prefill_machine_reduces_gaps_and_doubles_the_cost() -> None:
     assert ratio == pytest.approx(2, rel=0.05)
 
 
-MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256, "new_tokens": 64, "requests": 200}
+MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256, "new_tokens": 64, "requests": 500}
 
 
 @pytest.mark.parametrize("decoder", ["wafers", pytest.param("gpus", marks=pytest.mark.slow)])
@@ -180,13 +184,22 @@ def test_drafts_deliver_tokens_in_bursts_once_per_pass() -> None:
     assert served.inputs["draft_tokens"] == 3
 
 
+def test_default_draft_length_is_the_best_for_one_user() -> None:
+    given = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "draft": "glm-5.2"}
+    plan = wse.estimate(**given).drafts
+    drafts = wse.serve_sim(**given, requests=50, rate=1.0).drafts
+    assert drafts.draft_tokens == plan.draft_tokens > 1
+
+
 def test_draft_head_reduces_the_room_for_kv_caches_on_gpus() -> None:
     """A draft head stores the weights and KV caches of one more layer. It is not loaded if drafts do not pay."""
-    drafted, without_gain = (
-        wse.serve_sim(**GPUS | {"requests": 9}, draft=draft).machine.kv_capacity_tokens for draft in ("0.9,0.8", "0.01")
+    plain, drafted, without_gain = (
+        wse.serve_sim(**GPUS | {"requests": 9} | options).machine.kv_capacity_tokens
+        for options in ({}, {"draft": "0.9,0.8"}, {"draft": "0.01"})
     )
     weights, token = 436_224_000, 131_072
-    assert drafted == pytest.approx((without_gain * token - weights) / (token * 33 / 32), abs=1)
+    assert drafted == pytest.approx((plain * token - weights) / (token * 33 / 32), abs=1)
+    assert without_gain == plain
 
 
 @pytest.mark.slow
@@ -204,10 +217,9 @@ def test_draft_model_on_its_own_wafer_is_counted_in_the_cost() -> None:
 
 def test_prefix_cache_reduces_ttft_and_raises_the_capacity() -> None:
     plain, cached = (
-        wse.serve_sim(**STORY | {"requests": 400}, prefix_tokens=48, prefix_cache=has_cache, rate=200.0)
-        for has_cache in (False, True)
+        wse.serve_sim(**STORY, prefix_tokens=48, prefix_cache=has_cache, rate=200.0) for has_cache in (False, True)
     )
-    assert cached.served.prefix_cache.hits > 373
+    assert cached.served.prefix_cache.hits > 746
     assert cached.served.all.ttft.p50 < 0.7 * plain.served.all.ttft.p50
     assert cached.load.capacity_requests_per_s > plain.load.capacity_requests_per_s
 
@@ -216,7 +228,8 @@ def test_file_of_arrivals_is_simulated_even_if_overloaded(tmp_path: Path) -> Non
     rows = "".join(f"{at / 1e4},{20 + at % 7},{9 + at % 5}\n" for at in range(200))
     path = tmp_path / "arrivals.csv"
     path.write_text("arrival_s,prompt_tokens,new_tokens\n" + rows)
-    result = wse.serve_sim("llama-3-8b", gpu="h100", arrivals=path, max_users=1)
+    placement = {key: STORY[key] for key in ("model", "mesh", "mapping", "schedule")}
+    result = wse.serve_sim(**placement, arrivals=path, max_users=1)
     assert not result.load.stable
     assert result.served.all.requests == result.requests.count == 200
     assert result.inputs["context"] == 26 + 13
@@ -269,7 +282,7 @@ def test_timeline_and_page_contain_the_served_requests(tmp_path: Path) -> None:
 
 
 def test_replicas_share_the_requests_and_add_to_the_cost() -> None:
-    one, three = (wse.serve_sim(**STORY | {"requests": 300}, rate=400, replicas=count) for count in (1, 3))
+    one, three = (wse.serve_sim(**STORY, rate=400, replicas=replicas) for replicas in (1, 3))
     assert three.replicas == 3
     assert three.load.capacity_requests_per_s == pytest.approx(3 * one.load.capacity_requests_per_s)
     assert three.served.use.users < one.served.use.users
@@ -278,16 +291,15 @@ def test_replicas_share_the_requests_and_add_to_the_cost() -> None:
 
 
 def test_auto_replicas_are_the_minimum_with_a_stable_queue() -> None:
-    few = STORY | {"requests": 50}
-    capacity = wse.serve_sim(**few).load.capacity_requests_per_s
-    result = wse.serve_sim(**few, rate=2.6 * capacity, replicas=None)
+    capacity = wse.serve_sim(**STORY).load.capacity_requests_per_s
+    result = wse.serve_sim(**STORY, rate=2.6 * capacity, replicas=None)
     assert result.replicas == 3
     assert result.load.offered == pytest.approx(2.6 / 3)
 
 
 def test_auto_replicas_exceed_one_if_users_with_pauses_saturate_it() -> None:
-    few = STORY | {"requests": 400, "users": 200, "think_time": 0.001}
-    one, auto = wse.serve_sim(**few), wse.serve_sim(**few, replicas=None)
+    one = wse.serve_sim(**STORY, users=200, think_time=0.001)
+    auto = wse.serve_sim(**STORY, users=200, think_time=0.001, replicas=None)
     assert one.served.use.busy > 0.99
     assert auto.replicas > 1
 
@@ -295,7 +307,7 @@ def test_auto_replicas_exceed_one_if_users_with_pauses_saturate_it() -> None:
 def test_auto_replicas_are_the_minimum_with_room_for_the_users() -> None:
     room = wse.estimate(**{k: v for k, v in STORY.items() if k != "requests"}).serving.max_users
     load: dict[str, Any] = {"users": 2 * room + 1, "arrivals": "constant"}
-    options: dict[str, Any] = {**STORY, "requests": 200, "wafers": 1, "objective": "latency", **load}
+    options: dict[str, Any] = {**STORY, "wafers": 1, "objective": "latency", **load}
     result = wse.serve_sim(**options, replicas=None)
     assert result.replicas in (2, 3)  # layouts with shorter prompt chunks have more room than the fastest one
     with pytest.raises(BadInput):

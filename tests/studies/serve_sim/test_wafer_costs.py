@@ -1,6 +1,7 @@
 """Tests of the costs of passes in serving simulations on wafers, and of the number of batch slots on GPUs."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,6 +138,9 @@ def test_verification_passes_cost_the_time_of_pass_and_draft(compiled: Compiled,
 
 
 MACHINES: tuple[dict[str, Any], ...] = (
+    {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 1024, "new_tokens": 1024},
+    {"model": "gpt-oss-20b", "gpu": "h100", "prompt_len": 6000, "new_tokens": 1001},
+    {"model": "gemma-2-9b", "gpu": "h100", "prompt_len": 100, "new_tokens": 30},
     {"model": "gemma-2-9b", "gpu": "h100", "draft": "0.9,0.8", "prompt_len": 6000, "new_tokens": 1001},
     {"model": "deepseek-r1", "gpu": "h200", "gpus": 8, "parallelism": "data", "prompt_len": 1024, "new_tokens": 1024},
 )
@@ -154,8 +158,15 @@ def test_batch_slots_are_limited_by_the_users_that_fit(options: dict[str, Any]) 
 
 def test_kv_cache_use_of_windowed_layers_is_limited_by_the_window() -> None:
     """Half of the layers have windows of 128 tokens. Without windows about half as many users would fit."""
-    served = wse.serve_sim(**WINDOWED, requests=200, load=0.3)
+    served = wse.serve_sim(**WINDOWED, requests=500, load=0.3)
     capacity_tokens = served.machine.kv_capacity_tokens
     assert served.machine.kv_capacity_users == 1024 > 1.7 * capacity_tokens / 4304
     in_flight = served.served.little.in_system  # no request waits at this load
     assert served.served.use.kv == pytest.approx(in_flight * (4304 + 128) / 2 / capacity_tokens, rel=0.05)
+
+
+def test_stack_file_limits_the_number_of_users(tmp_path: Path) -> None:
+    stack = tmp_path / "own.toml"
+    stack.write_text('base = "vllm"\nmax_sequences = 100\n')
+    assert wse.estimate(**WINDOWED, stack=stack).serving.max_users == 100
+    assert wse.serve_sim(**WINDOWED, stack=stack, requests=9).inputs["max_users"] == 100

@@ -38,7 +38,7 @@ DEPLOYMENT = WaferDeployment(
     chunk_s=1e-3,
     delay_s=1e-3,
 )
-STORY = {"mesh": "24x24", "mapping": "region", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
+STORY = {"mesh": "24x24", "schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
 
 
 def number(value: float, low: float, high: float) -> SourcedNumber:
@@ -237,8 +237,17 @@ def test_estimate_has_a_range_for_each_headline_figure() -> None:
     assert set(result.to_dict()["ranges"]["serving.tpot_s"]) == {"value", "low", "high", "samples"}
 
 
+def test_uncertainty_option_lists_the_constants() -> None:
+    result = wse.estimate("story", **STORY, uncertainty=True)
+    clock = next(row for row in result.uncertainty.contributions if row.name == "wafer.clock_hz")
+    assert clock.tpot_s_at_high < result.uncertainty.tpot_s < clock.tpot_s_at_low
+    assert clock.reason.startswith("disagreeing sources")
+    titles = [table.title for table in result.tables()]
+    assert "Uncertainty" in titles
+
+
 def test_command_draws_the_contributions_of_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--mapping", "region", "--schedule", "baseline"]
+    chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--prompt-len", "8", "--new-tokens", "8"]
     assert main(["estimate", "story", *options, "--uncertainty", "--png", str(chart)]) == 0
     assert chart.read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
