@@ -221,7 +221,7 @@ def verify_choice(
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
     used_rewrites = _try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
-    decode_rewrites = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] != FITTED_TREES)
+    decode_rewrites = choice.without_rewrite(FITTED_TREES).rewrites
     unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if used_rewrites is None else (*settings_of(used_rewrites), *unpacking)
     # 2. Columns for attention.

@@ -55,11 +55,11 @@ class Breadth(NamedTuple):
         margin: A layout is compiled only if its request cycles exceed the fastest layout's by at
             most this fraction. Both are measured on reduced models.
         whole_wafer_finalists: Maximum number of additional layouts that use all PEs of each wafer.
-        users: Number of users in flight; may be infinite. Layouts are compared with as many
-            concurrent passes as these users need and a layout allows. A pass is one run of decode
-            for a batch of users. For several users, only layouts on all PEs of each wafer are
-            tried. If all layouts to compile split layers between stages, the fastest layout with
-            whole layers is compiled in addition.
+        users: Number of users in flight; may be infinite. Layouts are compared with concurrent
+            passes for all of them, up to the number of passes that a layout allows. A pass is one
+            run of decode for a batch of users. For several users, only layouts on all PEs of each
+            wafer are tried. If all layouts to compile split layers between stages, the fastest
+            layout with whole layers is compiled in addition.
     """
 
     finalists: int = FINALISTS

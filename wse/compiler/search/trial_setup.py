@@ -55,9 +55,9 @@ class TrialSetup:
         timing: Functions that time Programs; None for trials without times.
         misfits: Stages that are known to need more bytes than a PE has.
         whole_layers: True if no layer may be split between stages.
-        users: Number of users in flight; may be infinite. Each layout runs as many decode passes
-            at the same time as these users need and it allows. A pass generates one token for each
-            user of a batch.
+        users: Number of users in flight; may be infinite. Each layout runs decode passes for them
+            at the same time, up to the number of passes that it allows. A pass generates one token
+            for each user of a batch.
     """
 
     spec: ModelSpec
@@ -76,6 +76,11 @@ class TrialSetup:
     def many_users(self) -> bool:
         """True if the search is for several users: `explore` then tries only layouts on whole wafers."""
         return self.users > 1
+
+    @property
+    def most_passes(self) -> float:
+        """Number of decode passes, each for a batch of users, that serve all users; may be a fraction."""
+        return self.users / self.options.batch
 
     @cached_property
     def demand(self) -> Demand:

@@ -189,11 +189,11 @@ def _passes_at_once(
 ) -> float:
     """Return how many passes share the cycles of a token; 1 unless the search is for many users.
 
-    A pass is one run of decode for a batch of users. There are at most as many as the users need,
-    at most one per stage (a group of PEs with the layers that it stores), and the KV caches of all
-    passes must fit. All passes queue for the slowest stage, so their number is at most the cycles
-    of a token divided by those of this stage. (The output head is not counted in the slowest stage,
-    because trials use small chunks of it.)
+    A pass is one run of decode for a batch of users. There is at most one pass per batch and one
+    per stage (a group of PEs with the layers that it stores), and the KV caches of all passes must
+    fit. All passes queue for the slowest stage, so their number is at most the cycles of a token
+    divided by those of this stage. (The output head is not counted in the slowest stage, because
+    trials use small chunks of it.)
 
     Args:
         setup: Inputs that all trials share.
@@ -202,11 +202,11 @@ def _passes_at_once(
         by_step: float64 ``[steps]``: cycles of each step of the decode phase.
         token_cycles: Cycles of a token in the whole model.
     """
-    if not setup.many_users:
+    if setup.most_passes <= 1:
         return 1.0
     room = reduced.users_that_fit(setup.request_tokens) // setup.options.batch
     slowest_cycles = reduced.slowest_stage_sum(program, program.decode, by_step)
-    return max(1.0, min(setup.users / setup.options.batch, room, reduced.stage_count, token_cycles / slowest_cycles))
+    return max(1.0, min(setup.most_passes, room, reduced.stage_count, token_cycles / slowest_cycles))
 
 
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:

@@ -235,4 +235,5 @@ def cut_bytes_per_token(program: Program) -> int:
     """
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
-    return sum(transfer_of(program, phase, step, program.cache_slots(0)).stage_transfer_bytes for step in moves)
+    empty = program.cache_slots(0)
+    return sum(transfer_of(program, phase, step, empty).stage_transfer_bytes for step in moves)

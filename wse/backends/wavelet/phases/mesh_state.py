@@ -35,9 +35,10 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
         check_fixed(phase)
     for stage in program.stages:
         WaveletMachine(wafer, stage.rect.rows, stage.rect.cols, 1)
+    empty = program.cache_slots(0)
     for phase in program.phases:
         for step in np.flatnonzero(phase.steps.kind == StepKind.TRANSFER).tolist():
-            transfer = transfer_of(program, phase, step, program.cache_slots(0))
+            transfer = transfer_of(program, phase, step, empty)
             if transfer.leaves_wafer or not isinstance(transfer.messages, Translation):
                 continue
             box = bounding_rect(transfer.site.placed_stage.rect, program.stages[transfer.messages.target_stage].rect)

@@ -74,7 +74,7 @@ class LayoutFamily:
         self._prompts = Forecast(sum(setup.options.prompt_tokens) * token_weights)
         # bytes in addition to ``Candidates.min_bytes``, on a part of the mesh and on the whole mesh
         self._further_bytes = {is_part: Forecast((0.0,) * TERMS, FURTHER_BYTES_ERROR) for is_part in (True, False)}
-        self._most_passes = setup.users / setup.options.batch if setup.many_users else 1.0
+        self._most_passes = setup.most_passes
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
         self._planned_passes = setup.options.planned_cache_tokens / (setup.request_tokens * setup.options.batch)
 
@@ -103,7 +103,7 @@ class LayoutFamily:
             self._generated.of(candidates.terms),
             self._generated.deviation(candidates.terms),
         )
-        passes = self._passes_at_once(free_bytes - needed_bytes)
+        passes = self._passes_at_once(free_bytes - needed_bytes) if self._most_passes > 1 else 1.0
         cycles = token_cycles / passes + prompt_cycles
         deviation = np.hypot(token_deviation / passes, prompt_deviation)
         return self._lowest_forecast(numbers, cycles - np.minimum(deviation, MAX_OPTIMISM * cycles))
@@ -111,8 +111,8 @@ class LayoutFamily:
     def _passes_at_once(self, free_bytes: F64) -> F64:
         """Estimate how many passes can be in flight concurrently for each layout.
 
-        A pass is one run of decode for a batch of users. There are at most as many as the users
-        need, at most one per stage, and the KV caches of all passes must fit.
+        A pass is one run of decode for a batch of users. There is at most one pass per stage and
+        one per batch of users, and the KV caches of all passes must fit.
 
         Args:
             free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after placing

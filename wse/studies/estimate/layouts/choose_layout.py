@@ -155,7 +155,7 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
     Raises:
         DoesNotFit: The model does not fit.
     """
-    ranking = LayoutRanking(prepared_estimate, search, replace(prepared_estimate.goal, users=2))
+    ranking = LayoutRanking(prepared_estimate, search, prepared_estimate.goal)
     layouts = ranking.layouts_for(prepared_estimate.goal)
     users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:

@@ -69,7 +69,8 @@ class LayoutRanking:
             prepared_estimate: The request.
             search: Function that searches for the fastest layouts for one user. Its error is raised
                 if no layout fits.
-            goal: Users and objective of the first ranking.
+            goal: Users and objective of the first ranking. If it states users and replicas, searches
+                count at most a replica's users as in flight; later goals must not have more.
 
         Raises:
             DoesNotFit: The model does not fit.
@@ -177,8 +178,8 @@ class LayoutRanking:
 
     def with_fewest_replicas(self, goal: Goal) -> CompiledLayout:
         """Return the layout that meets a goal with the fewest replicas, of those compiled so far."""
-        latency_goal = replace(goal, objective=LATENCY)  # for latency, the fewest replicas come first
-        return min(self._versions, key=lambda layout: layout.rank(latency_goal, self._max_users_for(goal)))
+        latency_goal, most_users = replace(goal, objective=LATENCY), self._max_users_for(goal)
+        return min(self._versions, key=lambda layout: layout.rank(latency_goal, most_users))  # fewest replicas first
 
     def _with_more_users(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
         """Search for layouts with room for more users.
