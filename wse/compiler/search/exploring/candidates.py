@@ -165,15 +165,15 @@ class Candidates:
     Attributes:
         demand: Bytes of the model's layers, and the wafers on which they are placed.
         max_bytes: Maximum size of weights and KV cache per PE, in bytes.
-        many_users: Whether the layouts are for many requests in flight.
         layouts: Distinct layouts, in the order in which they were added.
         terms: float64 ``[layouts, 7]``: values of the terms of the linear forecasts of generated
             tokens and bytes, from `forecast_terms`.
         prompt_terms: float64 ``[layouts, 7]``: the same for prompts. Stages work on different
             chunks of a prompt at the same time, so the stage with the most layers decides how fast
             chunks follow each other. All terms except the number of stages, which have to be
-            filled, are multiplied by the fraction of the layers that this stage stores. For many
-            users, whose prompts keep all stages busy, it is the mean fraction of all stages.
+            filled, are multiplied by the fraction of the layers that this stage stores.
+        max_layers: float64 ``[layouts]``: fraction of all layers that the stage with the most
+            layers stores.
         min_bytes: float64 ``[layouts]``: lower bound on the bytes of weights and KV cache on the
             fullest PE. For most layouts on whole wafers that may fit in ``max_bytes``, the bound
             includes padding and the feed-forward activations of one token.
@@ -182,10 +182,10 @@ class Candidates:
 
     demand: Demand
     max_bytes: float
-    many_users: bool
     layouts: list[Layout] = field(default_factory=list)
     terms: F64 = field(default_factory=lambda: np.empty((0, TERMS)))
     prompt_terms: F64 = field(default_factory=lambda: np.empty((0, TERMS)))
+    max_layers: F64 = field(default_factory=lambda: np.empty(0))
     min_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _known_layouts: set[Layout] = field(default_factory=set)
@@ -203,10 +203,10 @@ class Candidates:
         self.layouts += new
         terms, max_layers, min_bytes = zip(*(self._terms_and_bytes(layout) for layout in new), strict=True)
         new_terms = np.array(terms)
-        stages = new_terms[:, -1:]
-        layers_of_stage = 1 / stages if self.many_users else np.array(max_layers)[:, None]
-        prompt_terms = np.hstack([new_terms[:, :-1] * layers_of_stage, stages])
+        new_max_layers = np.array(max_layers)
+        prompt_terms = np.hstack([new_terms[:, :-1] * new_max_layers[:, None], new_terms[:, -1:]])
         self.terms, self.prompt_terms = np.vstack([self.terms, new_terms]), np.vstack([self.prompt_terms, prompt_terms])
+        self.max_layers = np.append(self.max_layers, new_max_layers)
         self.min_bytes = np.append(self.min_bytes, min_bytes)
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 

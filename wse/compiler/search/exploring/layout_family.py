@@ -67,9 +67,7 @@ class LayoutFamily:
         hops = spec.layer_count * wafer.hop_cycles
         macs = parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
         token_weights = np.array((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
-        self.candidates = Candidates(
-            demand=setup.demand_with(experts), max_bytes=max_bytes, many_users=setup.many_users
-        )
+        self.candidates = Candidates(demand=setup.demand_with(experts), max_bytes=max_bytes)
         self._generated = Forecast(setup.timing.new_tokens * token_weights if setup.timing else token_weights)
         self._prompts = Forecast(sum(setup.options.prompt_tokens) * token_weights)
         # bytes in addition to ``Candidates.min_bytes``, on a part of the mesh and on the whole mesh
@@ -111,15 +109,16 @@ class LayoutFamily:
     def _passes_at_once(self, free_bytes: F64) -> F64:
         """Estimate how many passes can be in flight concurrently for each layout.
 
-        A pass is one run of decode for a batch of users. There is at most one pass per stage and
-        one per batch of users, and the KV caches of all passes must fit.
+        A pass is one run of decode for a batch of users. There is at most one pass per batch of
+        users, the KV caches of all passes must fit, and all passes queue for the stage with the
+        most layers.
 
         Args:
             free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after placing
                 the caches that the request plans for.
         """
         passes = self._planned_passes + np.floor(free_bytes / self._cache_bytes)
-        most_passes = np.minimum(self._most_passes, self.candidates.terms[:, -1])
+        most_passes = np.minimum(self._most_passes, 1 / self.candidates.max_layers)
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, most_passes)), np.float64)
 
     def neighbours(self, layout: Layout) -> list[int]:
