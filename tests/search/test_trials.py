@@ -1,4 +1,4 @@
-"""Tests of trials: the time of the output head, the passes in flight, and equal regions that are tried only once."""
+"""Tests of trials: the time of the output head, requests in flight, and equal regions that are tried only once."""
 
 from dataclasses import replace
 from math import inf
@@ -13,6 +13,7 @@ from wse.compiler.search.exploring.explore import explore
 from wse.compiler.search.fitting.chunks import head_chunks, largest_chunks
 from wse.compiler.search.layer_cycles import cycles_by_step
 from wse.compiler.search.reduced.representatives import reduced_model
+from wse.compiler.search.trial import cycles_between_requests
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout
 from wse_mappings.regions.layout import Layout
@@ -57,11 +58,28 @@ def test_trial_times_the_head_with_the_largest_chunk_that_fits(layout: Layout) -
     assert trial.token_cycles < 0.99 * token_cycles(chunks[-1])
 
 
-def test_slowest_stage_limits_the_passes_of_a_trial() -> None:
-    """One of the two stages has two of the three layers, so fewer than 3 / 2 passes share the cycles of a token."""
+def test_slowest_stage_limits_a_trial_for_many_users() -> None:
+    """One of the two stages has two of the three layers, so more than two thirds of the cycles are on this stage."""
     trial = try_layout(replace(SETUP, users=inf), Layout("bands", 2, 1), THIN_GEMM)
-    assert 1.2 < trial.passes < 1.5
-    assert trial.generated_cycles == pytest.approx(50 * trial.token_cycles / trial.passes)
+    assert trial.passes > 100
+    assert 2 / 3 < trial.slowest_cycles / trial.generated_cycles < 0.8
+    assert trial.decode_cycles == pytest.approx(trial.slowest_cycles, rel=0.01)
+
+
+def mean_value_analysis(all_cycles: float, slowest_cycles: float, requests: int) -> float:
+    """Return the exact mean cycles between the ends of two requests, if service times are exponential."""
+    rate, queued = 0.0, 0.0
+    for in_flight in range(1, requests + 1):
+        rate = in_flight / (all_cycles - slowest_cycles + (queued_cycles := slowest_cycles * (1 + queued)))
+        queued = rate * queued_cycles
+    return 1 / rate
+
+
+@pytest.mark.parametrize("requests", [1, 4, 10, 40])
+def test_cycles_between_requests_are_close_to_mean_value_analysis(requests: int) -> None:
+    cycles = cycles_between_requests(100.0, 10.0, requests)
+    assert cycles >= max(100 / requests, 10)
+    assert cycles == pytest.approx(mean_value_analysis(100.0, 10.0, requests), rel=1e-12 if requests == 1 else 0.05)
 
 
 def test_search_tries_equal_regions_once() -> None:

@@ -180,7 +180,7 @@ class Finalists:
         timed_layouts: list[list[Trial]] = []
         for products in fitting[:NEAREST]:  # 1
             fastest_cycles = min((layout_trials[0].request_cycles for layout_trials in timed_layouts), default=math.inf)
-            if (products[0].generated_cycles or 0.0) > fastest_cycles:
+            if products[0].decode_cycles > fastest_cycles:
                 break
             timed_layouts.append(self._with_products(products, timed_layouts[0][0].prefill if timed_layouts else None))
         yield from sorted(timed_layouts, key=lambda products: products[0].request_cycles)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from wse.arrays import F64
 from wse.compiler.options import REPORT, Options
 from wse.program.program import Program
@@ -19,6 +21,25 @@ TRIAL_ERROR = 0.015
 The ratio of the cycles on a reduced model to those of the whole model, whose all-reduce trees and
 attention columns are fitted, differs between layouts of a model by about this fraction.
 """
+
+
+def cycles_between_requests(all_cycles: float | F64, slowest_cycles: float | F64, requests: float | F64) -> float | F64:
+    """Return the mean number of cycles between the ends of two requests, with several in flight.
+
+    All requests queue for the slowest stage, and never for another one. The result is the
+    approximation of Schweitzer (1979) to the mean value analysis of this closed queue (Reiser and
+    Lavenberg, Journal of the ACM 1980). With one request, it is ``all_cycles``; with very many, it
+    approaches ``slowest_cycles``.
+
+    Args:
+        all_cycles: Cycles of a request on all stages.
+        slowest_cycles: Part of these cycles on the slowest stage.
+        requests: Requests in flight, at least 1; may be a fraction.
+    """
+    other_cycles = all_cycles - slowest_cycles
+    excess = requests * slowest_cycles - other_cycles
+    queued_cycles = (excess + np.sqrt(excess**2 + 4 * slowest_cycles * other_cycles)) / 2
+    return (other_cycles + queued_cycles) / requests
 
 
 class Timer(NamedTuple):
@@ -87,12 +108,13 @@ class Trial:
         fits: Whether these bytes fit in the SRAM of a PE.
         token_cycles: Approximate cycles per generated token; None if the trial was not timed or
             does not fit.
-        generated_cycles: Approximate cycle count of all generated tokens of a request. If several
-            passes run at the same time, they share it: it is divided by ``passes``.
+        generated_cycles: Approximate cycle count of all generated tokens of a request, on all
+            stages.
+        slowest_cycles: Part of ``generated_cycles`` on the slowest stage, for which all passes
+            queue; 0 unless the search is for many users.
         prompts: Approximate time of all prompts; None if they were not timed.
-        passes: Number of passes in flight concurrently, limited by the slowest stage, the number of
-            stages and the KV caches that fit; may be a fraction. 1 unless the search is for many
-            users.
+        passes: Maximum number of passes in flight concurrently, limited by the users and by the KV
+            caches that fit; may be a fraction. 1 unless the search is for many users.
     """
 
     layout: Layout
@@ -101,6 +123,7 @@ class Trial:
     fits: bool
     token_cycles: float | None = None
     generated_cycles: float | None = None
+    slowest_cycles: float = 0.0
     prompts: PromptTime | None = None
     passes: float = 1.0
 
@@ -108,11 +131,26 @@ class Trial:
     def request_cycles(self) -> float:
         """Approximate cycle count of a request: all its prompts and all its generated tokens.
 
-        A search compares layouts by this number. It is infinite if the prompts were not timed.
+        A search compares layouts by this number. For many users, it is the mean time between the
+        ends of two requests. It is infinite if the prompts were not timed.
         """
-        if self.prompts is None or self.generated_cycles is None:
+        return math.inf if self.prompts is None else self._cycles_with_prompts(self.prompts.cycles)
+
+    @property
+    def decode_cycles(self) -> float:
+        """Like `request_cycles`, but without prompts; infinite if the trial was not timed."""
+        return self._cycles_with_prompts(0.0)
+
+    def _cycles_with_prompts(self, prompt_cycles: float) -> float:
+        """Return the mean number of cycles between the ends of two requests.
+
+        Args:
+            prompt_cycles: Cycles of all prompts of a request.
+        """
+        if self.generated_cycles is None:
             return math.inf
-        return self.prompts.cycles + self.generated_cycles
+        all_cycles, slowest_cycles = self.generated_cycles + prompt_cycles, self.slowest_cycles + prompt_cycles
+        return float(cycles_between_requests(all_cycles, slowest_cycles, self.passes))
 
     @property
     def key(self) -> tuple[Layout, str]:

@@ -68,10 +68,12 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     chunk_step_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
     saved_cycles = saved_by_large_head_chunk(setup, layout, allocated, needed_bytes)
     token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles) - saved_cycles
-    passes = _passes_at_once(setup, allocated, program, token_step_cycles, token_cycles)
-    generated_cycles = token_cycles * setup.timing.new_tokens / passes
-    trial = replace(trial, token_cycles=token_cycles, generated_cycles=generated_cycles, passes=passes)
-    if generated_cycles > worth_cycles:
+    trial = replace(trial, token_cycles=token_cycles, generated_cycles=token_cycles * setup.timing.new_tokens)
+    if setup.many_users:
+        slowest_cycles = allocated.slowest_stage_sum(program, program.decode, token_step_cycles)
+        passes = min(setup.most_passes, allocated.users_that_fit(setup.request_tokens) // setup.options.batch)
+        trial = replace(trial, slowest_cycles=slowest_cycles * setup.timing.new_tokens, passes=max(1.0, passes))
+    if trial.decode_cycles > worth_cycles:
         return trial
     # 2. Prompts.
     first_chunk = _chunk_time(setup, allocated, program, chunk_step_cycles)
@@ -104,8 +106,8 @@ def try_products(setup: TrialSetup, layout: Layout, products: Sequence[str], wor
     for product in reversed(products):
         trial = try_layout(setup, layout, product, worth_cycles)
         trials.append(trial)
-        if trial.generated_cycles is not None and (
-            trial.prompts is None or trial.prompts.cycles <= trial.generated_cycles
+        if math.isfinite(trial.decode_cycles) and (
+            trial.prompts is None or trial.prompts.cycles <= trial.decode_cycles
         ):
             break
     return trials
@@ -182,31 +184,6 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
         )
         prompts.append(PromptTime(time.cycles_of_chunks(prompt_tokens / size), size))
     return min(prompts)
-
-
-def _passes_at_once(
-    setup: TrialSetup, reduced: ReducedModel, program: Program, by_step: F64, token_cycles: float
-) -> float:
-    """Return how many passes share the cycles of a token; 1 unless the search is for many users.
-
-    A pass is one run of decode for a batch of users. There is at most one pass per batch and one
-    per stage (a group of PEs with the layers that it stores), and the KV caches of all passes must
-    fit. All passes queue for the slowest stage, so their number is at most the cycles of a token
-    divided by those of this stage. (The output head is not counted in the slowest stage, because
-    trials use small chunks of it.)
-
-    Args:
-        setup: Inputs that all trials share.
-        reduced: Allocated reduced model of the layout.
-        program: Its Program.
-        by_step: float64 ``[steps]``: cycles of each step of the decode phase.
-        token_cycles: Cycles of a token in the whole model.
-    """
-    if setup.most_passes <= 1:
-        return 1.0
-    room = reduced.users_that_fit(setup.request_tokens) // setup.options.batch
-    slowest_cycles = reduced.slowest_stage_sum(program, program.decode, by_step)
-    return max(1.0, min(setup.most_passes, room, reduced.stage_count, token_cycles / slowest_cycles))
 
 
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:

@@ -29,7 +29,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
     """Try layouts on reduced models until one is found that is approximately the fastest.
 
     A layout is one way to divide wafers into regions. Layouts are compared by the cycles of
-    a request: its prompts, and its generated tokens divided by the passes in flight.
+    a request (`Trial.request_cycles`).
 
     1. Choose the layouts to consider. For one user, these are layouts on whole wafers, then on
        parts of each wafer, then layouts whose regions are about as large as the fastest layout's.

@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.compiler.search.exploring.candidates import TERMS, Candidates, Forecast
-from wse.compiler.search.trial import Trial
+from wse.compiler.search.trial import Trial, cycles_between_requests
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.tensors.model_tensors import parameters_per_token
 from wse_mappings.regions.layout import Layout
@@ -79,9 +79,10 @@ class LayoutFamily:
     def best_candidate(self, free_bytes: float) -> Pick | None:
         """Return the untried layout with the lowest optimistic cycle forecast that may fit, or None.
 
-        The forecast of a request is the sum of the forecasts of its prompts and of its generated
-        tokens. It is optimistic: its standard deviation is subtracted, so layouts unlike those
-        tried so far are tried as well (lower confidence bound; Auer, JMLR 2002).
+        The forecast of a request follows from the forecasts of its prompts and of its generated
+        tokens in the same way as `Trial.request_cycles`. It is optimistic: its standard deviation
+        is subtracted, so layouts unlike those tried so far are tried as well (lower confidence
+        bound; Auer, JMLR 2002).
 
         Until a layout of the family has been timed, layouts on whole meshes are preferred to
         layouts on parts of them, so that each mapping is tried in its basic form.
@@ -95,31 +96,33 @@ class LayoutFamily:
         numbers = np.flatnonzero(candidates.open & fits).tolist()
         if not self._generated.trials:
             numbers = [number for number in numbers if candidates.layouts[number].mesh is None] or numbers
-        prompt_terms = candidates.prompt_terms
-        prompt_cycles, prompt_deviation = self._prompts.of(prompt_terms), self._prompts.deviation(prompt_terms)
-        token_cycles, token_deviation = (
-            self._generated.of(candidates.terms),
-            self._generated.deviation(candidates.terms),
+        prompts, generated = self._prompts, self._generated
+        prompt_cycles, prompt_deviation = (
+            prompts.of(candidates.prompt_terms),
+            prompts.deviation(candidates.prompt_terms),
         )
+        token_cycles, token_deviation = generated.of(candidates.terms), generated.deviation(candidates.terms)
         passes = self._passes_at_once(free_bytes - needed_bytes) if self._most_passes > 1 else 1.0
-        cycles = token_cycles / passes + prompt_cycles
-        deviation = np.hypot(token_deviation / passes, prompt_deviation)
-        return self._lowest_forecast(numbers, cycles - np.minimum(deviation, MAX_OPTIMISM * cycles))
+        all_cycles = _optimistic(token_cycles + prompt_cycles, np.hypot(token_deviation, prompt_deviation))
+        slowest_cycles = _optimistic(
+            token_cycles * candidates.max_layers + prompt_cycles,
+            np.hypot(token_deviation * candidates.max_layers, prompt_deviation),
+        )
+        cycles = cycles_between_requests(all_cycles, slowest_cycles, passes)
+        return self._lowest_forecast(numbers, np.asarray(cycles))
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
         """Estimate how many passes can be in flight concurrently for each layout.
 
         A pass is one run of decode for a batch of users. There is at most one pass per batch of
-        users, the KV caches of all passes must fit, and all passes queue for the stage with the
-        most layers.
+        users, and the KV caches of all passes must fit.
 
         Args:
             free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE after placing
                 the caches that the request plans for.
         """
         passes = self._planned_passes + np.floor(free_bytes / self._cache_bytes)
-        most_passes = np.minimum(self._most_passes, 1 / self.candidates.max_layers)
-        return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, most_passes)), np.float64)
+        return np.asarray(np.clip(passes, 1.0, self._most_passes), np.float64)
 
     def neighbours(self, layout: Layout) -> list[int]:
         """Return the indices of the untried layouts that differ from a layout by one change.
@@ -187,7 +190,7 @@ class LayoutFamily:
         byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]
         byte_forecast.learn(terms, max(1.0, needed_bytes - self.candidates.min_bytes[number]))
         if trial is not None and trial.generated_cycles is not None:
-            self._generated.learn(terms, max(1.0, trial.generated_cycles * trial.passes))
+            self._generated.learn(terms, max(1.0, trial.generated_cycles))
         if trial is not None and trial.prompts is not None:
             self._prompts.learn(self.candidates.prompt_terms[number], trial.prompts.cycles)
 
@@ -213,6 +216,15 @@ class LayoutFamily:
         """
         forecast, terms = self._further_bytes[part], self.candidates.terms
         return forecast.of(terms) if not optimistic else np.maximum(forecast.of(terms) - forecast.deviation(terms), 0.0)
+
+
+def _optimistic(cycles: F64, deviation: F64) -> F64:
+    """Return forecasts minus their standard deviations, limited to `MAX_OPTIMISM` of the forecasts.
+
+    Args:
+        cycles, deviation: float64 ``[candidates]``.
+    """
+    return np.asarray(cycles - np.minimum(deviation, MAX_OPTIMISM * cycles), np.float64)
 
 
 def _counts(layout: Layout) -> tuple[int, int, int]:
