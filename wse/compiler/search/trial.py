@@ -37,8 +37,8 @@ def cycles_between_requests(all_cycles: float | F64, slowest_cycles: float | F64
         requests: Requests in flight, at least 1; may be a fraction.
     """
     other_cycles = all_cycles - slowest_cycles
-    excess = requests * slowest_cycles - other_cycles
-    queued_cycles = (excess + np.sqrt(excess**2 + 4 * slowest_cycles * other_cycles)) / 2
+    excess_cycles = requests * slowest_cycles - other_cycles
+    queued_cycles = (excess_cycles + np.sqrt(excess_cycles**2 + 4 * slowest_cycles * other_cycles)) / 2
     return (other_cycles + queued_cycles) / requests
 
 
