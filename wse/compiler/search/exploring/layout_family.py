@@ -96,12 +96,9 @@ class LayoutFamily:
         numbers = np.flatnonzero(candidates.open & fits).tolist()
         if not self._generated.trials:
             numbers = [number for number in numbers if candidates.layouts[number].mesh is None] or numbers
-        prompts, generated = self._prompts, self._generated
-        prompt_cycles, prompt_deviation = (
-            prompts.of(candidates.prompt_terms),
-            prompts.deviation(candidates.prompt_terms),
-        )
-        token_cycles, token_deviation = generated.of(candidates.terms), generated.deviation(candidates.terms)
+        terms, prompt_terms = candidates.terms, candidates.prompt_terms
+        token_cycles, token_deviation = self._generated.of(terms), self._generated.deviation(terms)
+        prompt_cycles, prompt_deviation = self._prompts.of(prompt_terms), self._prompts.deviation(prompt_terms)
         passes = self._passes_at_once(free_bytes - needed_bytes) if self._most_passes > 1 else 1.0
         all_cycles = _optimistic(token_cycles + prompt_cycles, np.hypot(token_deviation, prompt_deviation))
         slowest_cycles = _optimistic(
