@@ -37,11 +37,6 @@ def _number(key: str, title: str, formatter: Callable[[Any], str], **settings: A
     return _column(key, title, formatter=formatter, numeric=True, **settings)
 
 
-def dollars(number: float) -> str:
-    """Format a price, with cents if it is below 100 USD."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:,.2f}"
-
-
 def mapping_text(row: ComparisonRow) -> str:
     """Describe the mapping of a row with text such as "auto: pipeline".
 
@@ -98,7 +93,7 @@ USERS: Final = _number(
     cell=_users,
 )
 ALL_USERS: Final = _number("tokens_per_s", "all users", count, cell=_all_users, best="largest")
-DOLLARS: Final = _number("usd_per_million_tokens", "USD/Mtok", dollars, best="smallest", priority=1)
+DOLLARS: Final = _number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=1)
 TTFT: Final = _number("ttft_s", "TTFT", seconds, best="smallest", priority=3)
 CROSSING: Final = _number("crossing_fraction", "crossing", percent, priority=2)
 LIMITED_BY: Final = _column(

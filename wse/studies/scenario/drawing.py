@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wse.reports.terminal import count, plural, printable, ranged
-from wse.studies.compare.curve.tables import price
+from wse.reports.terminal import count, plural, printable, ranged, three_figures
 from wse.studies.scenario.figures import published_texts
 from wse.studies.scenario.form import RULED_OUT
 
@@ -199,7 +198,7 @@ def _point(combination: CombinationResult, point: Mapping[str, Any], speed: floa
         combination.settings,
         plural(point["users"], "user"),
         f"a user: {count(point['tokens_per_s_per_user'])} tokens/s",
-        f"{ranged(value, low, high, price)} USD per million tokens",
+        f"{ranged(value, low, high, three_figures)} USD per million tokens",
         *(combination.ruled_out_by or ()),
     )
     return Point(x=point["tokens_per_s_per_user"] / speed, y=value / cost, lines=lines)

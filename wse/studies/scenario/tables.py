@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, printable, seconds, three_figures
-from wse.studies.compare.curve.tables import price
 from wse.studies.compare.result import price_footer
 from wse.studies.estimate.drafts.result import acceptance_rows
 from wse.studies.scenario.figures import FIGURES, nearest_of, published_text
@@ -77,7 +76,7 @@ _PREDICTIONS: Final = (
     _part_column("prediction", "users", "users", priority=2),
     _part_column("prediction", "tokens_per_s_per_user", "a user", three_figures),
     _part_column("prediction", "ttft_s", "first token", seconds, priority=3),
-    _part_column("prediction", "usd_per_million_tokens", "USD/Mtok", price, priority=2),
+    _part_column("prediction", "usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
     _part_column("prediction", "joules_per_token", "J/token", three_figures, priority=4),
     _part_column("prediction", "grade", "grade", str, priority=3),
 )
@@ -88,8 +87,8 @@ _TIERS: Final = (
     _part_column("tiers", "fast_tokens_per_s_per_user", "each", three_figures),
     _part_column("tiers", "speed_up", "speed", "{:.2f} x".format),
     _part_column("tiers", "cost_ratio", "cost", "{:.1f} x".format),
-    _part_column("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", price, priority=2),
-    _part_column("tiers", "fast_usd_per_million_tokens", "fast USD/Mtok", price, priority=2),
+    _part_column("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
+    _part_column("tiers", "fast_usd_per_million_tokens", "fast USD/Mtok", three_figures, priority=2),
 )
 
 

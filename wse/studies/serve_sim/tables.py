@@ -250,4 +250,4 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
 
 
 def _price_text(price: AmountResult) -> str:
-    return ranged(price.value, *price.range, "{:,.2f}".format)
+    return ranged(price.value, *price.range, three_figures)

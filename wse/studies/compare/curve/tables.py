@@ -10,22 +10,8 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import count, range_text, seconds, three_figures
 from wse.serving.tiers import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
-from wse.studies.compare.tables import dollars
 from wse.studies.results.operating_points import DEFINITIONS
 from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint, date_text
-
-
-def price(number: float) -> str:
-    """Format a price: with cents from 10 cents, and with three significant digits below.
-
-    From 100 USD, cents are omitted.
-    """
-    return dollars(number) if number >= 0.1 else f"{number:.3g}"
-
-
-def _joules(number: float) -> str:
-    """Format an energy in joules."""
-    return three_figures(number)
 
 
 def _speed(row: Any) -> str:
@@ -49,18 +35,18 @@ MACHINE: Final = _column("machine", "machine", wraps=True, min_width=24)
 USERS: Final = _column("users", "users", formatter=count, numeric=True)
 SPEED: Final = _column("tokens_per_s_per_user", "tok/s/user", cell=_speed, numeric=True)
 ALL_USERS: Final = _column("tokens_per_s", "tok/s", formatter=count, numeric=True, priority=2)
-DOLLARS: Final = _column("usd_per_million_tokens", "USD/Mtok", formatter=price, numeric=True)
+DOLLARS: Final = _column("usd_per_million_tokens", "USD/Mtok", formatter=three_figures, numeric=True)
 RANGE: Final = _column(
     "usd_per_million_tokens_low",
     "price range",
     doc="the same at the low and high end of the machine's price range",
-    cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
+    cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, three_figures),
     numeric=True,
     priority=3,
 )
 TTFT: Final = _column("ttft_s", "TTFT", formatter=seconds, numeric=True, priority=4)
 DTYPE: Final = _column("dtype", "type", priority=1)
-JOULES: Final = _column("joules_per_token", "J/token", formatter=_joules, numeric=True)
+JOULES: Final = _column("joules_per_token", "J/token", formatter=three_figures, numeric=True)
 TIER: Final = _column("tier", "tier")
 LINE: Final = (MACHINE, DTYPE, USERS, TTFT, SPEED, ALL_USERS, DOLLARS, RANGE, JOULES, TIER)
 
@@ -140,7 +126,7 @@ def public_table(public: Sequence[PublicPoint]) -> Table:
         Column(key="system", title="service", wraps=True),
         Column(key="model", title="model", priority=2),
         Column(key="tokens_per_s_per_user", title="tok/s/user", cell=_speed, numeric=True),
-        Column(key="usd_per_million_tokens", title="USD/Mtok", formatter=price, numeric=True),
+        Column(key="usd_per_million_tokens", title="USD/Mtok", formatter=three_figures, numeric=True),
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts], priority=1),
         Column(key="by", title="by"),
         Column(key="date", title="date", formatter=date_text),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, interval_text, percent_text, range_of, with_interval
-from wse.reports.terminal import count, plural, printable, words_with_and
+from wse.reports.terminal import count, plural, printable, three_figures, words_with_and
 from wse.studies.compare.curve.certainty import (
     EQUAL,
     Crossover,
@@ -19,7 +19,6 @@ from wse.studies.compare.curve.certainty import (
 )
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, fastest_speed
 from wse.studies.compare.curve.samples import SampledMachines, figures_of
-from wse.studies.compare.curve.tables import price
 from wse.studies.compare.grid.verdict import rate
 from wse.studies.compare.machine import GPU, WAFER, Machine
 
@@ -109,7 +108,7 @@ def _price(machine: Machine, samples: SampledMachines) -> str:
     """Format the cost per million tokens at the maximum useful user count, with its interval."""
     sampled = figures_of(samples[machine], machine.useful_users)["usd_per_million_tokens"]
     value = full_cost(machine)
-    return with_interval(price(value), " USD per million", range_of(value, sampled), price)
+    return with_interval(three_figures(value), " USD per million", range_of(value, sampled), three_figures)
 
 
 def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:

@@ -13,7 +13,6 @@ from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, plural, printable, range_text, rate_and_latency, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
-from wse.studies.compare.curve.tables import price
 from wse.studies.compare.result import AssumptionResult, price_footer
 from wse.studies.compare.tables import IMPOSSIBLE
 from wse.studies.results.operating_points import DEFINITIONS, OperatingPointResult
@@ -195,14 +194,16 @@ class PlanResult(Result):
             number("tpot_s", "TPOT", seconds, priority=0 if "tpot_s" in self.targets else 3),
             number("tokens_per_s_per_user", "tok/s/user", count),
             number("tokens_per_s", "tok/s", count, priority=5),
-            number("usd_per_million_tokens", "USD/Mtok", price),
+            number("usd_per_million_tokens", "USD/Mtok", three_figures),
             number(
                 "range",
                 "price range",
-                cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, price),
+                cell=lambda row: range_text(
+                    row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, three_figures
+                ),
                 priority=3,
             ),
-            number("usd_per_hour", "USD/h", price, priority=2),
+            number("usd_per_hour", "USD/h", three_figures, priority=2),
             Column(key="pareto", formatter=lambda front: "◆" if front else ""),
         )
 

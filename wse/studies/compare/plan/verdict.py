@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
-from wse.reports.terminal import count, plural, ranged, seconds
+from wse.reports.terminal import count, plural, ranged, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
-from wse.studies.compare.curve.tables import price
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.ranking import compares_hours, usd_per_hour
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow
@@ -71,11 +70,11 @@ def _sentences(
     if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
-            price_text = price(usd_per_hour(cheapest))
+            price_text = three_figures(usd_per_hour(cheapest))
             yield f"Of the machines tried, none has a lower price per hour than {cheapest.machine}: {price_text} USD/h."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
-            price_text = price(usd_per_hour(cheapest_wafers))
+            price_text = three_figures(usd_per_hour(cheapest_wafers))
             yield f"Of the wafers, none has a lower price per hour than {cheapest_wafers.machine}: {price_text} USD/h."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
@@ -186,11 +185,11 @@ def _text(row: PlannedRow) -> str:
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost_interval = ranges.get("usd_per_million_tokens")
     if cost_interval is None:
-        cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens"
+        cost = f"{ranged(_usd(row), low, high, three_figures, ' USD')} per million tokens"
     else:
-        cost = with_interval(price(_usd(row)), " USD per million tokens", cost_interval, price)
+        cost = with_interval(three_figures(_usd(row)), " USD per million tokens", cost_interval, three_figures)
     ttft = with_interval(f"TTFT {seconds(row.ttft_s)}", "", ranges.get("ttft_s"), seconds)
-    return f"{row.machine} ({speed}{ttft}, {cost}, {price(row.usd_per_hour or 0.0)} USD/h)"
+    return f"{row.machine} ({speed}{ttft}, {cost}, {three_figures(row.usd_per_hour or 0.0)} USD/h)"
 
 
 def _usd(row: PlannedRow) -> float:
