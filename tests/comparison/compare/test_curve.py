@@ -154,11 +154,11 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
         "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
         "A token is cheapest on 1 h200, vllm, 0.0448 USD per million with "
         "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3, bands.",
-        "At equal speed per user, these wafers have the cheaper token only where GPUs are too slow. The GPUs compared "
+        "At equal speed per user, tokens are cheaper on these wafers only where GPUs are too slow. The GPUs compared "
         "reach at most 50 tokens/s per user.",
         f"Of 4 samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is "
         "faster on 1 wse3, bands than on 1 h200, vllm in 100 %, and a token is cheaper on 1 h200, vllm than on 1 wse3, "
-        "bands in 100 %; wafers have the cheaper token only where GPUs are too slow (in 100 % of the samples).",
+        "bands in 100 %; tokens are cheaper on wafers only where GPUs are too slow in 100 % of the samples.",
     )
 
 

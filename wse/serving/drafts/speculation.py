@@ -152,7 +152,8 @@ class Acceptance:
             differences.append(f"the model {model}")
         if not differences:
             return None
-        return f"measured with {self.measured_with}, applied to {' and '.join(differences)}: graded {MISMATCH_GRADE}"
+        use = f"applied to {' and '.join(differences)}, so the evidence grade is {MISMATCH_GRADE}"
+        return f"measured with {self.measured_with}, {use}"
 
     def grade_for(self, kind: DraftKind, model: str) -> Grade:
         """Return how reliable the measurement is if it is used for a given draft and model.

@@ -280,8 +280,8 @@ class ServeResult(Result):
         if use.most_users < room or stage_share >= SATURATED_STAGE:
             return ""
         share = f"{stage_share:.0%}".replace("%", " %")
-        limit = f"The capacity is limited by room for {plural(room, 'KV cache')}"
-        return f" {limit}: even at a load of 100 %, the busiest stage would work only {share} of the time."
+        limit = f"The capacity is limited by the {plural(room, 'KV cache')} that fit"
+        return f" {limit}: with all of them in use, the busiest stage works only {share} of the time."
 
     def _interval(self, path: str) -> RangeResult | None:
         """Return the 90 % interval of the figure at ``path`` in the result; None if it is unknown."""

@@ -121,7 +121,7 @@ def _crossover(machines: Sequence[Machine], certainty: CurveCertainty) -> str:
     )
     speeds = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
     text = with_interval(speeds, "", certainty.tokens_per_s, count)
-    return f"At equal speed per user, these wafers have the cheaper token {text}.{gpu_speed_text}"
+    return f"At equal speed per user, tokens are cheaper on these wafers {text}.{gpu_speed_text}"
 
 
 def _certainty(
@@ -130,7 +130,7 @@ def _certainty(
     """Return a sentence that states in what fraction of the samples the verdict holds."""
     crossovers = words_with_and(
         [
-            f"{CROSSOVERS[case]} (in {percent_text(certainty.crossovers[case])} of the samples)"
+            f"{CROSSOVERS[case]} in {percent_text(certainty.crossovers[case])} of the samples"
             for case in CROSSOVERS
             if case in certainty.crossovers
         ]
@@ -140,7 +140,7 @@ def _certainty(
     return (
         f"Of {certainty.samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is faster on "
         f"{places[0]} in {faster_share}, and a token is cheaper on {places[1]} in {cheaper_share}; "
-        f"wafers have the cheaper token {crossovers}."
+        f"tokens are cheaper on wafers {crossovers}."
     )
 
 

@@ -161,17 +161,17 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         Column(key="draft", title="draft"),
         *(number(key, title, formatter=str) for key, title in titles.items()),
     ]
-    speed = f"{count(plan.tokens_per_s_per_user)} tokens/s/user" if plan.draft_tokens else "none gains"
-    users = "" if plan.users == 1 else f" for {plural(plan.users, 'user')}"
-    note = f"{draft_text(plan)} {place or place_text(plan)}; chosen{users}: {speed} ({plan.grade})"
+    users = "" if plan.users == 1 else f" with {plural(plan.users, 'user')}"
+    best = f"at best {count(plan.tokens_per_s_per_user)} tokens/s/user" if plan.draft_tokens else "no speed-up"
+    note = f"{draft_text(plan)} {place or place_text(plan)}; {best}{users} (evidence grade {plan.grade})"
     cost = []
     if plan.draft_tokens and plan.usd_per_million_tokens is not None:
         cost.append(("cost", _cost_text(plan)))
     room, plain_s = plan.token_s_with_room_for_head, plan.speed_up / plan.tokens_per_s_per_user
     layout = []
     if room is not None and plan.users == 1 and room > NOTABLE * plain_s:
-        text = f"with room for the head a token without drafts takes {seconds(room)}, without it {seconds(plain_s)}"
-        layout.append(("layout", f"{text}; more --wafers may gain"))
+        text = f"without drafts, a token takes {seconds(room)} on this layout, which has room for the head"
+        layout.append(("layout", f"{text}, and {seconds(plain_s)} on the fastest layout; more --wafers may help"))
     if plan.users > 1:
         layout.append(("times", f"drafting, verifying: of one pass; speed-up: with {plural(plan.users, 'user')}"))
         if plan.draft != HEAD:
