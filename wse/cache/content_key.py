@@ -96,9 +96,9 @@ def _source_files() -> Iterator[tuple[str, Path]]:
 
 
 def _content(value: Any) -> Any:
-    """Convert a value to nested lists of strings and numbers, to be hashed.
+    """Convert a value to nested lists of strings and numbers, from which its hash is computed.
 
-    Values with different contents give different lists.
+    Two values give equal lists exactly if their contents are equal.
 
     Raises:
         NotCacheableError: The type is not supported, or a string names an object in a Python file

@@ -96,7 +96,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 
 class _Run(NamedTuple):
-    """Range of consecutive messages along a mesh row, which compute sums and multicast them.
+    """Consecutive messages along a mesh row that form one operation: add up values, multicast the sum.
 
     Attributes:
         begin, end: Index of the first message, and index after the last message.

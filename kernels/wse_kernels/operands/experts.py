@@ -190,12 +190,12 @@ class OutputProduct(NamedTuple):
 
 
 class QuantisedScales(NamedTuple):
-    """Format of quantised weights, and the sizes of their scales.
+    """Format of quantised weights, and the sizes that a kernel needs to unpack them.
 
     Attributes:
         coding: Number that identifies the weight format: int8, FP8 or int4.
-        G: Number of groups of rows that share scales.
-        rows: Number of rows in the scratch buffer for unpacked weights.
+        G: Number of scale groups. The rows of a group share one scale per column.
+        rows: Number of rows that the scratch buffer for unpacked weights holds.
     """
 
     coding: int

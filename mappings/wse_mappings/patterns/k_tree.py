@@ -152,7 +152,10 @@ def k_tree(
 
 
 def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
-    """Return the messages of a K-tree reduce of the first ``count`` PEs of a line.
+    """Return the messages that reduce the first ``count`` PEs of a line with a K-tree.
+
+    In each level of the tree, PEs are divided into groups, and each group is reduced to its middle
+    PE. These middle PEs are the PEs of the next level, whose last one has a single group.
 
     Args:
         count: Number of PEs.

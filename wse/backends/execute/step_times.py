@@ -53,7 +53,7 @@ class StepTimes:
             uses a function that reads the largest arena (the emulated SRAM of a region of PEs).
 
     Attributes:
-        passes_s: Total time of the function calls of all passes, in seconds.
+        passes_s: Total seconds that the other process spent in the functions that run passes.
     """
 
     def __init__(
@@ -81,11 +81,12 @@ class StepTimes:
         return {self._program.phases.index(times.phase): (times.s, times.bytes) for times in self}
 
     def add(self, by_phase: Mapping[int, tuple[F64, I64]], passes_s: float) -> None:
-        """Add times that were measured in another process.
+        """Add the times and bytes that another process measured.
 
         Args:
-            by_phase: Seconds and bytes per step, keyed by phase, from the property `by_phase`.
-            passes_s: Total time of the function calls of all passes, in seconds.
+            by_phase: The other process's property `by_phase`: seconds and bytes of each step, keyed by
+                phase.
+            passes_s: Total seconds that the other process spent in the functions that run passes.
         """
         self.passes_s += passes_s
         for index, (s, size) in by_phase.items():

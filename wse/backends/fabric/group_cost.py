@@ -235,12 +235,12 @@ class GroupCosts:
 def costs_by_content(
     wafer: WaferSpec, software: SoftwareProfile, element_types: tuple[str, ...]
 ) -> dict[Hashable, GroupCost]:
-    """Return the cache of the costs of overlap groups that all Programs of the process share.
+    """Return the cache of overlap-group costs, which all Programs in this process share.
 
-    The steps of an overlap group run concurrently. There is one cache for each combination of
-    wafer (without its links to other wafers), software profile and element types. Groups that use
-    such links are not stored. A key is a pair: a description of the group (`_GroupClass.content`),
-    and the number of cached tokens for each step whose cost grows with it.
+    The steps of an overlap group run concurrently. Each combination of wafer, software profile and
+    element types has its own cache. Links between wafers are not part of that combination, so
+    groups that use them are never stored. A key is a pair: a description of the group
+    (`_GroupClass.content`), and the number of cached tokens for each step whose cost grows with it.
     """
     return {}
 

@@ -158,18 +158,18 @@ def _matrix(tensor: CanonicalTensor) -> str:
 
 
 def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tuple[str, int], ...]:
-    """Return the matrices in which another number of adjacent outputs than ``block`` share a scale.
+    """Return the matrices whose scales apply to fewer adjacent outputs than in the file.
 
-    The file has one fp8 scale for every ``block`` outputs. If wse reorders the outputs, the outputs
-    of a block may not be adjacent any more. The number is the largest for which equally long runs
-    of outputs never mix two blocks.
+    In the file, every ``block`` adjacent outputs share one FP8 scale. Where wse reorders outputs,
+    those of one block may no longer be adjacent. The result has, for each such matrix, the largest
+    length of equally long runs of adjacent outputs that do not mix the outputs of two blocks.
 
     Args:
         tensors: Locations of the matrices.
         block: Outputs per scale in the file.
 
     Returns:
-        Pairs (name of the matrix, number of adjacent outputs), as in ``Packing.runs``.
+        Pairs (name of the matrix, length of a run), as in ``Packing.runs``.
     """
     runs = {}
     for tensor in tensors:

@@ -110,7 +110,7 @@ class Crossing(StageStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Paths of words to the sending wafer's edge and from the receiving wafer's edge."""
+        """Streams on both wafers: to the edge of the sending one, and from the edge of the receiving one."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,

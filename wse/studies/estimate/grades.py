@@ -168,16 +168,16 @@ def grades_result(
 
     Args:
         grades: Evidence grades, which state how reliable each constant is.
-        wafers: Number of wafers. For a single wafer, crossings are not graded.
-        cycles_by: Cycles by cause for ``prefill``, and for ``verify`` if there is such a pass.
-        decode: Decoded tokens. If None, nothing is decoded, and generated tokens are not graded.
+        wafers: Number of wafers. With one wafer, the times of links between wafers have no grade.
+        cycles_by: Cycles by cause of the ``prefill`` pass, and of the ``verify`` pass if there is one.
+        decode: Speed of decoding; None if no tokens are generated.
         energy: Energy per token; None if unknown.
         cost: Cost per token; None if unknown.
         network: Network between user and machine.
 
     Returns:
-        Grades with the weakest constant, keyed by the number's path in the JSON output, such as
-        ``decode.tokens_per_s``.
+        The grade of each number and the constant that determines it, keyed by the path of the
+        number in the JSON output, such as ``decode.tokens_per_s``.
     """
     prefill_constants, host_constants = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)

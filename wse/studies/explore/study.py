@@ -52,9 +52,10 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
 
 
 def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
-    """Return the columns of a table, and a column of tokens/s per wafer if it can be computed.
+    """Append a column with the tokens/s per wafer to the columns of a table.
 
-    The table must have the tokens/s of all users and the number of wafers.
+    The columns are returned unchanged if the table has no tokens/s of all users or no number of
+    wafers, or already has such a column.
     """
     by_name = {column.name: column for column in columns}
     rate, wafers = _first_numbers(by_name, RATES), _first_numbers(by_name, WAFERS)

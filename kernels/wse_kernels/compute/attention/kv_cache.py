@@ -39,10 +39,10 @@ def kv_append(place: Place, act, ctl, at: CacheAppend, E, Ev, capacity, tokens, 
 
 
 def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, capacity, add):
-    """Compute the scores of queries with the cached keys of this PE.
+    """Compute the dot products of queries and cached keys on every PE of a block.
 
-    out[M, H, T] = q[M, H, F] . k[T, Hk, F], where the dot products are over the F features that
-    this PE stores.
+    ``out[m, h, t] = sum over f of q[m, h, f] * k[t, h // queries_per_kv, f]``, where the sum is over
+    the F features that a PE stores.
 
     Args:
         place: Position of the block (group of neighbouring PEs).
@@ -51,7 +51,7 @@ def attention_scores(place: Place, act, acc, ctl, q, k, out, shape: HeadShape, c
         q: Address of the queries [M, H, F].
         k: Address of the key cache [capacity, Hk, F].
         out: Address of the scores [M, H, T] in the accumulator type.
-        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
+        shape: M tokens, Hk KV heads, H / Hk query heads per KV head, F features, T entries.
         capacity: Number of slots in the cache. The T entries wrap around its end.
         add: 0 to overwrite ``out``; any other value to add to it.
     """
@@ -80,7 +80,7 @@ def attention_values(place: Place, act, acc, ctl, p, v, out, shape: HeadShape, c
         p: Address of the softmax weights [M, H, T].
         v: Address of the value cache [capacity, Hk, F].
         out: Address of the sums [M, H, F] in the accumulator type.
-        shape: M tokens, Hk KV heads, query heads per KV head, F features, T entries.
+        shape: M tokens, Hk KV heads, H / Hk query heads per KV head, F features, T entries.
         capacity: Number of slots in the cache. The T entries wrap around its end.
     """
     M, Hk, queries_per_kv, F, T = shape

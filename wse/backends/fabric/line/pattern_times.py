@@ -125,11 +125,12 @@ class PatternTimes:
         return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
 
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
-        """Compute the time of patterns that start at the same time, without the cache of `time`.
+        """Compute the time of patterns that start at the same time; `time` caches the result.
 
-        The result is the maximum of the times of two groups. Patterns whose messages carry all
-        words of a PE are timed together, section by section (a section is a part of a line that no
-        message leaves). Patterns whose messages carry parts of the words are timed one by one.
+        Patterns whose messages carry all words of a PE are timed together, one section at a time (a
+        section is a part of a line that no message leaves). Patterns whose messages carry only
+        parts of these words share no links with others and are timed one by one. The result is the
+        time of the slowest section or pattern.
         """
         undivided = [transfer for transfer in transfers if transfer.schedule.part is None]
         in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]

@@ -74,7 +74,7 @@ class LineSection(NamedTuple):
 
     @property
     def line(self) -> LineArrays:
-        """Messages, colours and distances of the section, as arrays."""
+        """The section as NumPy arrays, which the timing functions take: messages, colours and distances."""
         return LineArrays(
             np.frombuffer(self.messages, np.int32).reshape(-1, 3),
             None if self.colours is None else np.frombuffer(self.colours, np.int32),

@@ -43,15 +43,16 @@ DIRECTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LongestLine:
-    """Row (or column) of PEs with the most physical hops, among all regions of a given shape.
+    """Distances along the rows (or columns) of all regions of a given shape, for timing.
 
     If PEs are dead, rows differ in length because of detours. All rows send the same messages at
-    the same time, so only the longest row is timed.
+    the same time, so only the longest row, that with the most physical hops, is timed.
 
     Attributes:
         key: The bytes of ``places``, used to compare lines.
-        places: int64 ``[PEs]``, physical hops from the first PE of the line to each PE.
-        farthest: Maximum number of physical hops between two neighbours, on any of the lines.
+        places: int64 ``[PEs]``, physical hops from the first PE of the longest row to each of its
+            PEs.
+        farthest: Maximum number of physical hops between two neighbours, on any of the rows.
         streams: Maximum number of links of the logical mesh that use the same physical link. It
             exceeds 1 where a detour around dead PEs uses the link of another line.
     """

@@ -51,7 +51,7 @@ class ReadyUsers:
         return heappop(self._users)
 
     def remove(self, request: int) -> bool:
-        """Remove the user of a request. Return whether the user was in the queue."""
+        """Remove a request from the queue. Return False if it was not in the queue."""
         users = [user for user in self._users if user[1] != request]
         is_there = len(users) < len(self._users)
         self._users = users

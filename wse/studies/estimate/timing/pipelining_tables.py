@@ -17,7 +17,7 @@ def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
 
 
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
-    """Return a table of the time per token, the slowest stage, and the stream count that fits."""
+    """Return a table of the time per token, the slowest stage, and the maximum number of streams."""
     users = pipelining.users_per_stream
     stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
     slowest_text = f"{seconds(pipelining.slowest_stage_s)} a token"

@@ -88,7 +88,7 @@ def gpu_machine(
 
 
 def _inputs(prepared_estimate: PreparedGpuEstimate, context: int) -> dict[str, Any]:
-    """Return the options of a GPU machine that a result lists as its inputs, keyed by name.
+    """Return the GPU options to show under ``inputs`` in a result, keyed by option name.
 
     Args:
         prepared_estimate: The validated request for GPUs.

@@ -128,12 +128,12 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: OpNumbers) -> OpKind:
-    """Return the totals of all ops of one kind.
+    """Add up the cycles and words of all ops of one kind.
 
     Args:
         kind: Name of the kind.
-        folds: Sets of equal ops (the same op in several layers). Each set is a pair: its totals,
-            and the indices of its ops.
+        folds: Groups of equal ops (the same op in several layers), each as a pair: the totals of
+            the group, and the indices of its ops.
         ops: Names, kinds and layers of the model's ops.
     """
     ordered = sorted((fold for fold, _ in folds), key=lambda fold: (-fold.cycles, fold.layers, fold.op))

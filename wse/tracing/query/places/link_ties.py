@@ -178,9 +178,9 @@ class PlacedLayers:
         return found
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
-        """Look up the number of words on some links in a map of words (a pattern).
+        """Return the number of words on some links from a map of the words on all links of a region.
 
-        The part of the map that was read last is cached, because several layers can share a map.
+        Several layers can share a map, so the part that was read last is cached.
 
         Args:
             pattern: Index of the map.

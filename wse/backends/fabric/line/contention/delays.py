@@ -131,11 +131,12 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
-    """Return when a stream sends the first word that a competitor may delay, in cycles.
+    """Return the cycle at which a stream sends the first word that a competitor may delay.
 
-    The competitor can delay words as soon as it has reached the first place that both streams pass.
-    The result is this cycle, minus the travel time of a word from the stream's source to the place.
-    If the competitor is there before the stream, it is the cycle of the stream's first word.
+    A word can be delayed only if it comes to the first place that both streams pass later than the
+    competitor does. The result is the cycle at which the competitor arrives there, minus the travel
+    time of a word from the stream's source to this place. If the competitor arrives before all
+    words of the stream, it is the cycle at which the stream sends its first word.
     """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
