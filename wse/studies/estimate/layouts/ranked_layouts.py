@@ -69,23 +69,21 @@ class LayoutRanking:
             prepared_estimate: The request.
             search: Function that searches for the fastest layouts for one user. Its error is raised
                 if no layout fits.
-            goal: Users and objective of the first ranking. If it states users and replicas, searches
-                count at most a replica's users as in flight; later goals must not have more.
+            goal: Users and objective of the first ranking. If it states no replicas, layouts for all
+                users on one machine are searched first.
 
         Raises:
             DoesNotFit: The model does not fit.
         """
         self._prepared, self._search = prepared_estimate, search
         one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
-        self._users_in_flight = math.ceil(goal.users / goal.replicas) if goal.users and goal.replicas else math.inf
         self._searches: list[tuple[PreparedEstimate, Compilation]] = []
         self._searches_without_room: set[Compilation] = set()  # those that did not require room for more users
-        self._searched: set[tuple[int, int]] = set()  # (users with room, users per pass) of searches for many users
+        # (users with room, users in flight, users per pass) of searches for many users
+        self._searched: set[tuple[int, float, int]] = set()
         self._searched_fastest = False
-        if one_user:
-            self._searched.add((0, prepared_estimate.options.batch))  # layouts for many users are not needed
-        else:
-            self._found_layouts(prepared_estimate, 0)
+        if not one_user:
+            self._found_layouts(prepared_estimate, 0, goal)
         if sum(len(search_result.candidates) for _, search_result in self._searches) < MANY_USERS.finalists:
             self._search_fastest()
         self._has_room = cache(partial(has_room, prepared_estimate))
@@ -148,7 +146,7 @@ class LayoutRanking:
             self._search_fastest()
             layouts = self._layouts_for(goal)
         # 2. As many users per pass as the best layout.
-        while self._found_layouts(layouts[0].prepared, 0):
+        while self._found_layouts(layouts[0].prepared, 0, goal):
             layouts = self._layouts_for(goal)
         if goal.users is None:
             return self._with_more_users(layouts, goal)
@@ -159,7 +157,7 @@ class LayoutRanking:
             if max_users >= users:
                 return layouts
             if not goal.users_may_wait:
-                return self._layouts_for(goal) if self._found_room(layouts[0], users) else layouts
+                return self._layouts_for(goal) if self._found_room(layouts[0], users, goal) else layouts
             if self.max_users < users and self._has_room(users):
                 self._known_room = users
             return self._with_more_users(layouts, goal)
@@ -198,18 +196,18 @@ class LayoutRanking:
         Returns:
             The known layouts and the new ones, best first.
         """
-        most_users = math.inf if goal.users is None else math.ceil(goal.users / (goal.replicas or 1))
+        in_flight = _users_in_flight(goal)
         first_layout = next(layout for layout in layouts if layout.search_result in self._searches_without_room)
         users = self._promising_users(layouts[0], goal)
         if goal.users is None and users <= layouts[0].deployment.max_concurrency:
             return layouts
         for _ in range(MAX_ROOM_SEARCHES):
             best, slots = layouts[0], layouts[0].options.batch
-            if users <= best.deployment.max_concurrency or (users, slots) in self._searched:
+            if users <= best.deployment.max_concurrency or (users, in_flight, slots) in self._searched:
                 users = first_layout.deployment.max_concurrency + 1
-            if (users, slots) in self._searched or users > most_users:
+            if (users, in_flight, slots) in self._searched or users > in_flight:
                 break
-            if self._found_room(best, users):
+            if self._found_room(best, users, goal):
                 layouts = self._layouts_for(goal)
             users = self._promising_users(layouts[0], goal)
         return layouts
@@ -264,29 +262,32 @@ class LayoutRanking:
         self._searches.insert(0, (self._prepared, fastest_search))
         self._searches_without_room.add(fastest_search)
 
-    def _found_room(self, best: CompiledLayout, users: int) -> bool:
+    def _found_room(self, best: CompiledLayout, users: int, goal: Goal) -> bool:
         """Search for layouts with room for a number of users; return whether a new search found any.
 
         The search is for as many users per pass as the best layout has. If it finds nothing, it is
         repeated for the requested users per pass, because wider passes need more memory.
         """
-        return self._found_layouts(best.prepared, users) or self._found_layouts(self._prepared, users)
+        return self._found_layouts(best.prepared, users, goal) or self._found_layouts(self._prepared, users, goal)
 
-    def _found_layouts(self, prepared_estimate: PreparedEstimate, users: int) -> bool:
+    def _found_layouts(self, prepared_estimate: PreparedEstimate, users: int, goal: Goal) -> bool:
         """Search for layouts, unless this was done before.
 
         Args:
             prepared_estimate: The request, with the number of users per pass.
             users: Number of users of one replica whose KV caches must fit; 0 if no room is required.
+            goal: Goal that determines how many users of a replica layouts serve at the same time. If
+                it is a single one, layouts for many users are not searched.
 
         Returns:
             True if the search was made now and found a layout.
         """
-        key = users, prepared_estimate.options.batch
-        if key in self._searched:
+        in_flight = _users_in_flight(goal)
+        key = users, in_flight, prepared_estimate.options.batch
+        if key in self._searched or in_flight <= 1:
             return False
         self._searched.add(key)
-        new = search_for_room(prepared_estimate, users, self._users_in_flight)
+        new = search_for_room(prepared_estimate, users, in_flight)
         self._searches += [(prepared_estimate, search_result) for search_result in new]
         if not users:
             self._searches_without_room.update(new)
@@ -295,3 +296,11 @@ class LayoutRanking:
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts found by the searches, and improved versions of them, best first."""
         return improved_layouts(self._prepared, self._searches, self._versions, goal)
+
+
+def _users_in_flight(goal: Goal) -> float:
+    """Return how many users a replica serves at the same time; infinity if the goal states no users.
+
+    If the goal states no replicas, it is the number of all users.
+    """
+    return math.inf if goal.users is None else math.ceil(goal.users / (goal.replicas or 1))
