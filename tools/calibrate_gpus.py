@@ -17,8 +17,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from wse.studies.validate.gpu_calibration import CALIBRATIONS, fit_stack
-from wse.studies.validate.gpu_fit import fit_rows
+import numpy as np
+
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
+from wse.studies.validate.gpu_fit import fit, fit_rows, log_errors
 from wse.studies.validate.measured.measurements import read
 
 STACKS = Path(__file__).parents[1] / "wse" / "serving" / "gpus" / "stacks"
@@ -43,11 +45,13 @@ def main(file: Path, stacks: Sequence[str], keys: Sequence[str]) -> None:
     """Fit stacks to the measurements of a CSV file, update their TOML files, and print errors."""
     rows = fit_rows(read(file))
     for stack in stacks:
-        constants, errors = fit_stack(stack, rows, keys)
+        fitted_rows = calibration_rows(stack, rows)
+        constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)
         path = STACKS / f"{stack}.toml"
         path.write_text(with_values(path.read_text(encoding="utf-8"), constants), encoding="utf-8")
-        mean, bias = errors.mean_abs_error_pct, errors.bias_pct
-        print(f"{stack}: {errors.fitted} rows, mean error {mean:.1f} %, bias {bias:+.1f} %")
+        errors_pct = 100 * (np.exp(log_errors(fitted_rows, constants)) - 1)
+        mean, bias = np.abs(errors_pct).mean(), errors_pct.mean()
+        print(f"{stack}: {len(fitted_rows)} rows, mean error {mean:.1f} %, bias {bias:+.1f} %")
         print("  " + ", ".join(f"{key} {value:.3g}" for key, value in constants.items()))
 
 

@@ -24,7 +24,6 @@ import numpy as np
 from wse.hardware.compute_engine import ComputeEngineCosts, load_compute_engine
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
-from wse.studies.validate.fitted_rows import engine_rows
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import (
     KernelWork,
@@ -41,6 +40,9 @@ OPERATION_COUNTS: Final = (
     "head_norm_operations",
     "rotation_operations",
 )
+
+FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
+"""Groups of rows to which the constants may be fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +62,21 @@ def fit_costs(rows: Iterable[Measurement], wafer: WaferSpec, costs: ComputeEngin
     """Fit all constants of a compute-engine profile to microbenchmarks.
 
     Args:
-        rows: Rows of the table `inference`. Only those that `engine_rows` selects are used.
+        rows: Rows of the table `inference`. Groups that are not in `FIT_GROUPS` are ignored.
         wafer: The wafer on which they were measured.
         costs: Profile with the constants that are not fitted.
     """
-    usable = engine_rows(rows)
-    multicast = _fit_multicast(usable.multicasts)
+    usable = [m for m in rows if m.text("group") in FIT_GROUPS and m.measured and m.text("kind") == "measured"]
+    multicast = _fit_multicast(usable)
     costs = replace(costs, **multicast.values)
-    operations = _fit_operations(usable.operations, wafer)
+    operations = _fit_operations(usable, wafer)
     costs = replace(costs, **operations.values)
     return (
         operations,
         multicast,
-        _fit_relay(usable.relays, wafer, costs),
-        _fit_stored_words(usable.stored_words),
-        _fit_ring(usable.rings),
+        _fit_relay([m for m in usable if m.text("unit").startswith("cycles")], wafer, costs),
+        _fit_stored_words([m for m in usable if m.text("unit") == "cycles"]),
+        _fit_ring(usable),
     )
 
 

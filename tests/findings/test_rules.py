@@ -5,26 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wse.errors import DoesNotFit
 from wse.studies.claims import layers_that_fit
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics.gpus import aggregate
-from wse.studies.claims.topics.residency import CONTEXTS, break_even_accuracy, short_context
+from wse.studies.claims.topics.residency import CONTEXTS, short_context
 from wse.studies.estimate.request import EstimateRequest
-
-
-@given(accuracy=st.floats(0.05, 1), ratio=st.floats(1, 20), steps=st.integers(1, 30))
-def test_both_models_take_the_same_time_at_break_even(accuracy: float, ratio: float, steps: int) -> None:
-    """If n steps are verified together, they need 1/p^n tries on average.
-
-    A try of the fast model takes 1/ratio of the time of the other model.
-    """
-    min_accuracy = break_even_accuracy(accuracy, ratio, steps)
-    assert (1 / min_accuracy**steps) / ratio == pytest.approx(1 / accuracy**steps)
 
 
 @pytest.mark.parametrize("max_layers", [0, 1, 2, 3, 19, 20, 21, 22, 40, 77])

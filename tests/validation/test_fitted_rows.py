@@ -6,9 +6,12 @@ from math import exp
 from pathlib import Path
 
 import pytest
+from tool_scripts import import_script
 
+from wse.hardware.compute_engine import load_compute_engine
+from wse.hardware.load import load_wafer
 from wse.studies.validate.coverage import covered_fractions, prediction_intervals
-from wse.studies.validate.fitted_rows import academic_group, engine_rows, is_fitted
+from wse.studies.validate.fitted_rows import academic_group, is_fitted
 from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
 from wse.studies.validate.gpu_fit import fit_rows
 from wse.studies.validate.kinds import GPUS, MeasurementKind
@@ -20,6 +23,7 @@ from wse.studies.validate.study import validate
 from wse.studies.validate.summary import ComparedRow
 
 FABRIC = "fabric model"
+FIT = import_script("fit_compute_engine")
 
 
 def test_every_fourth_row_of_the_research_kernels_is_fitted() -> None:
@@ -48,7 +52,8 @@ def test_speeds_at_launch_are_fitted() -> None:
 
 def test_rows_of_a_microbenchmark_are_fitted_by_id_and_value(external_data: Path) -> None:
     rows = read(external_data / "reference" / "wse3_qwen3.csv")
-    by_selection = {m.text("id") for group in engine_rows(rows).all_groups for m in group}
+    fits = FIT.fit_costs(rows, load_wafer("wse3"), load_compute_engine("epcc"))
+    by_selection = {m.text("id") for fit in fits for m in fit.rows}
     fitted = {m.text("id"): m for m in rows if is_fitted(m, "kernels")}
     assert by_selection <= set(fitted)
     assert len(by_selection) == 31

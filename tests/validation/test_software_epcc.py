@@ -15,7 +15,6 @@ from wse.hardware import code_sizes, compute_engine
 from wse.hardware.code_sizes import load_code_sizes
 from wse.hardware.compute_engine import load_compute_engine, sourced_costs
 from wse.hardware.load import load_wafer
-from wse.studies.validate.fitted_rows import FIT_GROUPS
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.predict import predict
 
@@ -56,7 +55,7 @@ def test_profile_is_the_fit_to_microbenchmarks(epcc_rows: list[Measurement]) -> 
     rows = {row.text("id"): row for fit in fits for row in fit.rows}
     assert len(constants) == FITTED_CONSTANTS
     assert len(rows) == sum(len(fit.rows) for fit in fits) == FITTED_ROWS
-    assert {row.text("group") for row in rows.values()} <= FIT_GROUPS
+    assert {row.text("group") for row in rows.values()} <= FIT.FIT_GROUPS
     for name, value in constants:
         assert profile[name].value == pytest.approx(value, rel=2e-3), name
         assert "fitted" in profile[name].source
@@ -95,7 +94,7 @@ def test_errors_of_rows_without_a_fit_are_below_their_limits(
 ) -> None:
     errors = []
     for m in epcc_rows:
-        if m.text("phase") in phases and m.text("group") not in FIT_GROUPS and m.measured:
+        if m.text("phase") in phases and m.text("group") not in FIT.FIT_GROUPS and m.measured:
             value = predict(m).value
             if value is not None:
                 errors.append(abs(100 * (value / m.measured - 1)))

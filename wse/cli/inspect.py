@@ -57,9 +57,7 @@ class InspectOptions(InspectRequest):
         str | None,
         Option(metavar="BUFFER", doc="Of --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
     ] = None
-    pass_index: Annotated[
-        int | None, Option(flag="--pass", metavar="N", doc="Of --dump: the pass. Default: the last.")
-    ] = None
+    pass_index: Annotated[int | None, Option(flag="--pass", doc="Of --dump: the pass. Default: the last.")] = None
     as_hex: Annotated[bool, Option(flag="--hex", doc="Of --dump: bytes in hexadecimal digits.")] = False
     dump_file: Annotated[
         str | None, Option(metavar="FILE", doc="Of --dump: also write a file, numbers as .npy, else raw bytes.")

@@ -51,7 +51,7 @@ Sort = Annotated[
         known_values=known_names.sweep_columns,
     ),
 ]
-Top = Annotated[int | None, Option(doc="Maximum number of rows to print. Default: 20.", panel="Output", metavar="N")]
+Top = Annotated[int | None, Option(doc="Maximum number of rows to print. Default: 20.", panel="Output")]
 Png = Annotated[str | None, Option(doc="Plot the printed columns over an axis.", panel="Output", metavar="FILE.png")]
 PlotAxis = Annotated[
     str | None,

@@ -240,6 +240,16 @@ class ModelSpec:
         """Number of query heads per KV head."""
         return self.head_count // self.kv_head_count
 
+    @property
+    def query_size(self) -> int:
+        """Number of query values per token in a layer, for all heads together."""
+        return self.head_count * self.head_size
+
+    @property
+    def key_size(self) -> int:
+        """Number of key values per token in a layer, for all KV heads together."""
+        return self.kv_head_count * self.head_size
+
     def rope_of(self, layer: Layer) -> Rope | None:
         """Return the rotary position embeddings of a layer, or None if the layer has none."""
         if not layer.rotary:
@@ -278,4 +288,4 @@ class ModelSpec:
     @property
     def cache_features(self) -> int:
         """Number of features that each token adds to the KV cache of a layer that has one."""
-        return self.head_size if self.latent is not None else 2 * self.kv_head_count * self.head_size
+        return self.head_size if self.latent is not None else 2 * self.key_size

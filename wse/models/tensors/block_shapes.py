@@ -15,8 +15,8 @@ def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
 
 def attention_shapes(spec: ModelSpec) -> Shapes:
     """Return the tensor shapes of standard (non-latent) attention, keyed by name."""
-    hidden, queries = spec.hidden_size, spec.head_count * spec.head_size
-    keys = spec.kv_head_count * spec.head_size
+    hidden, queries = spec.hidden_size, spec.query_size
+    keys = spec.key_size
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
     for name in ("k", "v"):
         shapes |= _projection(name, keys, hidden, bias=spec.qkv_bias)

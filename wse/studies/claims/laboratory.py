@@ -99,13 +99,13 @@ class Laboratory:
         assert decode is not None
         return decode.tokens_per_s_per_user
 
-    def saturated_speeds(self, model: str, link: WaferLink | None = None, **options: Any) -> Cases:
+    def saturated_speeds(self, model: str, **options: Any) -> Cases:
         """Return the total tokens/s with so many users that the slowest stage is always busy.
 
         The first value is for the stated constants, and each subsequent value is for one random
         sample of the uncertain constants. The arguments and errors are the same as for `estimate`.
         """
-        estimate = self._estimate(model, link, **options)
+        estimate = self._estimate(model, None, **options)
         assert estimate.result.schedule is not None
         return estimate.result.schedule.tokens_per_s_at_saturation / self._times(estimate, "stage_s")
 

@@ -151,7 +151,6 @@ class CompareRequest:
             doc="Number of identical machines that share the --users; auto: for each layout, the fewest that meet "
             "the targets; without targets, also 2, 4, 8 ... of the smaller machines.",
             panel="Serving",
-            metavar="N|auto",
             none="auto",
         ),
     ] = None

@@ -56,19 +56,13 @@ class Targets:
 
     ttft: Annotated[
         float | None,
-        Option(
-            doc="Limit the time to first token, such as 200ms, and rank machines.",
-            panel="Serving",
-            metavar="TIME",
-            unit="s",
-        ),
+        Option(doc="Limit the time to first token, such as 200ms, and rank machines.", panel="Serving", unit="s"),
     ] = None
     tpot: Annotated[
         float | None,
         Option(
             doc="Limit the time per output token, such as 2ms, and rank machines. Also limits concurrent users.",
             panel="Serving",
-            metavar="TIME",
             unit="s",
         ),
     ] = None
@@ -81,7 +75,7 @@ class Targets:
             read=partial(read_parts, "--lengths"),
         ),
     ] = None
-    top: Annotated[int | None, Option(doc="Rank machines, and show the first N.", panel="Output", metavar="N")] = None
+    top: Annotated[int | None, Option(doc="Rank machines, and show the first N.", panel="Output")] = None
     pareto: Annotated[
         bool,
         Option(

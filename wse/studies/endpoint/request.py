@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
-from wse.studies.options.option import Option, OptionsOf
+from wse.studies.options.option import Option, OptionsOf, Panel
 from wse.studies.serve_sim.options import PromisedTimes, TrafficOptions
 from wse.studies.serve_sim.request import ServeRequest
 from wse.studies.serve_sim.tier_options import TierOptions
@@ -31,22 +31,18 @@ _SIMULATED: Final = (
 class EndpointRequest:
     """Options of ``wse serve``: the simulated machine, the address, and the text of answers."""
 
+    PANEL: ClassVar[Panel] = "Serving"
+
     service: Annotated[ServeRequest, OptionsOf(without=_SIMULATED)] = field(default_factory=ServeRequest)
     host: Annotated[
         str,
-        Option(
-            doc="Address to listen on; 0.0.0.0 makes the endpoint available to other computers.",
-            panel="Serving",
-            metavar="ADDRESS",
-        ),
+        Option(doc="Address to listen on; 0.0.0.0 makes the endpoint available to other computers.", metavar="ADDRESS"),
     ] = LOCAL_HOST
-    port: Annotated[int, Option(doc="Port to listen on; 0 for a free one.", panel="Serving", metavar="N")] = 8000
+    port: Annotated[int, Option(doc="Port to listen on; 0 for a free one.")] = 8000
     speed: Annotated[
         float,
         Option(
-            doc="Simulated seconds per second of real time. With 0.1, all tokens come ten times as slowly.",
-            panel="Serving",
-            metavar="F",
+            doc="Simulated seconds per second of real time. With 0.1, all tokens come ten times as slowly.", metavar="F"
         ),
     ] = 1.0
     text: Annotated[
@@ -54,7 +50,6 @@ class EndpointRequest:
         Option(
             doc="Text of the answers: the prompt (echo), stories that the bundled model writes at the start "
             "(story), or the content of a file. A token is four characters.",
-            panel="Serving",
             metavar="echo|story|FILE",
         ),
     ] = ECHO

@@ -31,17 +31,13 @@ class EstimateRequest(PlacementRequest):
             doc="Number of identical machines that share the users; auto: the fewest that have room for them in the "
             "roomiest layout.",
             panel="Serving",
-            metavar="N|auto",
             none="auto",
         ),
     ] = 1
     verify_tokens: Annotated[
         int | None,
         Option(
-            doc="Also time a verification pass over this number of new tokens of one user.",
-            panel="Prompt",
-            metavar="TOKENS",
-            unit=TOKEN,
+            doc="Also time a verification pass over this number of new tokens of one user.", panel="Prompt", unit=TOKEN
         ),
     ] = None
     draft: Annotated[

@@ -21,7 +21,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wse.files import path_exists
-from wse.hardware.quantity import COUNT
+from wse.hardware.quantity import COUNT, TOKEN, is_time
 from wse.known_names import known_name
 from wse.studies.options.amounts import read_amount, read_count
 
@@ -41,8 +41,10 @@ class Option:
 
     Attributes:
         doc: Help text of one or two lines.
-        panel: Heading of the help page under which the option is listed; "Options" if empty.
-        metavar: Form of the value, such as ``ROWSxCOLS``; empty for a flag.
+        panel: Heading of the help page under which the option is listed. If empty, it is the
+            ``PANEL`` of the class with the option, or "Options".
+        metavar: Form of the value, such as ``ROWSxCOLS``. If empty, it is ``TOKENS`` or ``TIME``
+            for numbers in these units, and ``N`` for other whole numbers. Flags have none.
         none: Word that means None on the command line, such as ``auto``. If empty, None cannot be
             given explicitly.
         repeats: Whether the option may be given several times. The field then contains a tuple of
@@ -162,13 +164,14 @@ class RequestField:
         return text
 
 
-def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
+def request_field(name: str, hint: Any, default: Any, panel: Panel = "") -> RequestField | None:
     """Return the option that a field with the annotation ``Annotated[TYPE, Option(...)]`` defines.
 
     Args:
         name: Name of the field or parameter.
         hint: Annotation of the field or parameter.
         default: Default of the field or parameter.
+        panel: Panel of options that state none.
 
     Returns:
         The option, or None if the annotation contains no `Option`.
@@ -178,7 +181,14 @@ def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
         return None
     value_type = get_args(hint)[0]
     types = [part for part in union_parts(value_type) if part is not NoneType]
+    option = replace(option, panel=option.panel or panel, metavar=option.metavar or _metavar(types[0], option))
     return RequestField(name=name, hint=value_type, type=types[0], default=default, option=option)
+
+
+def _metavar(value_type: Any, option: Option) -> str:
+    """Return the form of a number's value, which follows from its unit, or "" for other types."""
+    form = "TOKENS" if option.unit == TOKEN else "TIME" if is_time(option.unit) else "N" * (value_type is int)
+    return f"{form}|{option.none}" if form and option.none else form
 
 
 def union_parts(hint: Any) -> tuple[Any, ...]:
@@ -211,7 +221,7 @@ def options_of(request: type) -> dict[str, RequestField]:
                 for n, f in group_options.items()
                 if n not in nested.without
             }
-        elif (described := request_field(field.name, hint, field.default)) is not None:
+        elif (described := request_field(field.name, hint, field.default, getattr(request, "PANEL", ""))) is not None:
             options[field.name] = described
     return options
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from wse.hardware.generations import DEFAULT_WAFER, VENDOR_LINK
 from wse.hardware.quantity import TOKEN
 from wse.number_formats import CODINGS, DTYPES
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, OptionsOf
+from wse.studies.options.option import Option, OptionsOf, Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +20,14 @@ class TypeOptions:
     None means that the default depends on the model.
     """
 
+    PANEL: ClassVar[Panel] = "Model"
+
     dtype: Annotated[
         str | None,
         Option(
             doc="Element type of weights: float32, float16 or bfloat16; or, for linear layers, int8 or fp8 (e4m3) with "
             "a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1) with a power of two per 32 inputs. "
             "FP8, MXFP4 and INT4 checkpoints keep their own scales. Default: the type of the published weights.",
-            panel="Model",
             metavar="TYPE",
             known_values=(*DTYPES, *CODINGS),
         ),
@@ -35,7 +36,6 @@ class TypeOptions:
         str | None,
         Option(
             doc="Element type of all but quantised weights: float32, float16 or bfloat16. Default: the model's own.",
-            panel="Model",
             metavar="TYPE",
             known_values=DTYPES,
         ),
@@ -43,9 +43,7 @@ class TypeOptions:
     accumulate: Annotated[
         str | None,
         Option(
-            doc="Element type of sums: float32 (default), or float16 with --dtype float16.",
-            panel="Model",
-            metavar="float32|float16",
+            doc="Element type of sums: float32 (default), or float16 with --dtype float16.", metavar="float32|float16"
         ),
     ] = None
 
@@ -74,13 +72,11 @@ class LayoutOptions:
     the all-reduce pattern.
     """
 
+    PANEL: ClassVar[Panel] = "Wafer and mapping"
+
     region: Annotated[
         str | None,
-        Option(
-            doc="Size of a region in PEs. Default: chosen by the mapping.",
-            panel="Wafer and mapping",
-            metavar="ROWSxCOLS",
-        ),
+        Option(doc="Size of a region in PEs. Default: chosen by the mapping.", metavar="ROWSxCOLS"),
     ] = None
     experts: ExpertPlacement = DEFAULT_EXPERTS
     place_experts: Annotated[
@@ -89,7 +85,6 @@ class LayoutOptions:
             doc="Divide experts over groups of columns so that the experts that tokens select are on different groups, "
             "by the selections in a trace of `wse run` or a CSV file with the columns token,layer,experts. Default: by "
             "index.",
-            panel="Wafer and mapping",
             metavar="FILE",
         ),
     ] = None
@@ -98,7 +93,6 @@ class LayoutOptions:
         Option(
             doc="Run the steps of a layer as in the released research decode (baseline), with every rewrite that saves "
             "cycles (optimized), or with named rewrites, separated by commas.",
-            panel="Wafer and mapping",
             metavar="baseline|optimized|REWRITES",
         ),
     ] = DEFAULT_SCHEDULE
@@ -107,7 +101,6 @@ class LayoutOptions:
         Option(
             doc="Pattern of all-reduces over lines of PEs: a reduce or all-reduce of `wse pattern`, or your own as "
             "FILE.py:NAME. Default: K-trees, fitted to the number of words.",
-            panel="Wafer and mapping",
             metavar="PATTERN",
             known_values=known_names.patterns,
         ),
@@ -174,13 +167,14 @@ class MachineOptions:
             ``wafer_values`` and ``software_values``.
     """
 
+    PANEL: ClassVar[Panel] = "Wafer and mapping"
+
     wafer: WaferName = DEFAULT_WAFER
     mesh: Annotated[
         str | None,
         Option(
             doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run`, the smallest square on "
             "which the model fits, or the mesh of the listed regions.",
-            panel="Wafer and mapping",
             metavar="ROWSxCOLS",
         ),
     ] = None
@@ -193,13 +187,10 @@ class MachineOptions:
         str | Path | None,
         Option(
             doc="Dead PEs and links: a CSV file that lists them, or the probability that a PE is dead, such as 1e-4.",
-            panel="Wafer and mapping",
             metavar="FILE|RATE",
         ),
     ] = None
-    defects_seed: Annotated[
-        int, Option(doc="Random seed that selects the dead PEs.", panel="Wafer and mapping", metavar="N")
-    ] = 0
+    defects_seed: Annotated[int, Option(doc="Random seed that selects the dead PEs.")] = 0
 
 
 DEFAULT_MAPPING: Final = "auto"
@@ -219,7 +210,6 @@ WaferCount = Annotated[
     Option(
         doc="Number of wafers; auto: the fewest on which the model and the KV caches of all users fit in some layout.",
         panel="Wafer and mapping",
-        metavar="N|auto",
         none="auto",
     ),
 ]
@@ -252,7 +242,6 @@ class PlacementRequest:
             "for a file of requests, the longest one. The number of users that fit is computed for KV caches of "
             "prompt + new tokens.",
             panel="Model",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from wse.hardware.quantity import TOKEN
 from wse.serving.goal import OBJECTIVES
 from wse.studies.options import known_names
-from wse.studies.options.option import Option
+from wse.studies.options.option import Option, Panel
 
 if TYPE_CHECKING:
     from wse.serving.named_workloads import NamedWorkload
@@ -35,12 +35,13 @@ Objective = Annotated[
 class WorkloadOptions:
     """Options for the lengths of a request in tokens: its prompt and its answer."""
 
+    PANEL: ClassVar[Panel] = "Prompt"
+
     workload_name: Annotated[
         str | None,
         Option(
             doc="Typical service, which sets the lengths of requests; for serve-sim also their spread, shared "
             "prefixes and the users' pauses. Other options override it. Sources: wse/data/workloads.toml.",
-            panel="Prompt",
             metavar="chat|summarize|rag|coding-agent|voice",
             known_values=known_names.workloads,
             flag="--workload",
@@ -51,8 +52,6 @@ class WorkloadOptions:
         Option(
             doc="Tokens of each user's prompt, such as 4k (4,096). Default: that of --workload, or 1,024, or fewer if "
             "the model supports only fewer.",
-            panel="Prompt",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
@@ -61,8 +60,6 @@ class WorkloadOptions:
         Option(
             doc="Tokens generated for each user, such as 1k (1,024). Default: that of --workload, or 1,024, or fewer "
             "if the model supports only fewer.",
-            panel="Prompt",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
@@ -120,13 +117,13 @@ class WorkloadOptions:
 class ServingOptions:
     """Options for serving: users, the objective of the layout, and how tokens select experts."""
 
+    PANEL: ClassVar[Panel] = "Serving"
+
     batch: Annotated[
         int | None,
         Option(
             doc="Users whose tokens go through the stages in one pass. Default: 1; with --users or --objective, the "
-            "number that serves them best.",
-            panel="Serving",
-            metavar="N",
+            "number that serves them best."
         ),
     ] = None
     users: Annotated[
@@ -134,9 +131,7 @@ class ServingOptions:
         Option(
             doc="Concurrent users: requests in flight; for serve-sim, people who send a request after each answer. "
             "Default: the users of one pass; with --objective throughput or "
-            "cost, the fewest with the highest throughput.",
-            panel="Serving",
-            metavar="N",
+            "cost, the fewest with the highest throughput."
         ),
     ] = None
     objective: Objective = None
@@ -146,7 +141,6 @@ class ServingOptions:
             doc="How tokens select experts: over all experts as evenly as possible (even), or at random with a "
             "popularity that falls as rank to the power of -S (zipf:S), or as recorded in a trace of `wse run` or a "
             "CSV file with the columns token,layer,experts.",
-            panel="Serving",
             metavar="even|zipf:S|FILE",
         ),
     ] = "even"
@@ -156,13 +150,13 @@ class ServingOptions:
 class GpuOptions:
     """Options for the number of GPUs, their serving software, and how they share a model."""
 
+    PANEL: ClassVar[Panel] = "GPUs"
+
     gpus: Annotated[
         int | None,
         Option(
             doc="Number of GPUs; auto: the smallest power of two whose memory can store the weights. For compare, auto "
             "also tries its multiples by 2, 4, ..., up to the GPUs that NVLink connects.",
-            panel="GPUs",
-            metavar="N|auto",
             none="auto",
         ),
     ] = None
@@ -170,7 +164,6 @@ class GpuOptions:
         str | Path | None,
         Option(
             doc="Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.",
-            panel="GPUs",
             metavar="NAME|FILE",
             known_values=known_names.stacks,
         ),
@@ -180,7 +173,6 @@ class GpuOptions:
         Option(
             doc="Split all matrices over the GPUs (tensor, the default); or store each expert on one GPU (experts); or "
             "in addition compute each user's attention on one GPU (data).",
-            panel="GPUs",
             metavar="tensor|experts|data",
         ),
     ] = None
@@ -190,12 +182,13 @@ class GpuOptions:
 class CostOptions:
     """Options for the power and prices of wafers and GPUs. None means the bundled values."""
 
+    PANEL: ClassVar[Panel] = "Output"
+
     economics: Annotated[
         str | Path | Mapping[str, Any] | None,
         Option(
             doc="TOML file with powers and prices, in the format of wse/data/economics.toml. They replace the bundled "
             "ones; those that the file does not state are kept.",
-            panel="Output",
             metavar="FILE",
         ),
     ] = None
@@ -204,7 +197,6 @@ class CostOptions:
         Option(
             doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The price is exact: it "
             "has no range. It overrides --economics.",
-            panel="Output",
             metavar="NAME=USD,...",
         ),
     ] = None
@@ -217,11 +209,12 @@ class DraftModelOptions:
     The default source is a draft head, which is an extra layer of the model.
     """
 
+    PANEL: ClassVar[Panel] = "Drafts"
+
     draft_model: Annotated[
         str | Path | None,
         Option(
             doc="Model that drafts tokens. Default: a draft head of one layer.",
-            panel="Drafts",
             metavar="MODEL",
             known_values=known_names.models,
         ),
@@ -231,7 +224,6 @@ class DraftModelOptions:
         Option(
             doc="Run the draft model on free PEs of the model's wafers (same, the default), on additional wafers "
             "(wafer), or on the host.",
-            panel="Drafts",
             metavar="same|wafer|host",
         ),
     ] = None

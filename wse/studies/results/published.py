@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from wse.models.tensors.model_tensors import parameter_count
@@ -31,6 +31,11 @@ LONGEST_PATH: Final = 60
 DRAFTS_TEXTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
 """Whether a service uses speculative decoding, as displayed, keyed by the word in the file."""
 
+_NUMBERS: Final[dict[str, Callable[[str], Any]]] = {
+    **dict.fromkeys(("chips", "users", "weight_bits"), int),
+    **dict.fromkeys(("tokens_per_s_per_user", "usd_per_million_tokens"), float),
+}
+"""Types of the columns that are numbers."""
 BY_TEXTS: Final = {"vendor": "stated by the vendor", "independent": "stated by others"}
 """Who states a published speed, as displayed, keyed by the word in the file."""
 
@@ -256,28 +261,7 @@ def _point(row: dict[str, str]) -> PublicPoint:
     Args:
         row: Cells, keyed by column name. Empty cells are unknown values.
     """
-    price = row["usd_per_million_tokens"]
-    return PublicPoint(
-        model=row["model"],
-        system=row["system"],
-        machine=row["machine"] or None,
-        chips=_count(row["chips"]),
-        users=_count(row["users"]),
-        weight_bits=_count(row["weight_bits"]),
-        context=row["context"] or None,
-        tokens_per_s_per_user=float(row["tokens_per_s_per_user"]),
-        usd_per_million_tokens=float(price) if price else None,
-        drafts=row["drafts"] or None,
-        by=row["by"],
-        date=row["date"],
-        source=row["source"],
-        price_source=row["price_source"] or None,
-    )
-
-
-def _count(cell: str) -> int | None:
-    """Parse the integer in a cell, or return None if the cell is empty."""
-    return int(cell) if cell else None
+    return PublicPoint.from_record({name: _NUMBERS.get(name, str)(cell) for name, cell in row.items() if cell})
 
 
 def _short_address(address: str) -> str:

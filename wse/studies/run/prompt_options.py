@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN, whole_number
-from wse.studies.options.option import Option
+from wse.studies.options.option import Option, Panel
 
 if TYPE_CHECKING:
     from wse.backends.execute.host_tokens.sampling import Sampling
@@ -40,13 +40,12 @@ class PromptOptions:
     prompt per user.
     """
 
+    PANEL: ClassVar[Panel] = "Prompt"
+
     prompt: Annotated[
         str | Sequence[str] | None,
         Option(
-            doc="Text to continue. Several texts are answered together, one per user.",
-            panel="Prompt",
-            metavar="TEXT",
-            repeats=True,
+            doc="Text to continue. Several texts are answered together, one per user.", metavar="TEXT", repeats=True
         ),
     ] = None
     prompt_ids: Annotated[
@@ -54,7 +53,6 @@ class PromptOptions:
         Option(
             doc="Token ids to continue, used unchanged; no tokenizer is needed. Several lists are answered "
             "together, one per user.",
-            panel="Prompt",
             metavar="1,2,3",
             repeats=True,
             read=read_ids,
@@ -63,26 +61,20 @@ class PromptOptions:
     prompts: Annotated[
         str | Path | None,
         Option(
-            doc="File of prompts to continue together: one per line, or a JSON list in a .json file.",
-            panel="Prompt",
-            metavar="FILE",
+            doc="File of prompts to continue together: one per line, or a JSON list in a .json file.", metavar="FILE"
         ),
     ] = None
     new_tokens: Annotated[
         int | None,
         Option(
             doc="Stop after this number of tokens, or earlier at an end token. Default: 256, or as many as fit.",
-            panel="Prompt",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
-    chat: Annotated[
-        bool, Option(doc="Use the prompt as the user's message in the model's chat template.", panel="Prompt")
-    ] = False
+    chat: Annotated[bool, Option(doc="Use the prompt as the user's message in the model's chat template.")] = False
     system: Annotated[
         str | None,
-        Option(doc="System message of a chat, before the user's message.", panel="Prompt", metavar="TEXT"),
+        Option(doc="System message of a chat, before the user's message.", metavar="TEXT"),
     ] = None
 
 
@@ -93,46 +85,30 @@ class SamplingOptions:
     `wse.backends.execute.host_tokens.sampling.Sampling` documents the exact meaning of each option.
     """
 
+    PANEL: ClassVar[Panel] = "Sampling"
+
     temperature: Annotated[
         float,
         Option(
-            doc="0 selects the most likely token on the wafer; above 0, the host draws tokens at random.",
-            panel="Sampling",
-            metavar="T",
+            doc="0 selects the most likely token on the wafer; above 0, the host draws tokens at random.", metavar="T"
         ),
     ] = 0.0
-    top_k: Annotated[
-        int, Option(doc="Draw among the K most likely tokens; 0: among all.", panel="Sampling", metavar="K")
-    ] = 0
+    top_k: Annotated[int, Option(doc="Draw among the K most likely tokens; 0: among all.", metavar="K")] = 0
     top_p: Annotated[
         float,
-        Option(
-            doc="Draw among the most likely tokens that have a total probability of P.", panel="Sampling", metavar="P"
-        ),
+        Option(doc="Draw among the most likely tokens that have a total probability of P.", metavar="P"),
     ] = 1.0
     min_p: Annotated[
         float,
-        Option(
-            doc="Draw among tokens that are at least P times as likely as the most likely one.",
-            panel="Sampling",
-            metavar="P",
-        ),
+        Option(doc="Draw among tokens that are at least P times as likely as the most likely one.", metavar="P"),
     ] = 0.0
     repetition_penalty: Annotated[
         float,
-        Option(
-            doc="Above 1: tokens that occur in the prompt or the text so far become less likely.",
-            panel="Sampling",
-            metavar="R",
-        ),
+        Option(doc="Above 1: tokens that occur in the prompt or the text so far become less likely.", metavar="R"),
     ] = 1.0
     seed: Annotated[
         int,
-        Option(
-            doc="Seed of random draws at a temperature above 0; each prompt starts with it anew.",
-            panel="Sampling",
-            metavar="N",
-        ),
+        Option(doc="Seed of random draws at a temperature above 0; each prompt starts with it anew."),
     ] = 0
 
     def rule(self) -> Sampling:

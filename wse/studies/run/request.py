@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from wse.hardware.quantity import TOKEN
 from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineName, RayAddress
-from wse.studies.options.option import Option, OptionsOf
+from wse.studies.options.option import Option, OptionsOf, Panel
 from wse.studies.options.placement import PlacementRequest
 from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 
@@ -18,32 +18,27 @@ from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 class RunDraftOptions:
     """Options of a run for speculative decoding: where draft tokens come from, and their number."""
 
+    PANEL: ClassVar[Panel] = "Drafts"
+
     draft: Annotated[
         str | Path | None,
         Option(
             doc="Propose draft tokens, which one pass of the model verifies. They come from a smaller model with "
             "the same vocabulary, or from ngram: what followed the last tokens earlier in the text. Not for models "
             "with linear attention.",
-            panel="Drafts",
             metavar="MODEL|ngram",
             known_values=known_names.drafts,
         ),
     ] = None
     draft_tokens: Annotated[
         int | None,
-        Option(
-            doc="Draft tokens per verification pass. Default: 4, or as many as fit.",
-            panel="Drafts",
-            metavar="TOKENS",
-            unit=TOKEN,
-        ),
+        Option(doc="Draft tokens per verification pass. Default: 4, or as many as fit.", unit=TOKEN),
     ] = None
     draft_place: Annotated[
         str | None,
         Option(
             doc="Where drafts are made: next to the model on the same wafer, on another wafer, or on the host. "
             "Default: same; for ngram with tokens drawn by the host, host.",
-            panel="Drafts",
             metavar="same|wafer|host",
         ),
     ] = None
@@ -51,7 +46,6 @@ class RunDraftOptions:
         str | None,
         Option(
             doc="Mesh of PEs of a draft model. Default: the fastest part of a mesh as large as the model's.",
-            panel="Drafts",
             metavar="ROWSxCOLS",
         ),
     ] = None
@@ -61,8 +55,6 @@ class RunDraftOptions:
             doc="Generate by verification passes over this number of tokens of a user: the next token, and draft "
             "tokens of --draft ngram. 1: a pass for each user's next token, so that several users can be "
             "streams on several wafers.",
-            panel="Drafts",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
@@ -72,19 +64,20 @@ class RunDraftOptions:
 class TraceOptions:
     """Options for a run's trace file: its path, and what to store besides cycles and tokens."""
 
+    PANEL: ClassVar[Panel] = "Trace"
+
     trace: Annotated[
         str | Path | None,
-        Option(doc="File for the trace.", panel="Trace", metavar="PATH|none", none="none"),
+        Option(doc="File for the trace.", metavar="PATH|none", none="none"),
     ] = "wse-run.h5"
     trace_policy: Annotated[
         str,
-        Option(doc="What to do if the trace cannot be written any more.", panel="Trace", metavar="stop|continue"),
+        Option(doc="What to do if the trace cannot be written any more.", metavar="stop|continue"),
     ] = "stop"
     record: Annotated[
         str | None,
         Option(
             doc="Store the outputs of ops in the trace: of all ops, or of some, such as layers.*.attention,head.",
-            panel="Trace",
             metavar="activations[=OP,...]",
         ),
     ] = None
@@ -92,30 +85,27 @@ class TraceOptions:
         str | None,
         Option(
             doc="Store the bytes of a PE's buffers in the trace after each pass; separate several PEs by +.",
-            panel="Trace",
             metavar="[WAFER:]ROW,COL",
         ),
     ] = None
-    wavelets: Annotated[
-        bool, Option(doc="Also simulate the last pass wavelet by wavelet, and trace every move.", panel="Trace")
-    ] = False
+    wavelets: Annotated[bool, Option(doc="Also simulate the last pass wavelet by wavelet, and trace every move.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
     """Options for the checkpoint file, from which an interrupted run can resume."""
 
+    PANEL: ClassVar[Panel] = "Output"
+
     checkpoint: Annotated[
         str | Path | None,
-        Option(
-            doc="Save the state of the run in FILE periodically; if FILE exists, resume from it.",
-            panel="Output",
-            metavar="FILE",
-        ),
+        Option(doc="Save the state of the run in FILE periodically; if FILE exists, resume from it.", metavar="FILE"),
     ] = None
     checkpoint_every: Annotated[
         float,
-        Option(doc="Time between two writes of --checkpoint, such as 5s.", panel="Output", metavar="TIME", unit="s"),
+        Option(doc="Time between two writes of --checkpoint, such as 5s.", unit="s"),
     ] = 60.0
 
 
@@ -123,15 +113,15 @@ class CheckpointOptions:
 class ProfileOptions:
     """Options for measuring how long the emulation itself takes on this computer."""
 
+    PANEL: ClassVar[Panel] = "Output"
+
     profile: Annotated[
         bool,
-        Option(doc="Also measure how long the emulation itself takes, by type of step, op and kernel.", panel="Output"),
+        Option(doc="Also measure how long the emulation itself takes, by type of step, op and kernel."),
     ] = False
     profile_output: Annotated[
         str | Path,
-        Option(
-            doc="With --profile: file for the flame graph, in the format of speedscope.", panel="Output", metavar="FILE"
-        ),
+        Option(doc="With --profile: file for the flame graph, in the format of speedscope.", metavar="FILE"),
     ] = "wse-profile.json"
 
 

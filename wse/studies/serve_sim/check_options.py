@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.studies.options.amounts import check_counts
-from wse.studies.serve_sim.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, REFUSE, STATIC, TOO_LONG
+from wse.studies.options.option import get_option
+from wse.studies.serve_sim.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, STATIC, TOO_LONG
 from wse.studies.serve_sim.request import ServeRequest
 from wse.studies.serve_sim.tier_options import HOST, TIERS, WAFER
 
+COUNTS: Final = "requests burst max_users chunk prefill_wafers prefill_gpus prefixes draft_tokens kv_wafers"
+"""Names of options that are at least 1."""
 MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
 MAX_LATENCY_US: Final = 1e9
@@ -27,17 +30,7 @@ def check_options(request: ServeRequest) -> None:
             options.
     """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
-    check_counts(
-        requests=traffic.requests,
-        burst=traffic.burst,
-        max_users=batches.max_users,
-        chunk=batches.chunk,
-        prefill_wafers=prefilling.prefill_wafers,
-        prefill_gpus=prefilling.prefill_gpus,
-        prefixes=traffic.prefixes,
-        draft_tokens=request.draft_tokens,
-        kv_wafers=request.parking.kv_wafers,
-    )
+    check_counts(**{name: get_option(request, name) for name in COUNTS.split()})
     if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
         message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
         raise BadInput(message)
@@ -52,13 +45,8 @@ def check_options(request: ServeRequest) -> None:
         raise UnknownName("batching", batches.batching, BATCHING)
     if prefilling.prefill not in PREFILL_PLACES:
         raise UnknownName("place of prefill", prefilling.prefill, PREFILL_PLACES)
-    rate_sources = {
-        "--rate": traffic.rate,
-        "--load": traffic.load,
-        "--users": request.base.serving.users,
-        "--time-scale": traffic.time_scale,
-    }
-    given_sources = [option for option, value in rate_sources.items() if value is not None]
+    rate_sources = ("--rate", "--load", "--users", "--time-scale")
+    given_sources = [option for option in rate_sources if given_value(request, option) is not None]
     if len(given_sources) > 1:
         message = f"{' and '.join(given_sources)}: each of them sets the rate of requests; give one of them"
         raise BadInput(message)
@@ -78,50 +66,51 @@ def _check_needs(request: ServeRequest) -> None:
     Raises:
         BadInput: An option is given without an option that it requires.
     """
-    traffic, batches, prefilling, parking = request.traffic, request.batches, request.prefilling, request.parking
-    is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
-    is_trace, has_tiers = str(request.arrivals) not in ARRIVALS, parking.kv_tiers is not None
-    has_prefixes = traffic.prefix_tokens is not None or request.base.workload.workload_name is not None
-    has_own, by_gpus, by_wafers = (
-        prefilling.prefill == OWN,
-        prefilling.prefill_gpu is not None,
-        prefilling.prefill_wafer is not None,
-    )
-    for option, is_given, needs, is_there in (
-        ("--batch-wait", batches.batch_wait is not None, "--batching static", is_static),
-        ("--prefill-wafers", prefilling.prefill_wafers is not None, "--prefill own", has_own),
-        ("--prefill-mesh", prefilling.prefill_mesh is not None, "--prefill own", has_own),
-        ("--prefill-gpus", prefilling.prefill_gpus is not None, "--prefill own", has_own),
-        ("--prefill-wafer", by_wafers, "--prefill own", has_own),
-        ("--prefill-wafer", by_wafers, "--gpu", on_gpus),
-        ("--prefill-gpu", by_gpus, "--prefill own", has_own),
-        (
-            "--prefill-gpus",
-            prefilling.prefill_gpus is not None,
-            "--gpu or --prefill-gpu",
-            by_gpus or (on_gpus and not by_wafers),
-        ),
-        ("--prefill-stack", prefilling.prefill_stack is not None, "--prefill-gpu", by_gpus),
-        ("--kv-bandwidth", prefilling.kv_bandwidth is not None, "--prefill own", has_own),
-        ("--kv-latency", prefilling.kv_latency is not None, "--prefill own", has_own),
-        ("--prefill own", has_own, "--batching continuous", not is_static),
-        ("--prefix-cache", batches.prefix_cache, "--batching continuous", not is_static),
-        ("--prefix-cache", batches.prefix_cache, "--prefill same", not has_own),
-        ("--kv-tiers", has_tiers, "--batching continuous", not is_static),
-        ("--kv-tiers", has_tiers, "--prefill same", not has_own),
-        ("--kv-tiers", has_tiers, "--prefix-tokens, --workload or a trace", has_prefixes or is_trace),
-        ("--kv-wafers", parking.kv_wafers is not None, "--kv-tiers wafer", WAFER in parking.tier_names),
-        ("--kv-host-memory", parking.kv_host_memory is not None, "--kv-tiers host", HOST in parking.tier_names),
-        ("--fast-share", traffic.fast_share > 0, "--batching continuous", not is_static),
-        ("--prefixes", traffic.prefixes is not None, "--prefix-tokens or --workload", has_prefixes),
-        ("--draft-tokens", request.draft_tokens is not None, "--draft", request.draft is not None),
-        ("--time-scale", traffic.time_scale is not None, "--arrivals FILE", is_trace),
-        ("--think-time", traffic.think_time is not None, "--users", request.base.serving.users is not None),
-        ("--too-long", traffic.too_long != REFUSE, "--arrivals FILE", is_trace),
+    prefilling, parking = request.prefilling, request.parking
+    is_static, is_trace = request.batches.batching == STATIC, str(request.arrivals) not in ARRIVALS
+    has_prefixes = request.traffic.prefix_tokens is not None or request.base.workload.workload_name is not None
+    on_gpus, by_gpus = request.base.gpu is not None, prefilling.prefill_gpu is not None
+    has_own = prefilling.prefill == OWN
+    for option, needs, is_there in (
+        ("--batch-wait", "--batching static", is_static),
+        ("--prefill-wafers", "--prefill own", has_own),
+        ("--prefill-mesh", "--prefill own", has_own),
+        ("--prefill-gpus", "--prefill own", has_own),
+        ("--prefill-wafer", "--prefill own", has_own),
+        ("--prefill-wafer", "--gpu", on_gpus),
+        ("--prefill-gpu", "--prefill own", has_own),
+        ("--prefill-gpus", "--gpu or --prefill-gpu", by_gpus or (on_gpus and prefilling.prefill_wafer is None)),
+        ("--prefill-stack", "--prefill-gpu", by_gpus),
+        ("--kv-bandwidth", "--prefill own", has_own),
+        ("--kv-latency", "--prefill own", has_own),
+        ("--prefill own", "--batching continuous", not is_static),
+        ("--prefix-cache", "--batching continuous", not is_static),
+        ("--prefix-cache", "--prefill same", not has_own),
+        ("--kv-tiers", "--batching continuous", not is_static),
+        ("--kv-tiers", "--prefill same", not has_own),
+        ("--kv-tiers", "--prefix-tokens, --workload or a trace", has_prefixes or is_trace),
+        ("--kv-wafers", "--kv-tiers wafer", WAFER in parking.tier_names),
+        ("--kv-host-memory", "--kv-tiers host", HOST in parking.tier_names),
+        ("--fast-share", "--batching continuous", not is_static),
+        ("--prefixes", "--prefix-tokens or --workload", has_prefixes),
+        ("--draft-tokens", "--draft", request.draft is not None),
+        ("--time-scale", "--arrivals FILE", is_trace),
+        ("--think-time", "--users", request.base.serving.users is not None),
+        ("--too-long", "--arrivals FILE", is_trace),
     ):
-        if is_given and not is_there:
+        if given_value(request, option) is not None and not is_there:
             message = f"{option}: needs {needs}; give that too, or leave it out"
             raise BadInput(message)
+
+
+def given_value(request: ServeRequest, option: str) -> Any:
+    """Return the value of an option such as ``--chunk``, or None if it is the default.
+
+    A word after the name, as in ``--prefill own``, is ignored.
+    """
+    name = option.split()[0].removeprefix("--").replace("-", "_")
+    value = get_option(request, name)
+    return None if value == get_option(ServeRequest(), name) else value
 
 
 def _check_prefill(request: ServeRequest) -> None:
@@ -130,19 +119,18 @@ def _check_prefill(request: ServeRequest) -> None:
     Raises:
         BadInput: Two options contradict each other.
     """
-    prefilling, wafers_only = request.prefilling, "applies to wafers that decode; leave it out, or leave out --gpu"
-    on_gpus, on_part = request.base.gpu is not None, prefilling.prefill_mesh is not None
-    has_wafers, by_gpus = prefilling.prefill_wafers is not None, prefilling.prefill_gpu is not None
+    on_gpus, by_gpus = request.base.gpu is not None, request.prefilling.prefill_gpu is not None
+    wafers_only = "applies to wafers that decode; leave it out, or leave out --gpu"
     for option, is_refused, reason in (
-        ("--prefill-wafers", on_gpus and has_wafers and prefilling.prefill_wafer is None, wafers_only),
-        ("--prefill-gpu", on_gpus and by_gpus, wafers_only),
-        ("--prefill-mesh", on_gpus and on_part, wafers_only),
-        ("--prefill-wafers", by_gpus and has_wafers, "GPUs read prompts; leave it out"),
-        ("--prefill-mesh", by_gpus and on_part, "GPUs read prompts; leave it out"),
-        ("--kv-bandwidth", on_part and prefilling.kv_bandwidth is not None, "caches stay on a wafer; leave it out"),
-        ("--kv-latency", on_part and prefilling.kv_latency is not None, "caches stay on a wafer; leave it out"),
+        ("--prefill-wafers", on_gpus and request.prefilling.prefill_wafer is None, wafers_only),
+        ("--prefill-gpu", on_gpus, wafers_only),
+        ("--prefill-mesh", on_gpus, wafers_only),
+        ("--prefill-wafers", by_gpus, "GPUs read prompts; leave it out"),
+        ("--prefill-mesh", by_gpus, "GPUs read prompts; leave it out"),
+        ("--kv-bandwidth", request.prefilling.prefill_mesh is not None, "caches stay on a wafer; leave it out"),
+        ("--kv-latency", request.prefilling.prefill_mesh is not None, "caches stay on a wafer; leave it out"),
     ):
-        if is_refused:
+        if is_refused and given_value(request, option) is not None:
             message = f"{option}: {reason}"
             raise BadInput(message)
 

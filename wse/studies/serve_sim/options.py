@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from wse.hardware.quantity import TOKEN
 from wse.studies.options import known_names
-from wse.studies.options.option import Option
+from wse.studies.options.option import Option, Panel
 
 CONTINUOUS: Final = "continuous"
 STATIC: Final = "static"
@@ -29,6 +29,8 @@ LOAD: Final = 0.7
 class TrafficOptions:
     """Options for the simulated requests: how many, when they arrive, and how long they are."""
 
+    PANEL: ClassVar[Panel] = "Serving"
+
     arrivals: Annotated[
         str | Path | None,
         Option(
@@ -37,7 +39,6 @@ class TrafficOptions:
             "arrival_s, prompt_tokens, new_tokens, and optionally tier, prefix and prefix_tokens. With --users, "
             "constant means that each user sends the next request when an answer ends. Default: constant if "
             "--users sets the rate, else poisson.",
-            panel="Serving",
             metavar="poisson|constant|bursts|FILE",
         ),
     ] = None
@@ -46,49 +47,34 @@ class TrafficOptions:
         Option(
             doc="Requests per second; the times of a trace are scaled to it. Default: the rate that --users "
             "generate, that of --load, or that of the trace.",
-            panel="Serving",
             metavar="R",
         ),
     ] = None
     load: Annotated[
         float | None,
-        Option(
-            doc="Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.",
-            panel="Serving",
-            metavar="F",
-        ),
+        Option(doc="Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.", metavar="F"),
     ] = None
     requests: Annotated[
         int | None,
-        Option(
-            doc="Number of requests; of a trace, the first N. Default: 10,000, or all of the trace.",
-            panel="Serving",
-            metavar="N",
-        ),
+        Option(doc="Number of requests; of a trace, the first N. Default: 10,000, or all of the trace."),
     ] = None
     time_scale: Annotated[
         float | None,
-        Option(
-            doc="Factor for the arrival times of a trace: with 0.5, requests arrive twice as fast.",
-            panel="Serving",
-            metavar="F",
-        ),
+        Option(doc="Factor for the arrival times of a trace: with 0.5, requests arrive twice as fast.", metavar="F"),
     ] = None
     too_long: Annotated[
         str,
         Option(
             doc="Refuse a trace with requests that exceed the context, or leave them out and report their number.",
-            panel="Serving",
             metavar="refuse|skip",
         ),
     ] = REFUSE
-    burst: Annotated[int, Option(doc="Requests per burst.", panel="Serving", metavar="N")] = 8
+    burst: Annotated[int, Option(doc="Requests per burst.")] = 8
     length_cv: Annotated[
         float | None,
         Option(
             doc="Variation of prompt and answer lengths, which are log-normal: standard deviation over mean. Default: "
             "that of --workload, or 0.",
-            panel="Serving",
             metavar="F",
         ),
     ] = None
@@ -97,8 +83,6 @@ class TrafficOptions:
         Option(
             doc="With --users, time from the end of an answer to the user's next request. Default: that of "
             "--workload, or 0.",
-            panel="Serving",
-            metavar="TIME",
             unit="s",
         ),
     ] = None
@@ -107,8 +91,6 @@ class TrafficOptions:
         Option(
             doc="Tokens at the start of a prompt, on average, that it shares with other prompts. Default: the share "
             "of --workload, or 0.",
-            panel="Serving",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
@@ -116,22 +98,16 @@ class TrafficOptions:
         int | None,
         Option(
             doc="Number of different shared prefixes. Default: one, or with --workload chat or coding-agent, whose "
-            "sessions have a history each, one per user.",
-            panel="Serving",
-            metavar="N",
+            "sessions have a history each, one per user."
         ),
     ] = None
     fast_share: Annotated[
         float,
-        Option(
-            doc="Fraction of requests in a fast tier, which are admitted and read before all others.",
-            panel="Serving",
-            metavar="F",
-        ),
+        Option(doc="Fraction of requests in a fast tier, which are admitted and read before all others.", metavar="F"),
     ] = 0.0
     seed: Annotated[
         int,
-        Option(doc="Seed of arrivals and lengths: the same seed gives the same result.", panel="Serving", metavar="N"),
+        Option(doc="Seed of arrivals and lengths: the same seed gives the same result."),
     ] = 0
 
 
@@ -139,12 +115,13 @@ class TrafficOptions:
 class BatchingOptions:
     """Options for batching and for assigning requests to replicas."""
 
+    PANEL: ClassVar[Panel] = "Serving"
+
     batching: Annotated[
         str,
         Option(
             doc="Users join and leave between two tokens (continuous), or wait for a batch and stay until it "
             "ends (static).",
-            panel="Serving",
             metavar="continuous|static",
         ),
     ] = CONTINUOUS
@@ -153,24 +130,17 @@ class BatchingOptions:
         Option(
             doc="With --replicas, send each request to the replica with the fewest in flight, or to one replica "
             "after another.",
-            panel="Serving",
             metavar="least-loaded|round-robin",
         ),
     ] = LEAST_LOADED
     max_users: Annotated[
         int | None,
-        Option(
-            doc="Maximum users served at a time, or batch slots of a static batch. Default: as many as fit.",
-            panel="Serving",
-            metavar="N",
-        ),
+        Option(doc="Maximum users served at a time, or batch slots of a static batch. Default: as many as fit."),
     ] = None
     batch_wait: Annotated[
         float | None,
         Option(
             doc="Time after which a static batch starts even if it is not full, such as 500ms. Default: never.",
-            panel="Serving",
-            metavar="TIME",
             unit="s",
         ),
     ] = None
@@ -179,25 +149,22 @@ class BatchingOptions:
         Option(
             doc="Prompt tokens that are read between two tokens of other users. Default: on wafers as many as "
             "fit into the idle time of stages, on GPUs 8,192.",
-            panel="Serving",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
-    prefix_cache: Annotated[bool, Option(doc="Keep the KV caches of prefixes for later prompts.", panel="Serving")] = (
-        False
-    )
+    prefix_cache: Annotated[bool, Option(doc="Keep the KV caches of prefixes for later prompts.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
     """Options for a separate prefill machine, and for the link that sends KV caches."""
 
+    PANEL: ClassVar[Panel] = "Serving"
+
     prefill: Annotated[
         str,
         Option(
             doc="Read prompts on the machine that decodes (same), or on separate wafers or GPUs (own).",
-            panel="Serving",
             metavar="same|own",
         ),
     ] = SAME
@@ -205,7 +172,6 @@ class PrefillOptions:
         str | Path | None,
         Option(
             doc="Wafer that reads prompts if GPUs decode: a name of `wse wafers`, or a TOML file.",
-            panel="Serving",
             metavar="NAME|FILE",
             known_values=known_names.wafers,
         ),
@@ -214,7 +180,6 @@ class PrefillOptions:
         str | Path | None,
         Option(
             doc="GPU that reads prompts if wafers decode: a name of `wse gpus`, or a TOML file.",
-            panel="Serving",
             metavar="NAME|FILE",
             known_values=known_names.gpus,
         ),
@@ -222,10 +187,7 @@ class PrefillOptions:
     prefill_stack: Annotated[
         str | Path | None,
         Option(
-            doc="Serving stack of --prefill-gpu. Default: vllm.",
-            panel="Serving",
-            metavar="NAME|FILE",
-            known_values=known_names.stacks,
+            doc="Serving stack of --prefill-gpu. Default: vllm.", metavar="NAME|FILE", known_values=known_names.stacks
         ),
     ] = None
     kv_bandwidth: Annotated[
@@ -233,41 +195,26 @@ class PrefillOptions:
         Option(
             doc="Bandwidth of the link that moves KV caches to the machine that decodes. Default: the machine's "
             "own link.",
-            panel="Serving",
             metavar="GB/s",
             unit="GB/s",
         ),
     ] = None
     kv_latency: Annotated[
         float | None,
-        Option(
-            doc="Latency of that link, such as 5us. Default: that of the machine's own link.",
-            panel="Serving",
-            metavar="TIME",
-            unit="µs",
-        ),
+        Option(doc="Latency of that link, such as 5us. Default: that of the machine's own link.", unit="µs"),
     ] = None
     prefill_wafers: Annotated[
         int | None,
-        Option(
-            doc="Wafers that read prompts, with --prefill own. Default: as many as decode, or as the model needs.",
-            panel="Serving",
-            metavar="N",
-        ),
+        Option(doc="Wafers that read prompts, with --prefill own. Default: as many as decode, or as the model needs."),
     ] = None
     prefill_gpus: Annotated[
         int | None,
-        Option(
-            doc="GPUs that read prompts, with --prefill own. Default: as many as decode, or as the model needs.",
-            panel="Serving",
-            metavar="N",
-        ),
+        Option(doc="GPUs that read prompts, with --prefill own. Default: as many as decode, or as the model needs."),
     ] = None
     prefill_mesh: Annotated[
         str | None,
         Option(
             doc="Mesh of PEs that read prompts, next to the --mesh that decodes, on the same wafers.",
-            panel="Serving",
             metavar="ROWSxCOLS",
         ),
     ] = None
@@ -280,21 +227,13 @@ class PromisedTimes:
     Requests served within these latencies count as goodput.
     """
 
+    PANEL: ClassVar[Panel] = "Serving"
+
     ttft: Annotated[
         float | None,
-        Option(
-            doc="Promised time to first token, for goodput, such as 200ms.",
-            panel="Serving",
-            metavar="TIME",
-            unit="s",
-        ),
+        Option(doc="Promised time to first token, for goodput, such as 200ms.", unit="s"),
     ] = None
     tpot: Annotated[
         float | None,
-        Option(
-            doc="Promised time per output token after the first, for goodput, such as 2ms.",
-            panel="Serving",
-            metavar="TIME",
-            unit="s",
-        ),
+        Option(doc="Promised time per output token after the first, for goodput, such as 2ms.", unit="s"),
     ] = None

@@ -15,7 +15,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import check_context
 from wse.studies.options.option import replace_options
-from wse.studies.serve_sim.check_options import check_draft_tokens, check_options
+from wse.studies.serve_sim.check_options import check_draft_tokens, check_options, given_value
 from wse.studies.serve_sim.options import LOAD, OWN, SKIP
 from wse.studies.serve_sim.prefill_machine import Placement, prefill_machine, prepare_machine
 from wse.studies.serve_sim.request import ServeRequest
@@ -131,23 +131,15 @@ def _trace_path(request: ServeRequest) -> Path:
         UnknownName: ``--arrivals`` is neither a known random process nor a file.
         BadInput: Options for random requests are specified as well.
     """
-    traffic, lengths = request.traffic, request.base.workload
-    path = Path(request.arrivals)
+    lengths, path = request.base.workload, Path(request.arrivals)
     if lengths.workload_name is not None:
         message = f"--workload {lengths.workload_name}: {path} says what requests there are; leave it out"
         raise BadInput(message)
     if not path.suffix and not path.exists():
         raise UnknownName("arrivals", str(path), (*ARRIVALS, "a file with a trace"))
-    for option, value in (
-        ("--users", request.base.serving.users),
-        ("--load", traffic.load),
-        ("--prompt-len", lengths.prompt_len),
-        ("--new-tokens", lengths.new_tokens),
-        ("--prefix-tokens", traffic.prefix_tokens),
-        ("--length-cv", traffic.length_cv),
-        ("--fast-share", traffic.fast_share or None),
-    ):
-        if value is not None:
+    properties = ("--users", "--load", "--prompt-len", "--new-tokens", "--prefix-tokens", "--length-cv", "--fast-share")
+    for option in properties:
+        if (value := given_value(request, option)) is not None:
             message = f"{option} {value:g}: {path} says what requests there are; leave it out"
             raise BadInput(message)
     return path

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from wse.hardware.quantity import TOKEN
 from wse.serving.goal import THROUGHPUT
 from wse.serving.simulation.arrivals import CONSTANT, POISSON
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, OptionsOf, replace_options
+from wse.studies.options.option import Option, OptionsOf, Panel, replace_options
 from wse.studies.serve_sim.options import BatchingOptions, PrefillOptions, PromisedTimes, TrafficOptions
 from wse.studies.serve_sim.tier_options import TierOptions
 
@@ -23,6 +23,8 @@ class ServeRequest:
     ``base`` contains the model, the decode machine, and the mean request lengths. If it specifies
     no layout objective, the objective is throughput.
     """
+
+    PANEL: ClassVar[Panel] = "Drafts"
 
     base: Annotated[
         EstimateRequest,
@@ -45,7 +47,6 @@ class ServeRequest:
             doc="Verify drafts in decode passes, with this acceptance: that of a measured model of "
             "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file. "
             "On wafers, not for models with linear attention.",
-            panel="Drafts",
             metavar="NAME|SHARES|FILE",
             known_values=known_names.acceptances,
         ),
@@ -54,8 +55,6 @@ class ServeRequest:
         int | None,
         Option(
             doc="Draft tokens per pass. Default: the number that is fastest for the --users, or for those of one pass.",
-            panel="Drafts",
-            metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
-from wse.studies.options.option import Option
+from wse.studies.options.option import Option, Panel
 
 SRAM: Final = "sram"
 WAFER: Final = "wafer"
@@ -21,30 +21,26 @@ class TierOptions:
     If the KV cache is full, a prefix is moved to a tier. Later prompts can load it from there.
     """
 
+    PANEL: ClassVar[Panel] = "Serving"
+
     kv_tiers: Annotated[
         str | None,
         Option(
             doc="Where to park prefixes that must leave the KV cache: on unused PEs (sram), on wafers that only "
             "store KV caches (wafer), in host memory (host), or several of these in a list. A later prompt loads "
             "them unless reading them again is faster. Implies --prefix-cache. GPUs have host only.",
-            panel="Serving",
             metavar="sram,wafer,host",
         ),
     ] = None
     kv_wafers: Annotated[
         int | None,
-        Option(
-            doc="With --kv-tiers wafer, wafers per replica that only store KV caches. Default: 1.",
-            panel="Serving",
-            metavar="N",
-        ),
+        Option(doc="With --kv-tiers wafer, wafers per replica that only store KV caches. Default: 1."),
     ] = None
     kv_host_memory: Annotated[
         float | None,
         Option(
             doc="With --kv-tiers host, memory per replica for KV caches, such as 4TB. Default: 3.6 TB per wafer or "
             "256 GB per GPU.",
-            panel="Serving",
             metavar="SIZE",
             unit="GB",
         ),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from typing import Any, Final
 
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.statistics import levels
+from wse.tracing.export.perfetto import Lanes
 
 COUNTER_POINTS: Final = 2_000
 MAX_REQUESTS: Final = 5_000
@@ -67,13 +67,9 @@ def _requests(outcome: SimulationOutcome, request_count: int) -> Iterator[dict[s
     begin = float(work.arrival_s[0])
     columns = (work.arrival_s, outcome.start_s, outcome.first_s, outcome.end_s)
     times = [(column[:request_count] - begin).tolist() for column in columns]
-    free: list[int] = []
-    busy: list[tuple[float, int]] = []
+    lanes = Lanes()
     for request, (arrival, start, first, end) in enumerate(zip(*times, strict=True)):
-        while busy and busy[0][0] <= arrival:
-            heappush(free, heappop(busy)[1])
-        lane = heappop(free) if free else len(busy)
-        heappush(busy, (end, lane))
+        lane = lanes.place(arrival, end)
         prompt, answer = int(work.prompt_tokens[request]), int(work.new_tokens[request])
         details = {"request": request, "prompt_tokens": prompt, "new_tokens": answer}
         for name, start_s, end_s in (("waits", arrival, start), ("prompt", start, first), ("answer", first, end)):

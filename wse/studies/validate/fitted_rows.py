@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeVar
 
@@ -32,8 +31,6 @@ from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
 from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row
 from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
 from wse.studies.validate.predictors.services import ServiceRequest, service_request
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import kernel_work
-from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
 
 RowT = TypeVar("RowT")
 """A measurement, or an object that a fit derives from it."""
@@ -42,9 +39,6 @@ SAMPLING_STEP: Final = 4
 """Only every 4th row of MeshGEMV, MeshGEMM and shifts is fitted, because rows are similar."""
 
 DECODE: Final = "decode"
-
-FIT_GROUPS: Final = frozenset({"DSD", "SOFTMAX", "MCAST", "M3", "M3C", "RING", "P17F"})
-"""Groups of rows to which the time constants of a compute engine may be fitted."""
 
 ROUNDING: Final = 1e-3
 """Largest relative difference of a figure from the same figure rounded in another table."""
@@ -84,8 +78,8 @@ _ENGINE_FITTED_ROWS: Final = {
 }
 """Measured values of the rows that `compute_engine/epcc.toml` was fitted on, by id.
 
-The rows are those of `engine_rows` in EPCC's 2026 working notes. Other rows of the same groups are
-not fitted.
+The rows are those that `tools/fit_compute_engine.py` selects from EPCC's 2026 working notes. Other
+rows of the same groups are not fitted.
 """
 
 _FIRST_TOKEN: Final = "ttft"
@@ -170,48 +164,6 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
         if earliest_month(m, name) <= LAST_PLAIN_MONTH:
             row_of_model.setdefault(name, (m, service.request))
     return list(row_of_model.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineRows:
-    """Microbenchmarks to which the constants of a compute engine are fitted, in five groups.
-
-    Each group of measurements determines different constants.
-
-    Attributes:
-        operations: Times of single kernels on a PE.
-        multicasts: Multicasts along a line of PEs.
-        relays: All-reduces along a line of PEs.
-        stored_words: Transfers in which PEs store words at other PEs and reload them.
-        rings: Messages that the host sends through a wafer and receives again.
-    """
-
-    operations: list[Measurement]
-    multicasts: list[Measurement]
-    relays: list[Measurement]
-    stored_words: list[Measurement]
-    rings: list[Measurement]
-
-    @property
-    def all_groups(self) -> tuple[list[Measurement], ...]:
-        """The five groups of measurements, in the order of the attributes."""
-        return self.operations, self.multicasts, self.relays, self.stored_words, self.rings
-
-
-def engine_rows(rows: Iterable[Measurement]) -> EngineRows:
-    """Return the rows that the constants of a compute engine are fitted on.
-
-    Args:
-        rows: Rows of the table `inference`. Groups that are not in `FIT_GROUPS` are ignored.
-    """
-    usable = [m for m in rows if m.text("group") in FIT_GROUPS and m.measured and m.text("kind") == "measured"]
-    return EngineRows(
-        operations=[m for m in usable if kernel_work(m)],
-        multicasts=[m for m in usable if multicast_of(m)],
-        relays=[m for m in usable if m.text("unit").startswith("cycles") and collective_of(m)],
-        stored_words=[m for m in usable if m.text("unit") == "cycles" and stored_words(m)],
-        rings=[m for m in usable if ring_bytes(m) is not None],
-    )
 
 
 def _is_fitted_run(m: Measurement) -> bool:

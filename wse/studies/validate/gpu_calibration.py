@@ -24,7 +24,7 @@ from wse.reports.progress import OnProgress, ignore
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import WIDEST
-from wse.studies.validate.gpu_fit import Constants, FitRow, fit, log_errors
+from wse.studies.validate.gpu_fit import FitRow, fit, log_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,7 @@ class LeftOut(Result):
     """Prediction errors of one cross-validation test of a serving stack's timing model.
 
     The constants of the stack are fitted to some measurements, and the errors are those of the
-    predictions for other measurements. The result of `fit_stack` has the errors on the fitted
-    measurements instead.
+    predictions for other measurements.
     """
 
     stack: Annotated[str, Doc("Name of the serving stack.")]
@@ -140,7 +139,17 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
     for i, (stack, test_name, fitted_rows, predicted_rows) in enumerate(tests):
         on_progress(i, len(tests), f"{stack}: {test_name}")
         constants = fit(fitted_rows, CALIBRATIONS[stack].keys)
-        results.append(_errors(stack, test_name, len(fitted_rows), predicted_rows, constants))
+        errors_pct = 100 * (np.exp(log_errors(predicted_rows, constants)) - 1)
+        results.append(
+            LeftOut(
+                stack=stack,
+                what=test_name,
+                fitted=len(fitted_rows),
+                predicted=len(predicted_rows),
+                mean_abs_error_pct=float(np.abs(errors_pct).mean()),
+                bias_pct=float(errors_pct.mean()),
+            )
+        )
     on_progress(len(tests), len(tests), "")
     return tuple(results)
 
@@ -161,27 +170,6 @@ def _tests(rows: Sequence[FitRow]) -> list[Test]:
     return [*tests, *(test for test in pairs if test[1] and test[2])]
 
 
-def _errors(stack: str, test_name: str, fitted_count: int, rows: Sequence[FitRow], constants: Constants) -> LeftOut:
-    """Predict measurements with fitted constants, and return the errors.
-
-    Args:
-        stack: Name of the serving stack.
-        test_name: Name of the test.
-        fitted_count: Number of measurements used in the fit.
-        rows: Measurements to predict.
-        constants: Values of the fitted constants.
-    """
-    errors = 100 * (np.exp(log_errors(rows, constants)) - 1)
-    return LeftOut(
-        stack=stack,
-        what=test_name,
-        fitted=fitted_count,
-        predicted=len(rows),
-        mean_abs_error_pct=float(np.abs(errors).mean()),
-        bias_pct=float(errors.mean()),
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class LeaveOut(Result):
     """Result of ``wse validate --leave-out``: cross-validation of the GPU stack fits."""
@@ -199,21 +187,3 @@ class LeaveOut(Result):
             number("bias_pct", "bias", "{:+.1f} %".format),
         )
         return (Table(columns=columns, rows=self.tests, title="Rows that constants of stacks were not fitted on"),)
-
-
-def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> tuple[dict[str, float], LeftOut]:
-    """Fit constants of a serving stack to measurements.
-
-    Args:
-        stack: Name of the stack.
-        rows: Measurements of any stack.
-        keys: Names of the constants to fit; by default those in `CALIBRATIONS`. All other constants
-            keep their bundled values.
-
-    Returns:
-        The fitted values, keyed by constant name, and the errors on the measurements used in the
-        fit.
-    """
-    fitted_rows = calibration_rows(stack, rows)
-    constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)
-    return constants, _errors(stack, "fitted on", len(fitted_rows), fitted_rows, constants)

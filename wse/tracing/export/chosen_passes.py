@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.errors import BadInput, BadTrace
+from wse.tracing.query.view import check_range
 from wse_traces.reader.executed_steps import schedule_rows
 from wse_traces.reader.read import Array, Trace
 from wse_traces.schema import PHASES
@@ -89,25 +90,6 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
     count = int(slices[shown_passes - 1]) if shown_passes else 0
     left_out = (len(start) if tokens is None else len(passes)) - shown_passes
     return PassSelection(passes[:shown_passes], np.flatnonzero(is_shown), count, left_out)
-
-
-def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
-    """Raise BadTrace if a column contains a value below ``start``, or one that is at least ``end``.
-
-    Callers check columns before adding values that could overflow or that JSON cannot represent.
-
-    Args:
-        trace: Trace that contains the column.
-        path: Path of the column, for the error message.
-        values: Values of the column.
-        end: Upper limit, exclusive.
-        start: Lower limit, inclusive.
-    """
-    is_outside = (values < start) | (values >= end)
-    if is_outside.any():
-        value = int(values[is_outside][0])
-        message = f"{trace.path}: {path}: {value}, which is out of range; make the trace again"
-        raise BadTrace(message)
 
 
 def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:

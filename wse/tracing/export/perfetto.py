@@ -104,11 +104,11 @@ class Lanes:
     """
 
     def __init__(self) -> None:
-        self._busy: list[tuple[int, int]] = []  # (end, lane), a heap
+        self._busy: list[tuple[float, int]] = []  # (end, lane), a heap
         self._free: list[int] = []  # a heap
         self._count = 0
 
-    def place(self, start: int, end: int) -> int:
+    def place(self, start: float, end: float) -> int:
         """Assign an event to a lane (row of a timeline) in which it overlaps no other event.
 
         Args:

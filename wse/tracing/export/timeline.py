@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from wse.reports.result import Report
-from wse.tracing.export.chosen_passes import LATEST_CYCLE, PassSelection, check_range
+from wse.tracing.export.chosen_passes import LATEST_CYCLE, PassSelection
 from wse.tracing.export.perfetto import RUN, Count, Event, Lanes, Slice, Track, process_name
 from wse.tracing.query.places.stages import layers_text, read_stages
-from wse.tracing.query.view import name_at
+from wse.tracing.query.view import check_range, name_at
 from wse_traces.reader.executed_steps import executed_steps
 from wse_traces.reader.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES, HOST, KINDS, PHASES

@@ -12,6 +12,7 @@ from wse.reports.result import Report
 from wse.reports.shared_tables import tile_name
 from wse.tracing.page.pack import Array, Pack, checked_table, packed_columns
 from wse.tracing.query.places.stages import busy_cycles, link_words, sram_bytes, used_fraction
+from wse.tracing.query.view import check_range
 from wse_traces.reader.executed_steps import schedule_rows
 from wse_traces.reader.read import Columns, Trace
 from wse_traces.reader.replay import wavelet_activity, wavelet_cycles, wavelet_passes
@@ -205,7 +206,10 @@ def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     cycles = wavelet_cycles(trace, pass_index=passes[-1], last=int(moving[shown_cycles - 1]))
     parts = [part for _, part in cycles]
     columns = {name: np.concatenate([part[name] for part in parts]).astype(np.int64) for name in SHOWN}
-    _check_places(trace, columns)
+    header = trace.header
+    ends = {"wafer": header.wafers, "row": header.rows, "col": header.cols, "direction": len(MOVES)}
+    for name, values in columns.items():
+        check_range(trace, f"wavelets/{name}", values, ends.get(name, 1 << 53))
     packed_moves = packed_columns(columns, pack)
     steps = packed_columns(_steps(trace, passes[-1]), pack)
     if packed_moves is None or steps is None:
@@ -227,16 +231,3 @@ def _steps(trace: Trace, index: int) -> dict[str, Array]:
     schedule = trace.column("passes/schedule", index, index + 1).tolist()
     start, end = (first[schedule[0]], first[schedule[0]] + counts[schedule[0]]) if schedule else (0, 0)
     return {name: trace.column(f"steps/{name}", int(start), int(end)) for name in ("op", "name")}
-
-
-def _check_places(trace: Trace, columns: dict[str, Array]) -> None:
-    """Raise BadTrace if a move is outside the mesh or has an invalid direction, time or step."""
-    header = trace.header
-    ends = {"wafer": header.wafers, "row": header.rows, "col": header.cols, "direction": len(MOVES)}
-    for name, values in columns.items():
-        is_invalid = (values < 0) | (values >= ends.get(name, 1 << 53))
-        if is_invalid.any():
-            message = (
-                f"{trace.path}: wavelets/{name}: {values[is_invalid][0]}, which is out of range; make the trace again"
-            )
-            raise BadTrace(message)

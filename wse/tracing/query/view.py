@@ -14,7 +14,7 @@ from wse.reports.terminal import printable
 from wse_traces.errors import TraceError
 from wse_traces.header import INTERRUPTED
 from wse_traces.reader.column import dataset_of
-from wse_traces.reader.read import Trace, open_trace
+from wse_traces.reader.read import Array, Trace, open_trace
 from wse_traces.schema import FIELDS, ROWS, TABLES
 from wse_traces.validator.validate import problems
 
@@ -84,6 +84,25 @@ def trace_at(path: Path) -> Iterator[Trace]:
 def name_at(names: Sequence[str], index: int) -> str:
     """Return the name at an index, or "" if the index is out of range."""
     return names[index] if 0 <= index < len(names) else ""
+
+
+def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
+    """Raise BadTrace if a column contains a value below ``start``, or one that is at least ``end``.
+
+    Callers check columns before adding values that could overflow or that JSON cannot represent.
+
+    Args:
+        trace: Trace that contains the column.
+        path: Path of the column, for the error message.
+        values: Values of the column.
+        end: Upper limit, exclusive.
+        start: Lower limit, inclusive.
+    """
+    is_outside = (values < start) | (values >= end)
+    if is_outside.any():
+        value = int(values[is_outside][0])
+        message = f"{trace.path}: {path}: {value}, which is out of range; make the trace again"
+        raise BadTrace(message)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ Retries follow this model: a task has independent steps, each of which is right 
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
@@ -30,27 +29,6 @@ from wse.studies.claims.result import Curves, Finding, figure
 from wse.studies.claims.sampled_sram import parameters_that_fit
 from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
 from wse.studies.estimate.ranges.sampled_figures import POWER
-
-
-def break_even_accuracy(accuracy: float, speed_ratio: float, steps_between_checks: int = 1) -> float:
-    """Return the accuracy at which a faster model takes as long for a task as a slower one.
-
-    Both models repeat n steps until all n are right, which takes 1/p^n attempts on average. The
-    times are equal if p'^n v = p^n, so the result is p' = p v^(-1/n).
-
-    Args:
-        accuracy: Probability p that the slower model gets a step right.
-        speed_ratio: Speed of the faster model, divided by the speed of the slower model (v).
-        steps_between_checks: Number n of steps that are checked as a group, and all repeated if any
-            of them is wrong.
-
-    >>> break_even_accuracy(0.9, 3.0)
-    0.3
-    >>> round(break_even_accuracy(0.9, 3.0, steps_between_checks=20), 3)
-    0.852
-    """
-    return accuracy / math.pow(speed_ratio, 1 / steps_between_checks)
-
 
 BILLION: Final = 1e9
 SHAPE: Final = "llama-3.1-70b"
@@ -218,7 +196,8 @@ def smaller_because_it_must(lab: Laboratory) -> Finding:
             numbers[f"parameters_{wafers}_{dtype}"] = figure(sizes[wafers, dtype], "billions", meaning)
     ratio = lab.speed(SMALL) / lab.speed(SERVED)
     for accuracy in (0.99, 0.9, 0.5):
-        min_accuracy = break_even_accuracy(accuracy, ratio)
+        # A model that repeats wrong steps needs 1 / accuracy attempts per step.
+        min_accuracy = accuracy / ratio
         meaning = (
             f"per-step accuracy at which a model {ratio:.2f} times as fast takes the same time as one with "
             f"{accuracy:g}, if wrong steps are detected and repeated"

@@ -1,4 +1,4 @@
 """Readers of traffic traces: files with the arrival and the lengths of each request.
 
-Each format has a file of its own. The format of a trace is recognised by its first line.
+The format of a trace is recognised by its first line.
 """

@@ -14,11 +14,9 @@ from wse.errors import BadInput
 from wse.files import short_repr
 from wse.serving.simulation.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
-from wse.studies.serve_sim.traces.azure import AZURE
-from wse.studies.serve_sim.traces.burstgpt import BURSTGPT
 from wse.studies.serve_sim.traces.lines import TraceLine, read_lines
 from wse.studies.serve_sim.traces.mooncake import Mooncake
-from wse.studies.serve_sim.traces.splitwise import SPLITWISE
+from wse.studies.serve_sim.traces.plain_csv import AZURE, BURSTGPT, SPLITWISE
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest
 from wse.studies.serve_sim.traces.wse_csv import WseCsv
 

@@ -8,8 +8,9 @@ from functools import cache
 from typing import Final
 
 from wse.errors import BadMeasurements
-from wse.models.catalogue import origins
+from wse.models.catalogue import CONFIGURATIONS, origins
 from wse.models.configs.config import bundled_spec
+from wse.models.spec import ModelSpec
 
 LARGEST_NUMBER: Final = 10**12
 """Largest number that is read from a string. No size or time of a run exceeds it."""
@@ -131,6 +132,20 @@ def shape_of(text: str) -> Shape | None:
     if spec is None or spec.experts is not None or not spec.gated:
         return None
     return Shape(hidden_size=spec.hidden_size, ffn_size=spec.ffn_size, layer_count=spec.layer_count)
+
+
+@cache
+def dense_model(name: str) -> ModelSpec | None:
+    """Return the bundled model of a name if it is dense, with standard attention and gated blocks.
+
+    >>> dense_model("Qwen3-4B").layer_count
+    36
+    """
+    configuration = re.sub(r"[\s_]", "-", name.strip().lower()).replace("qwen-3", "qwen3")
+    if configuration not in CONFIGURATIONS:
+        return None
+    spec = bundled_spec(configuration)
+    return None if spec.experts is not None or spec.latent is not None or not spec.gated else spec
 
 
 def configuration_of(text: str) -> str | None:

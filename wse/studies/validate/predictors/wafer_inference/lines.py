@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_number, read_whole
+from wse.studies.validate.measured.text_numbers import dense_model, read_number, read_whole
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard, mean_context
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import NORM_OPERATIONS, Work
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import GROUP_PES
@@ -110,7 +110,7 @@ def collective_of(m: Measurement) -> LineCollective | None:
     Returns:
         The all-reduce; None if something else was measured, or if a size is unknown.
     """
-    metric, model, rows = m.text("metric").lower(), dimensions_of(m.text("model")), m.sizes.get("block_rows")
+    metric, model, rows = m.text("metric").lower(), dense_model(m.text("model")), m.sizes.get("block_rows")
     if "extra" in metric:
         return None
     cols = m.sizes.get("block_cols")
@@ -154,7 +154,7 @@ def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols:
     return None if words is None else LineCollective(pes=pes, words=words, group=pes if is_band else GROUP_PES)
 
 
-def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None:
+def _norm_of_prefill(m: Measurement, model: ModelSpec) -> LineCollective | None:
     """Return the all-reduce of a norm in prefill, or None if its sizes are not stated.
 
     The all-reduce runs along a column of PEs. Each PE has one word for each of its tokens.
@@ -162,7 +162,7 @@ def _norm_of_prefill(m: Measurement, model: Dimensions) -> LineCollective | None
     rows, cols, chunk = m.sizes.get("block_rows"), m.sizes.get("block_cols"), chunk_tokens(m)
     if rows is None or cols is None or chunk is None:
         return None
-    tokens, hidden = math.ceil(chunk / cols), math.ceil(model.hidden / rows)
+    tokens, hidden = math.ceil(chunk / cols), math.ceil(model.hidden_size / rows)
     return LineCollective(
         pes=rows, words=tokens, group=rows, operations=NORM_OPERATIONS * tokens, length=hidden, work="plain"
     )

@@ -11,6 +11,7 @@ from wse.hardware.code_sizes import load_code_sizes
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import read_whole
@@ -22,7 +23,6 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run 
     shares_blocks,
     stated_dimensions,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit
@@ -151,7 +151,7 @@ def _bytes(m: Measurement, pe: PeMemory, wafer: WaferSpec) -> float | None:
     return pe.used_bytes if _ROLE_TOTAL.search(metric) else None
 
 
-def _memory_of(m: Measurement, model: Dimensions, wafer: WaferSpec) -> PeMemory:
+def _memory_of(m: Measurement, model: ModelSpec, wafer: WaferSpec) -> PeMemory:
     """Return the SRAM use of a PE of the type that a measurement names.
 
     Raises:

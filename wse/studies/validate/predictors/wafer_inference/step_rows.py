@@ -144,7 +144,7 @@ def _padding_cycles(m: Measurement, steps: StepTime, run: DescribedRun) -> float
         - all_reduce_cycles(steps.wafer, steps.costs, pes, words)
         for pes, words, padding_words in lines
     )
-    return shard.model.layers * extra
+    return shard.model.layer_count * extra
 
 
 def _predict_request(m: Measurement, steps: StepTime, run: DescribedRun, forced_tokens: int, free: int) -> Prediction:

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
+from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.measured.text_numbers import dense_model, read_whole
 from wse.studies.validate.predictors.prediction import Declined
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 from wse_mappings.rounding import ceil_div
 
 UNFILLED_POSITIONS: Final = 524
@@ -141,13 +141,13 @@ def described_run(m: Measurement) -> DescribedRun:
     )
 
 
-def stated_dimensions(m: Measurement) -> Dimensions:
+def stated_dimensions(m: Measurement) -> ModelSpec:
     """Return the sizes of the model that a measurement names.
 
     Raises:
         Declined: The sizes of the model are not known.
     """
-    model = dimensions_of(m.text("model"))
+    model = dense_model(m.text("model"))
     if model is None:
         reason = f"the sizes of the model {m.text('model')[:40]!r} are not known"
         raise Declined(reason)
@@ -180,7 +180,7 @@ def _stages_in_metric(m: Measurement) -> int:
     return (read_whole(match[1]) or 0) if match else 0
 
 
-def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: int | None) -> int:
+def _blocks_of_stages(m: Measurement, model: ModelSpec, stages: int, layers: int | None) -> int:
     """Return the number of blocks (rectangles of PEs) that store the whole model; 0 if unknown.
 
     The number of layers of all stages together shows what a stage is:
@@ -196,7 +196,7 @@ def _blocks_of_stages(m: Measurement, model: Dimensions, stages: int, layers: in
         stages: Number of pipeline stages.
         layers: Number of layers per stage; None if not stated.
     """
-    ratio = stages * (layers or 0) / model.layers
+    ratio = stages * (layers or 0) / model.layer_count
     if ratio >= 1.5 or (shares_blocks(m) and ratio >= 0.75):
         return stages
     return BLOCKS_PER_ROW * stages if ratio >= 0.75 else 0
@@ -211,14 +211,14 @@ def max_layers(m: Measurement) -> int | None:
     return max((read_whole(number) or 0 for number in numbers), default=0) or None
 
 
-def _shares_block(m: Measurement, model: Dimensions, blocks: int, layers: int | None) -> bool:
+def _shares_block(m: Measurement, model: ModelSpec, blocks: int, layers: int | None) -> bool:
     """Return whether blocks of PEs store whole layers, not only attention or only feed-forward.
 
     If all blocks together have about twice as many layers as the model, each layer is counted
     twice. Each block then stores only one of the two parts of its layers.
     """
     if blocks and layers:
-        ratio = blocks * layers / model.layers
+        ratio = blocks * layers / model.layer_count
         if ratio >= 1.5:
             return False
         if ratio >= 0.75:
@@ -258,7 +258,7 @@ class Shard:
         one_block_per_layer: Whether attention and feed-forward of a layer run on the same block.
     """
 
-    model: Dimensions
+    model: ModelSpec
     rows: int
     cols: int
     context: float = 0
@@ -271,7 +271,7 @@ class Shard:
 
         The vector is distributed across the rows of the block.
         """
-        return math.ceil(self.model.hidden / self.rows)
+        return math.ceil(self.model.hidden_size / self.rows)
 
     @property
     def queries(self) -> int:
@@ -287,22 +287,22 @@ class Shard:
 
         The keys of all heads are distributed across the columns of the block.
         """
-        return math.ceil(self.model.kv_size / self.cols)
+        return math.ceil(self.model.key_size / self.cols)
 
     @property
     def ffn(self) -> int:
         """Number of elements of the feed-forward vector on each PE."""
-        return math.ceil(self.model.ffn / self.cols)
+        return math.ceil(self.model.ffn_size / self.cols)
 
     @property
     def band_cols(self) -> int:
         """Number of columns of PEs that share one key-value head."""
-        return max(1, self.cols // self.model.kv_heads)
+        return max(1, self.cols // self.model.kv_head_count)
 
     @property
     def heads(self) -> int:
         """Number of query heads on a PE: all query heads that share the PE's key-value head."""
-        return self.model.heads // self.model.kv_heads
+        return self.model.queries_per_kv
 
     @property
     def positions(self) -> int:

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.measured.text_numbers import dense_model, read_whole
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard, mean_context
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions, dimensions_of
 
 _CHUNK: Final = re.compile(
     r"(?<!start )\bchunks?(?:[ _]size)?\s*(?:of|=|:)?\s*([0-9][0-9,]*)|\bc([0-9]{2,4})\b|([0-9][0-9,]*)-token chunks?",
@@ -55,7 +55,7 @@ def kernel_work(m: Measurement) -> KernelWork | None:
 
     Return None if the measurement is about something else or does not state the required sizes.
     """
-    model, metric = dimensions_of(m.text("model")), m.text("metric").lower()
+    model, metric = dense_model(m.text("model")), m.text("metric").lower()
     rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
     if model is None or rows is None or cols is None:
         return None
@@ -89,7 +89,7 @@ def chunk_tokens(m: Measurement) -> int | None:
     return None
 
 
-def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: int) -> KernelWork | None:
+def _prefill_work(metric: str, model: ModelSpec, rows: int, cols: int, chunk: int) -> KernelWork | None:
     """Return the vector operations of one call of a prefill kernel, or None if it is unknown.
 
     Tokens are distributed across PE columns, and the values of a vector over PE rows.
@@ -102,9 +102,9 @@ def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: i
         chunk: Number of tokens in the chunk.
     """
     tokens = math.ceil(chunk / cols)
-    hidden, ffn = math.ceil(model.hidden / rows), math.ceil(model.ffn / rows)
-    head_values = max(1, model.kv_size // rows)
-    heads = model.heads // model.kv_heads
+    hidden, ffn = math.ceil(model.hidden_size / rows), math.ceil(model.ffn_size / rows)
+    head_values = max(1, model.key_size // rows)
+    heads = model.queries_per_kv
     if metric.startswith("qk_norm"):
         return KernelWork(repeats=tokens * (heads + 1), sequences=("head_norm_operations",), length=head_values)
     if metric.startswith("rope"):  # one call for queries and one for keys
@@ -119,7 +119,7 @@ def _prefill_work(metric: str, model: Dimensions, rows: int, cols: int, chunk: i
     return None
 
 
-def product_work(model: Dimensions, hidden: int, ffn: int, side: int) -> tuple[int, int]:
+def product_work(model: ModelSpec, hidden: int, ffn: int, side: int) -> tuple[int, int]:
     """Count the operations of a PE in one step of a layer's matrix products, for one token.
 
     A layer has four matrix products: queries, keys and values; output projection; up and gate;
@@ -135,7 +135,7 @@ def product_work(model: Dimensions, hidden: int, ffn: int, side: int) -> tuple[i
     Returns:
         Number of vector operations, and number of multiply-accumulates.
     """
-    queries, keys = math.ceil(model.query_size / side), math.ceil(model.kv_size / side)
+    queries, keys = math.ceil(model.query_size / side), math.ceil(model.key_size / side)
     operations = hidden + queries + hidden + ffn
     macs = hidden * (queries + 2 * keys) + queries * hidden + hidden * 2 * ffn + ffn * hidden
     return operations, macs

@@ -72,13 +72,13 @@ class PeMemory:
             values += 3 * s.hidden * s.ffn + s.hidden
         values *= self.layers
         if self.role.endswith("tail"):
-            hidden = math.ceil(s.model.hidden / TAIL_ROWS)
-            values += hidden * tail_logits(s.model.vocabulary) + (hidden if self.role != "prefill_tail" else 0)
+            hidden = math.ceil(s.model.hidden_size / TAIL_ROWS)
+            values += hidden * tail_logits(s.model.vocab_size) + (hidden if self.role != "prefill_tail" else 0)
         if self.role == "prefill_head":
-            values += math.ceil(s.model.hidden / TAIL_COLS) * tail_logits(s.model.vocabulary)
+            values += math.ceil(s.model.hidden_size / TAIL_COLS) * tail_logits(s.model.vocab_size)
         elif self.role.endswith("head"):
-            rows = math.ceil(s.model.vocabulary / VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE // TAIL_ROWS
-            values += math.ceil(s.model.hidden / TAIL_COLS) * rows
+            rows = math.ceil(s.model.vocab_size / VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE // TAIL_ROWS
+            values += math.ceil(s.model.hidden_size / TAIL_COLS) * rows
         return ELEMENT_BYTES * values
 
     @property

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from wse.studies.validate.predictors.wafer_inference.kernel_model.dimensions import Dimensions
+from wse.models.spec import ModelSpec
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import SILU_PARTS, product_work
 from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
 from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
@@ -54,7 +54,7 @@ class PrefillRun:
         first_chunk: Index of the first chunk to compute. Earlier chunks are already cached.
     """
 
-    model: Dimensions
+    model: ModelSpec
     rows: int
     cols: int
     layers: int
@@ -93,7 +93,7 @@ class PrefillTime:
         """
         parts = 1 if run.one_block_per_layer else 2
         interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
-        first = run.model.layers * self.layer_cycles(run, run.first_chunk)
+        first = run.model.layer_count * self.layer_cycles(run, run.first_chunk)
         later_chunks = run.chunks - run.first_chunk - 1
         pairs = later_chunks * (run.first_chunk + 2 + run.chunks) / 2
         fixed_cycles = self.product_cycles(run) + self.local_cycles(run)
@@ -112,7 +112,7 @@ class PrefillTime:
         In each of ``run.rows`` + 1 steps, a PE multiplies its tiles and shifts data to other PEs.
         """
         costs, wafer = self.layer.costs, self.layer.wafer
-        hidden, ffn = math.ceil(run.model.hidden / run.rows), math.ceil(run.model.ffn / run.rows)
+        hidden, ffn = math.ceil(run.model.hidden_size / run.rows), math.ceil(run.model.ffn_size / run.rows)
         operations, macs = product_work(run.model, hidden, ffn, run.rows)
         body = run.tokens * (operations * costs.operation_cycles + macs / wafer.mac_fp16_fp32_per_cycle)
         shift = SHIFT_OPERATIONS * costs.operation_cycles + SHIFT_TASKS * costs.task_cycles
@@ -124,9 +124,9 @@ class PrefillTime:
 
         The reduces of the norms, which add up words of several PEs, are included.
         """
-        layer, heads = self.layer, run.model.heads // run.model.kv_heads
-        keys = max(1, run.model.kv_size // run.rows)
-        ffn = math.ceil(run.model.ffn / run.rows / SILU_PARTS)
+        layer, heads = self.layer, run.model.queries_per_kv
+        keys = max(1, run.model.key_size // run.rows)
+        ffn = math.ceil(run.model.ffn_size / run.rows / SILU_PARTS)
         head = layer.work_cycles("head norm", keys) + layer.work_cycles("rotation", keys // 2)
         silu = SILU_PARTS * layer.work_cycles("sigmoid", run.tokens * ffn)
         norm = all_reduce_cycles(layer.wafer, layer.costs, run.rows, run.tokens, run.rows)
@@ -139,8 +139,8 @@ class PrefillTime:
         scores takes one step for each PE column, and so does the weighted sum of values. In each
         step, a PE executes one vector operation for each head and token, one send and one receive.
         """
-        heads = run.model.heads // run.model.kv_heads
-        dims = max(1, run.model.kv_size // run.rows)
+        heads = run.model.queries_per_kv
+        dims = max(1, run.model.key_size // run.rows)
         operations = heads * run.tokens
         macs = operations * run.tokens * dims
         costs, wafer = self.layer.costs, self.layer.wafer

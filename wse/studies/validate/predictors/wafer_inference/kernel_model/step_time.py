@@ -139,7 +139,7 @@ class StepTime(LayerTime):
         hops = (parts - 1) * self.hop_pair_cycles(shard)
         seams = run.rows_of_blocks - 1
         return (
-            shard.model.layers * (layer + hops)
+            shard.model.layer_count * (layer + hops)
             + seams * self.strip_cycles(shard)
             + self.head_cycles(shard)
             + self.tail_cycles(shard, run.top_k)
@@ -167,7 +167,7 @@ class StepTime(LayerTime):
         stages = max(1, run.stages)
         if shard.one_block_per_layer:
             blocks = math.ceil(run.blocks / stages) if run.blocks else 1
-            layers, rows = min(run.layers * blocks, shard.model.layers), math.ceil(blocks / BLOCKS_PER_ROW)
+            layers, rows = min(run.layers * blocks, shard.model.layer_count), math.ceil(blocks / BLOCKS_PER_ROW)
             return layers * (attention + ffn) + (rows - 1) * self.strip_cycles(shard)
         if run.divides_attention:
             first, second = self.cycles(BEFORE_CONTEXT, shard), self.cycles(FROM_CONTEXT, shard)
@@ -206,7 +206,7 @@ class StepTime(LayerTime):
         For each sequence, the token id is sent across the PEs of the embedding table, and then the
         token's vector is sent back out.
         """
-        words = math.ceil(shard.model.hidden / TAIL_COLS / 2)
+        words = math.ceil(shard.model.hidden_size / TAIL_COLS / 2)
         crossing_cycles = multicast_cycles(self.costs, TAIL_ROWS + TAIL_COLS, 1)
         return shard.batch * (crossing_cycles + multicast_cycles(self.costs, TAIL_ROWS, words))
 
@@ -219,8 +219,8 @@ class StepTime(LayerTime):
         3. Merge of the selected logits along a row of PEs. PEs on the way store and forward them.
         """
         costs, wafer = self.costs, self.wafer
-        hidden = math.ceil(shard.model.hidden / TAIL_ROWS)
-        logits = tail_logits(shard.model.vocabulary)
+        hidden = math.ceil(shard.model.hidden_size / TAIL_ROWS)
+        logits = tail_logits(shard.model.vocab_size)
         top_k = max(1, min(top_k, logits))
         operation, element = costs.operation_cycles, costs.element_cycles
         norm = 4 * (operation + element * hidden) + reduce_cycles(wafer, costs, TAIL_ROWS, 1)  # 1
