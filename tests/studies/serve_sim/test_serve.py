@@ -312,3 +312,8 @@ def test_auto_replicas_are_the_minimum_with_room_for_the_users() -> None:
     assert result.replicas in (2, 3)  # layouts with shorter prompt chunks have more room than the fastest one
     with pytest.raises(BadInput):
         wse.serve_sim(**options, replicas=result.replicas - 1)
+
+
+def test_users_with_requests_of_different_lengths_are_all_in_flight() -> None:
+    result = wse.serve_sim(**STORY | {"users": 5, "length_cv": 1.0, "requests": 1_000})
+    assert result.served.little.in_system == pytest.approx(5, rel=0.06)

@@ -97,7 +97,7 @@ class Recorder:
     paused for the think time. Unless requests may start together (``keeps_distance``), two measures
     keep them from synchronising:
 
-    - Requests that end together do not start together.
+    - If all requests have the same lengths, those that end together do not start together.
     - If passes have a common start, later requests arrive at evenly distributed times within a pass
       instead of at its end.
 
@@ -126,7 +126,8 @@ class Recorder:
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
-        self._first_spacing_s = first_s[1] - first_s[0] if len(first_s) == 2 and keeps_distance else 0.0
+        are_equal = all((lengths == lengths[:1]).all() for lengths in (workload.prompt_tokens, workload.new_tokens))
+        self._first_spacing_s = first_s[1] - first_s[0] if len(first_s) == 2 and keeps_distance and are_equal else 0.0
         self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
         self._scheduled = len(self.order)
         if workload.in_flight is not None:
