@@ -45,6 +45,8 @@ from wse.studies.estimate.layouts.searches import (
 )
 from wse.studies.estimate.prepare import PreparedEstimate
 
+CLOSE: Final = 1.5
+"""Ratio of users in flight up to which a search serves both numbers of users."""
 MAX_ROOM_SEARCHES: Final = 2
 """Maximum number of searches for layouts with room for more users, each time a goal is ranked.
 
@@ -69,8 +71,8 @@ class LayoutRanking:
             prepared_estimate: The request.
             search: Function that searches for the fastest layouts for one user. Its error is raised
                 if no layout fits.
-            goal: Users and objective of the first ranking. If it states no replicas, layouts for all
-                users on one machine are searched first.
+            goal: Users and objective of the first ranking. If it states no replicas, layouts for as few
+                replicas as bytes allow are searched first.
 
         Raises:
             DoesNotFit: The model does not fit.
@@ -168,7 +170,7 @@ class LayoutRanking:
             if not untried_replicas:
                 break
             tried_replicas |= untried_replicas
-            for replicas in untried_replicas:
+            for replicas in sorted(untried_replicas, reverse=True):
                 layouts += self.layouts_for(replace(goal, replicas=replicas))
             most_users = self._max_users_for(goal)
             layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank(goal, most_users))
@@ -196,7 +198,7 @@ class LayoutRanking:
         Returns:
             The known layouts and the new ones, best first.
         """
-        in_flight = _users_in_flight(goal)
+        in_flight = self._users_in_flight(goal)
         first_layout = next(layout for layout in layouts if layout.search_result in self._searches_without_room)
         users = self._promising_users(layouts[0], goal)
         if goal.users is None and users <= layouts[0].deployment.max_concurrency:
@@ -262,6 +264,15 @@ class LayoutRanking:
         self._searches.insert(0, (self._prepared, fastest_search))
         self._searches_without_room.add(fastest_search)
 
+    def _users_in_flight(self, goal: Goal) -> float:
+        """Return how many users a replica serves at the same time; infinity if the goal states no users.
+
+        If the goal states no replicas, it is assumed that there are as few as bytes allow.
+        """
+        if goal.users is None:
+            return math.inf
+        return math.ceil(goal.users / goal.replicas_for(users_by_bytes(self._prepared)))
+
     def _found_room(self, best: CompiledLayout, users: int, goal: Goal) -> bool:
         """Search for layouts with room for a number of users; return whether a new search found any.
 
@@ -282,9 +293,11 @@ class LayoutRanking:
         Returns:
             True if the search was made now and found a layout.
         """
-        in_flight = _users_in_flight(goal)
+        in_flight = self._users_in_flight(goal)
         key = users, in_flight, prepared_estimate.options.batch
-        if key in self._searched or in_flight <= 1:
+        if in_flight <= 1 or any(
+            key[::2] == other[::2] and _are_close(in_flight, other[1]) for other in self._searched
+        ):
             return False
         self._searched.add(key)
         new = search_for_room(prepared_estimate, users, in_flight)
@@ -298,9 +311,6 @@ class LayoutRanking:
         return improved_layouts(self._prepared, self._searches, self._versions, goal)
 
 
-def _users_in_flight(goal: Goal) -> float:
-    """Return how many users a replica serves at the same time; infinity if the goal states no users.
-
-    If the goal states no replicas, it is the number of all users.
-    """
-    return math.inf if goal.users is None else math.ceil(goal.users / (goal.replicas or 1))
+def _are_close(users: float, other_users: float) -> bool:
+    """Return whether two numbers of users, which may be infinite, are equal or less than `CLOSE` apart."""
+    return users == other_users or (users < CLOSE * other_users and other_users < CLOSE * users)
