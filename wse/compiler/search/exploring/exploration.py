@@ -22,7 +22,11 @@ from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.regions.layout import Layout
 
 MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
-"""Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit."""
+"""Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit.
+
+Searches for many users accept twice as many that do not fit, because they do not look for layouts
+that fit first.
+"""
 
 
 MAX_PLACED = 3
@@ -74,7 +78,8 @@ class Exploration:
         whose weights alone did not fit.
         """
         misfits = sum(not trial.fits for trial in self.trials) if self._max_bytes < math.inf else 0
-        return len(self.trials) - misfits < MAX_TIMED and misfits < MAX_MISFITS and self._oversized_count < MAX_CUT
+        max_misfits = 2 * MAX_MISFITS if self._setup.many_users else MAX_MISFITS
+        return len(self.trials) - misfits < MAX_TIMED and misfits < max_misfits and self._oversized_count < MAX_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
         """Add layouts (ways to divide wafers into regions) to the layouts that may be tried.
