@@ -187,8 +187,15 @@ def request_field(name: str, hint: Any, default: Any, panel: Panel = "") -> Requ
 
 def _metavar(value_type: Any, option: Option) -> str:
     """Return the form of a number's value, which follows from its unit, or "" for other types."""
-    form = "TOKENS" if option.unit == TOKEN else "TIME" if is_time(option.unit) else "N" * (value_type is int)
-    return f"{form}|{option.none}" if form and option.none else form
+    if option.unit == TOKEN:
+        form = "TOKENS"
+    elif is_time(option.unit):
+        form = "TIME"
+    elif value_type is int:
+        form = "N"
+    else:
+        return ""
+    return f"{form}|{option.none}" if option.none else form
 
 
 def union_parts(hint: Any) -> tuple[Any, ...]:

@@ -90,7 +90,7 @@ def run(
             lists are answered together, one per user.
         prompts: File of prompts to continue together: one per line, or a JSON list in a .json file.
         new_tokens: Stop after this number of tokens, or earlier at an end token. Default: 256, or
-            as many as fit.
+            the most that fit.
         weights (random:SEED): Use random weights with this seed, the same on every mesh; no files
             of weights are needed.
         chat: Use the prompt as the user's message in the model's chat template.
@@ -106,7 +106,7 @@ def run(
         draft (MODEL|ngram): Propose draft tokens, which one pass of the model verifies. They come
             from a smaller model with the same vocabulary, or from ngram: what followed the last
             tokens earlier in the text. Not for models with linear attention.
-        draft_tokens: Draft tokens per verification pass. Default: 4, or as many as fit.
+        draft_tokens: Draft tokens per verification pass. Default: 4, or the most that fit.
         draft_place (same|wafer|host): Where drafts are made: next to the model on the same wafer,
             on another wafer, or on the host. Default: same; for ngram with tokens drawn by the
             host, host.

@@ -67,7 +67,7 @@ class PromptOptions:
     new_tokens: Annotated[
         int | None,
         Option(
-            doc="Stop after this number of tokens, or earlier at an end token. Default: 256, or as many as fit.",
+            doc="Stop after this number of tokens, or earlier at an end token. Default: 256, or the most that fit.",
             unit=TOKEN,
         ),
     ] = None

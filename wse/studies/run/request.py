@@ -32,7 +32,7 @@ class RunDraftOptions:
     ] = None
     draft_tokens: Annotated[
         int | None,
-        Option(doc="Draft tokens per verification pass. Default: 4, or as many as fit.", unit=TOKEN),
+        Option(doc="Draft tokens per verification pass. Default: 4, or the most that fit.", unit=TOKEN),
     ] = None
     draft_place: Annotated[
         str | None,

@@ -129,8 +129,8 @@ def serve_sim(
             for a batch and stay until it ends (static).
         dispatch (least-loaded|round-robin): With replicas, send each request to the replica with
             the fewest in flight, or to one replica after another.
-        max_users: Maximum users served at a time, or batch slots of a static batch. Default: as
-            many as fit.
+        max_users: Maximum users served at a time, or batch slots of a static batch. Default: the
+            most that fit.
         batch_wait: Time after which a static batch starts even if it is not full, such as 500ms.
             Default: never. A number is in s; a string has a unit.
         chunk: Prompt tokens that are read between two tokens of other users. Default: on wafers as
@@ -145,10 +145,10 @@ def serve_sim(
             Default: the machine's own link. A number is in GB/s; a string has a unit.
         kv_latency: Latency of that link, such as 5us. Default: that of the machine's own link. A
             number is in µs; a string has a unit.
-        prefill_wafers: Wafers that read prompts, with prefill own. Default: as many as decode, or
-            as the model needs.
-        prefill_gpus: GPUs that read prompts, with prefill own. Default: as many as decode, or as
-            the model needs.
+        prefill_wafers: Wafers that read prompts, with prefill own. Default: the number that
+            decode or that the model needs.
+        prefill_gpus: GPUs that read prompts, with prefill own. Default: the number that decode
+            or that the model needs.
         prefill_mesh (ROWSxCOLS): Mesh of PEs that read prompts, next to the mesh that decodes, on
             the same wafers.
         prefix_cache: Keep the KV caches of prefixes for later prompts.

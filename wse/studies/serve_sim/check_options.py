@@ -12,7 +12,17 @@ from wse.studies.serve_sim.options import BATCHING, DISPATCHES, OWN, PREFILL_PLA
 from wse.studies.serve_sim.request import ServeRequest
 from wse.studies.serve_sim.tier_options import HOST, TIERS, WAFER
 
-COUNTS: Final = "requests burst max_users chunk prefill_wafers prefill_gpus prefixes draft_tokens kv_wafers"
+COUNTS: Final = (
+    "requests",
+    "burst",
+    "max_users",
+    "chunk",
+    "prefill_wafers",
+    "prefill_gpus",
+    "prefixes",
+    "draft_tokens",
+    "kv_wafers",
+)
 """Names of options that are at least 1."""
 MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
@@ -30,7 +40,7 @@ def check_options(request: ServeRequest) -> None:
             options.
     """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
-    check_counts(**{name: get_option(request, name) for name in COUNTS.split()})
+    check_counts(**{name: get_option(request, name) for name in COUNTS})
     if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
         message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
         raise BadInput(message)

@@ -135,7 +135,7 @@ class BatchingOptions:
     ] = LEAST_LOADED
     max_users: Annotated[
         int | None,
-        Option(doc="Maximum users served at a time, or batch slots of a static batch. Default: as many as fit."),
+        Option(doc="Maximum users served at a time, or batch slots of a static batch. Default: the most that fit."),
     ] = None
     batch_wait: Annotated[
         float | None,
@@ -205,11 +205,15 @@ class PrefillOptions:
     ] = None
     prefill_wafers: Annotated[
         int | None,
-        Option(doc="Wafers that read prompts, with --prefill own. Default: as many as decode, or as the model needs."),
+        Option(
+            doc="Wafers that read prompts, with --prefill own. Default: the number that decode or that the model needs."
+        ),
     ] = None
     prefill_gpus: Annotated[
         int | None,
-        Option(doc="GPUs that read prompts, with --prefill own. Default: as many as decode, or as the model needs."),
+        Option(
+            doc="GPUs that read prompts, with --prefill own. Default: the number that decode or that the model needs."
+        ),
     ] = None
     prefill_mesh: Annotated[
         str | None,

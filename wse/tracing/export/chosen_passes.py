@@ -1,4 +1,4 @@
-"""Selection of the passes that a timeline shows: all, those of some tokens, or as many as fit."""
+"""Selection of the passes that a timeline shows: all, those of some tokens, or the most that fit."""
 
 from __future__ import annotations
 

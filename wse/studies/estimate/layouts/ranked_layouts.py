@@ -205,9 +205,9 @@ class LayoutRanking:
             return layouts
         for _ in range(MAX_ROOM_SEARCHES):
             best, slots = layouts[0], layouts[0].options.batch
-            if users <= best.deployment.max_concurrency or (users, in_flight, slots) in self._searched:
+            if users <= best.deployment.max_concurrency or self._was_searched(users, in_flight, slots):
                 users = first_layout.deployment.max_concurrency + 1
-            if (users, in_flight, slots) in self._searched or users > in_flight:
+            if self._was_searched(users, in_flight, slots) or users > in_flight:
                 break
             if self._found_room(best, users, goal):
                 layouts = self._layouts_for(goal)
@@ -293,24 +293,27 @@ class LayoutRanking:
         Returns:
             True if the search was made now and found a layout.
         """
-        in_flight = self._users_in_flight(goal)
-        key = users, in_flight, prepared_estimate.options.batch
-        if in_flight <= 1 or any(
-            key[::2] == other[::2] and _are_close(in_flight, other[1]) for other in self._searched
-        ):
+        in_flight, slots = self._users_in_flight(goal), prepared_estimate.options.batch
+        if in_flight <= 1 or self._was_searched(users, in_flight, slots):
             return False
-        self._searched.add(key)
+        self._searched.add((users, in_flight, slots))
         new = search_for_room(prepared_estimate, users, in_flight)
         self._searches += [(prepared_estimate, search_result) for search_result in new]
         if not users:
             self._searches_without_room.update(new)
         return bool(new)
 
+    def _was_searched(self, users: int, in_flight: float, slots: int) -> bool:
+        """Return whether a search with these users with room, in flight and per pass was made before.
+
+        A search for a number in flight that is less than `CLOSE` times larger or smaller counts.
+        """
+        return any(
+            (users, slots) == (other_users, other_slots)
+            and (in_flight == other_in_flight or 1 / CLOSE < in_flight / other_in_flight < CLOSE)
+            for other_users, other_in_flight, other_slots in self._searched
+        )
+
     def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts found by the searches, and improved versions of them, best first."""
         return improved_layouts(self._prepared, self._searches, self._versions, goal)
-
-
-def _are_close(users: float, other_users: float) -> bool:
-    """Return whether two numbers of users, which may be infinite, are equal or less than `CLOSE` apart."""
-    return users == other_users or (users < CLOSE * other_users and other_users < CLOSE * users)
