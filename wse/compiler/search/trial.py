@@ -24,12 +24,11 @@ attention columns are fitted, differs between layouts of a model by about this f
 
 
 def cycles_between_requests(all_cycles: float | F64, slowest_cycles: float | F64, requests: float | F64) -> float | F64:
-    """Return the mean number of cycles between the ends of two requests, with several in flight.
+    """Return the mean cycles between the ends of successive requests when several are in flight.
 
-    All requests queue for the slowest stage, and never for another one. The result is the
-    approximation of Schweitzer (1979) to the mean value analysis of this closed queue (Reiser and
-    Lavenberg, Journal of the ACM 1980). With one request, it is ``all_cycles``; with very many, it
-    approaches ``slowest_cycles``.
+    Requests queue only for the slowest stage. The result is Schweitzer's (1979) approximation of
+    mean value analysis (Reiser and Lavenberg, Journal of the ACM 1980) for this closed queue. With
+    one request, it is ``all_cycles``; with very many, it approaches ``slowest_cycles``.
 
     Args:
         all_cycles: Cycles of a request on all stages.
@@ -113,8 +112,9 @@ class Trial:
         slowest_cycles: Part of ``generated_cycles`` on the slowest stage, for which all passes
             queue; 0 unless the search is for many users.
         prompts: Approximate time of all prompts; None if they were not timed.
-        passes: Maximum number of passes in flight concurrently, limited by the users and by the KV
-            caches that fit; may be a fraction. 1 unless the search is for many users.
+        passes: Maximum number of passes in flight, limited by the users and by the KV caches that
+            fit; may be a fraction. A pass serves a batch of users, and queues like one request. 1
+            unless the search is for many users.
     """
 
     layout: Layout
@@ -131,8 +131,8 @@ class Trial:
     def request_cycles(self) -> float:
         """Approximate cycle count of a request: all its prompts and all its generated tokens.
 
-        A search compares layouts by this number. For many users, it is the mean time between the
-        ends of two requests. It is infinite if the prompts were not timed.
+        For many users, it is the mean number of cycles between the ends of successive requests. A
+        search compares layouts by this number. It is infinite if the prompts were not timed.
         """
         return math.inf if self.prompts is None else self._cycles_with_prompts(self.prompts.cycles)
 
@@ -142,10 +142,11 @@ class Trial:
         return self._cycles_with_prompts(0.0)
 
     def _cycles_with_prompts(self, prompt_cycles: float) -> float:
-        """Return the mean number of cycles between the ends of two requests.
+        """Return the mean number of cycles between the ends of successive requests.
 
         Args:
-            prompt_cycles: Cycles of all prompts of a request.
+            prompt_cycles: Cycles of all prompts of a request; in a search for many users, those on
+                the slowest stage.
         """
         if self.generated_cycles is None:
             return math.inf

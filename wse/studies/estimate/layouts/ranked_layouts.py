@@ -265,9 +265,9 @@ class LayoutRanking:
         self._searches_without_room.add(fastest_search)
 
     def _users_in_flight(self, goal: Goal) -> float:
-        """Return how many users a replica serves at the same time; infinity if the goal states no users.
+        """Return how many users a replica serves at a time; infinity if the goal states no users.
 
-        If the goal states no replicas, it is assumed that there are as few as bytes allow.
+        If the goal states no replicas, the fewest whose SRAM can hold all KV caches are assumed.
         """
         if goal.users is None:
             return math.inf
@@ -304,9 +304,9 @@ class LayoutRanking:
         return bool(new)
 
     def _was_searched(self, users: int, in_flight: float, slots: int) -> bool:
-        """Return whether a search with these users with room, in flight and per pass was made before.
+        """Return whether a search was made for this room, users per pass and about as many in flight.
 
-        A search for a number in flight that is less than `CLOSE` times larger or smaller counts.
+        Numbers in flight that differ by a factor of less than `CLOSE` count as the same.
         """
         return any(
             (users, slots) == (other_users, other_slots)
