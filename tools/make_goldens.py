@@ -146,8 +146,7 @@ def with_answers(golden: Mapping[str, Any], seeds: Iterable[int] = SEEDS, distin
             answers = clear_answers(load_model(made, Path(folder)), distinct)
         if answers is not None:
             return made | answers
-    message = "no seed gives clear tokens"
-    raise SystemExit(message)
+    raise SystemExit("no seed gives clear tokens")
 
 
 def golden_text(golden: Mapping[str, Any]) -> str:

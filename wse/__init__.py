@@ -52,8 +52,7 @@ def __getattr__(name: str) -> Any:
     imports slow.
     """
     if name not in __dir__():
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("wse.api"), name)
 
 

@@ -237,8 +237,7 @@ def _agreement(reference: str, on_progress: OnProgress, *, has_measurement_optio
 
     check_reference(reference)
     if has_measurement_options:
-        message = f"against {reference}: compares two models, no measurements; leave out files and capacity"
-        raise BadInput(message)
+        raise BadInput(f"against {reference}: compares two models, no measurements; leave out files and capacity")
     return agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
 
 

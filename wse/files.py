@@ -28,16 +28,13 @@ def read_file(path: Path, limit_bytes: int, error: type[BadInput], expected_file
             reason = "is not a regular file" if path.exists() else "does not exist"
             if path == Path():  # pathlib reads an empty path as the current folder
                 reason = "is this folder, or an empty path"
-            msg = f"{path}: {reason}; give the path of {expected_file}"
-            raise error(msg)
+            raise error(f"{path}: {reason}; give the path of {expected_file}")
         with path.open("rb") as stream:
             data = stream.read(limit_bytes + 1)
     except (OSError, ValueError) as fault:
-        msg = f"{path}: cannot be read ({fault}); check the path and its permissions"
-        raise error(msg) from fault
+        raise error(f"{path}: cannot be read ({fault}); check the path and its permissions") from fault
     if len(data) > limit_bytes:
-        msg = f"{path}: is over {limit_bytes:,} bytes, the most such a file may have; is it the right file?"
-        raise error(msg)
+        raise error(f"{path}: is over {limit_bytes:,} bytes, the most such a file may have; is it the right file?")
     return data
 
 
@@ -55,8 +52,7 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as fault:  # syntax with line and column, encoding, or nesting
-        msg = f"{path}: not TOML: {fault}; correct that line"
-        raise error(msg) from fault
+        raise error(f"{path}: not TOML: {fault}; correct that line") from fault
 
 
 def path_exists(text: str) -> bool:

@@ -149,8 +149,7 @@ def refuse_file_alone(text: str, place: str = "") -> None:
         place: Option or configuration key whose value is the string, for the error message.
     """
     if text.endswith(".py"):
-        message = f"{f'{place}: ' if place else ''}{text}: name what is in the file too, as {text}:NAME"
-        raise BadInput(message)
+        raise BadInput(f"{f'{place}: ' if place else ''}{text}: name what is in the file too, as {text}:NAME")
 
 
 def object_of_file(text: str) -> Any:

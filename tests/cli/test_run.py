@@ -48,8 +48,7 @@ def test_run_warns_if_compiled_kernels_cannot_be_cached(wse: Wse, tiny: Path, mo
 
 def test_bug_is_raised_with_its_traceback(wse: Wse, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
-        message = "ours"
-        raise RuntimeError(message)
+        raise RuntimeError("ours")
 
     monkeypatch.setattr("wse.studies.run.study.compile_program", broken)
     with pytest.raises(RuntimeError, match="ours"):

@@ -92,8 +92,7 @@ def source_of(folder: Path, dtype: str, *, activations: str = "float32", allow_n
     program = compile_model(loaded.spec, wafer(2, 2, 1 << 20), SOFTWARE, options)
 
     def read(name: str, source: Any, rows: tuple[int, int]) -> Any:
-        message = f"{name} is quantised again"
-        raise AssertionError(message)
+        raise AssertionError(f"{name} is quantised again")
 
     return with_codes(program, loaded.spec, loaded.checkpoint.rows, read, allow_nonfinite=allow_nonfinite)
 

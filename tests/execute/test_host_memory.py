@@ -117,15 +117,13 @@ def test_error_of_the_job_iterator_is_raised_after_errors_of_earlier_jobs(*, fai
     def run() -> None:
         assert iterator_continued.wait(30)
         if failing:
-            message = "of a job"
-            raise ValueError(message)
+            raise ValueError("of a job")
         stored.append(1)
 
     def jobs() -> Iterator[PatchJob]:
         yield PatchJob(1, run)
         iterator_continued.set()
-        message = "of the iterator"
-        raise ValueError(message)
+        raise ValueError("of the iterator")
 
     with pytest.raises(ValueError, match="of a job" if failing else "of the iterator"):
         store(jobs())

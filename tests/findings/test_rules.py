@@ -32,8 +32,7 @@ def test_maximum_number_of_layers_is_found_from_any_start(
     def compile_(estimate: SimpleNamespace) -> None:
         tried.append(estimate.spec)
         if estimate.spec > max_layers:
-            message = "too many"
-            raise DoesNotFit(message)
+            raise DoesNotFit("too many")
 
     monkeypatch.setattr(layers_that_fit, "prepare_estimate", prepare)
     monkeypatch.setattr(layers_that_fit, "compile_fastest", compile_)

@@ -162,8 +162,7 @@ def test_full_disk_is_reported_and_leaves_no_file(tmp_path: Path, monkeypatch: p
 
 def test_a_user_without_a_home_has_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_home() -> Path:
-        message = "Could not determine home directory."
-        raise RuntimeError(message)
+        raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)

@@ -51,8 +51,7 @@ def between_pages(array: npt.NDArray[Any], *, at_end: bool) -> npt.NDArray[Any]:
     base = ctypes.addressof(ctypes.c_char.from_buffer(region))
     for protected in (base, base + page + inside):
         if ctypes.CDLL(None).mprotect(ctypes.c_void_p(protected), ctypes.c_size_t(page), NO_ACCESS):
-            message = "mprotect did not protect a page"
-            raise OSError(message)
+            raise OSError("mprotect did not protect a page")
     start = page + (inside - size if at_end else 0)
     placed = np.frombuffer(region, array.dtype, array.size, start).reshape(array.shape)
     placed[...] = array

@@ -70,8 +70,7 @@ def test_trace_has_the_placement_before_the_run_and_the_error_after_it(tmp_path:
     def fail(program: object, *details: object, **more: object) -> Backend:
         with open_trace(tmp_path / "run.h5.partial") as trace:
             seen.append((trace.rows("stage"), trace.rows("op")))
-        message = "layer 2: the host is on fire"
-        raise BadInput(message)
+        raise BadInput("layer 2: the host is on fire")
 
     with pytest.raises(BadInput):
         execute(prepared, program, trace=tmp_path / "run.h5", make_backend=fail)

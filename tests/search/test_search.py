@@ -157,8 +157,7 @@ def test_fastest_layouts_are_tried_with_grouped_experts_even_if_others_fit(
     def refuse_groups(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
         tried.append(layout.experts)
         if layout.experts is not None:
-            message = "groups do not fit"
-            raise BadMesh(message)
+            raise BadMesh("groups do not fit")
         return try_layout(setup, layout, prefill, worth_cycles)
 
     with monkeypatch.context() as patch:  # a failing trial does not end the search

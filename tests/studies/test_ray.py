@@ -238,8 +238,7 @@ class WithoutPackage(OtherWork):
     """An actor whose machine has no package wse."""
 
     def __init__(self) -> None:
-        message = "No module named 'wse'"
-        raise ModuleNotFoundError(message)
+        raise ModuleNotFoundError("No module named 'wse'")
 
 
 def test_actors_that_cannot_start_are_reported_with_the_reason(cluster: Any) -> None:

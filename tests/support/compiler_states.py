@@ -36,5 +36,4 @@ def before(name: str, state: State) -> State:
         if step.__name__ == name:
             return state
         state = step(state)
-    message = f"no pass is called {name}"
-    raise ValueError(message)
+    raise ValueError(f"no pass is called {name}")

@@ -19,6 +19,5 @@ def slow_but(cases: Iterable[Any], *quick: Any) -> list[Any]:
     """
     cases = list(cases)
     if unknown := [case for case in quick if case not in cases]:
-        message = f"no cases: {unknown}"
-        raise ValueError(message)
+        raise ValueError(f"no cases: {unknown}")
     return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]

@@ -33,8 +33,7 @@ def values_of(data: NDArray[Any], dtype: bytes) -> NDArray[Any]:
     """
     name = dtype.decode(errors="replace")
     if name not in ELEMENT_BYTES:
-        message = f"elements of type {name!r}, known are {', '.join(ELEMENT_BYTES)}"
-        raise ValueError(message)
+        raise ValueError(f"elements of type {name!r}, known are {', '.join(ELEMENT_BYTES)}")
     if name == _BFLOAT16:
         return (data.view("<u2").astype("<u4") << 16).view("<f4")
     return data.view(np.dtype(name).newbyteorder("<"))

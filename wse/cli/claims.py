@@ -54,6 +54,5 @@ def _number(text: str) -> int:
 
     number = whole_number(text)
     if number is None:
-        message = f"N {text!r}: give the number of a claim, such as 2"
-        raise BadInput(message)
+        raise BadInput(f"N {text!r}: give the number of a claim, such as 2")
     return number

@@ -161,5 +161,4 @@ def _refuse_model_options(invocation: typer.Context) -> None:
     for parameter in invocation.command.params:
         source = invocation.get_parameter_source(str(parameter.name))
         if parameter.name not in OF_TRACES and source is not None and source.name == "COMMANDLINE":
-            message = f"{parameter.opts[0]}: applies to models, not to traces; leave it out"
-            raise BadInput(message)
+            raise BadInput(f"{parameter.opts[0]}: applies to models, not to traces; leave it out")

@@ -67,19 +67,16 @@ def estimate(
     if what_if is not None:
         if write_mapping is not None or detail:
             option = "--detail" if detail else f"--write-mapping {write_mapping}"
-            message = f"{option}: applies to one machine, but --what-if compares several; leave out one"
-            raise BadInput(message)
+            raise BadInput(f"{option}: applies to one machine, but --what-if compares several; leave out one")
         opt.print_result(_what_if(request, what_if, png), json=json)
         return
     if png is not None and not request.uncertainty:
-        message = f"--png {png}: draws the result of --what-if or --uncertainty; add one of them, or leave it out"
-        raise BadInput(message)
+        raise BadInput(f"--png {png}: draws the result of --what-if or --uncertainty; add one of them, or leave it out")
     if request.gpu is not None:
         from wse.studies.estimate.gpus.study import estimate_on_gpus
 
         if write_mapping is not None:
-            message = f"--gpu {request.gpu}: --write-mapping writes regions of wafers; leave it out"
-            raise BadInput(message)
+            raise BadInput(f"--gpu {request.gpu}: --write-mapping writes regions of wafers; leave it out")
         opt.print_result(estimate_on_gpus(request), json=json, detail=detail)
         return
     path, picture = opt.mapping_path(write_mapping), None

@@ -124,8 +124,7 @@ def inspect(
     input_paths = [path for path in (request.trace, request.diff) if path is not None]
     file = None if csv in (None, "-") else output_path("--csv", str(csv), inputs=input_paths)
     if csv == "-" and json:
-        message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
-        raise BadInput(message)
+        raise BadInput("--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out")
     dump_path = None if request.dump_file is None else output_path("--dump-file", request.dump_file, inputs=input_paths)
     picture = None if request.sram_png is None else picture_path("--sram-png", request.sram_png, inputs=input_paths)
     view = inspect_trace(request)

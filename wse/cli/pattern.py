@@ -48,5 +48,4 @@ def pattern(
     opt.print_result(result, json=json)
     if result.faults:
         further_faults = f" (and {len(result.faults) - 1} more cases with a fault)" if len(result.faults) > 1 else ""
-        message = f"{result.faults[0]}{further_faults}"
-        raise BadInput(message)
+        raise BadInput(f"{result.faults[0]}{further_faults}")

@@ -49,8 +49,7 @@ def scenario(
     if name is None:
         for option, text in (("--png", png), ("--html", html)):
             if text is not None:
-                message = f"{option} {text}: there is no scenario to draw; give a NAME or FILE"
-                raise BadInput(message)
+                raise BadInput(f"{option} {text}: there is no scenario to draw; give a NAME or FILE")
         opt.print_result(scenarios(), json=json, detail=detail)
         return
     with progress_on(sys.stderr, ANSWERING) as on_progress:

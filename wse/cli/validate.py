@@ -81,8 +81,7 @@ def validate(
         return
     if leave_out:
         if page or csv:
-            message = "--leave-out fits anew and predicts parts of the rows: leave out --page and --csv"
-            raise BadInput(message)
+            raise BadInput("--leave-out fits anew and predicts parts of the rows: leave out --page and --csv")
         _print_left_out(files, json=json)
         return
     _print_errors(files, listed_rows, capacity=capacity, page=page, csv=csv, json=json)

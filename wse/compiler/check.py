@@ -28,8 +28,7 @@ def check(state: State, pass_name: str) -> None:
     """
     problem = _CHECKS[pass_name](state) if pass_name in _CHECKS else None
     if problem:
-        message = f"after {pass_name}: {problem}"
-        raise WseBug(message)
+        raise WseBug(f"after {pass_name}: {problem}")
 
 
 def _partition(state: State) -> str | None:

@@ -49,8 +49,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         check(strategy_copy)
         strategy_copy.name = strategy_name
     except (TypeError, AttributeError) as error:
-        message = f"{strategy_name}: not a mapping strategy: {error}; {REMEDY}"
-        raise BadInput(message) from error
+        raise BadInput(f"{strategy_name}: not a mapping strategy: {error}; {REMEDY}") from error
     layouts, partition = strategy_copy.layouts, strategy_copy.partition
 
     def checked_layouts(demand: Demand, other_strategies: Sequence[Strategy]) -> list[Layout]:
@@ -66,8 +65,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         for layout in layouts_made:
             if not isinstance(layout, Layout) or (layout.mapping != strategy_name and not strategy_copy.tries_others):
                 fault = f"layouts: {layout!r} is none of its own: give Layout(self.name, ...)"
-                message = f"{strategy_name}: {fault}; {REMEDY}"
-                raise BadInput(message)
+                raise BadInput(f"{strategy_name}: {fault}; {REMEDY}")
         return layouts_made
 
     def checked_partition(demand: Demand, layout: Layout) -> Sequence[RegionLayers]:
@@ -79,8 +77,7 @@ def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], obj
         region_layers: list[RegionLayers] = _call(path, strategy_name, lambda: list(partition(demand, layout)))
         fault = _fault_of_regions(demand, region_layers)
         if fault:
-            message = f"{strategy_name}: partition: {fault}; {REMEDY}"
-            raise BadInput(message)
+            raise BadInput(f"{strategy_name}: partition: {fault}; {REMEDY}")
         return region_layers
 
     strategy_copy.layouts, strategy_copy.partition = checked_layouts, checked_partition
@@ -104,8 +101,7 @@ def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
     except WseError:
         raise
     except Exception as error:
-        message = f"{strategy_name}: {fault_in_file(error, path)}"
-        raise BadInput(message) from error
+        raise BadInput(f"{strategy_name}: {fault_in_file(error, path)}") from error
 
 
 def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> str:
@@ -221,17 +217,13 @@ def _names(candidate: Any) -> tuple[str]:
     """
     for text in (candidate.name, candidate.summary, candidate.source, candidate.regions):
         if not isinstance(text, str):
-            message = f"{text!r} is not a string"
-            raise TypeError(message)
+            raise TypeError(f"{text!r} is not a string")
     for truth in (candidate.spans_wafers, candidate.experts_apart, candidate.tries_others):
         if not isinstance(truth, bool):
-            message = f"{truth!r} is not True or False"
-            raise TypeError(message)
+            raise TypeError(f"{truth!r} is not True or False")
     if not all(isinstance(groups, int) for groups in candidate.group_counts):
-        message = f"{candidate.group_counts!r} are not all integers"
-        raise TypeError(message)
+        raise TypeError(f"{candidate.group_counts!r} are not all integers")
     for method in (candidate.layouts, candidate.smaller, candidate.partition, candidate.differs):
         if not callable(method):
-            message = f"{method!r} is not a method"
-            raise TypeError(message)
+            raise TypeError(f"{method!r} is not a method")
     return (candidate.name,)

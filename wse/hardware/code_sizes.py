@@ -78,15 +78,13 @@ def _read_role(path: Path, role: str, table: Any) -> CodeSizes:
     """
     keys = [field.name for field in fields(CodeSizes)]
     if not isinstance(table, dict) or "code_bytes" not in table or "system_bytes" not in table:
-        msg = f"{path}: [{role}]: give a table with code_bytes and system_bytes"
-        raise BadWafer(msg)
+        raise BadWafer(f"{path}: [{role}]: give a table with code_bytes and system_bytes")
     for key, entry in table.items():
         if key not in keys:
             raise UnknownName("key", key, keys, place=f"{path}: [{role}]")
         value = entry.get("value") if isinstance(entry, dict) else None
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            msg = f"{path}: [{role}] {key} = {short_repr(entry)}: give a table with a whole number of bytes"
-            raise BadWafer(msg)
+            raise BadWafer(f"{path}: [{role}] {key} = {short_repr(entry)}: give a table with a whole number of bytes")
         if entry.get("grade") not in get_args(Grade) or not entry.get("unit") or not entry.get("source"):
             msg = f"{path}: [{role}] {key}: give its unit, its grade ({', '.join(get_args(Grade))}) and its source"
             raise BadWafer(msg)

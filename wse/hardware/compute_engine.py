@@ -102,8 +102,7 @@ def sourced_costs(name: str) -> dict[str, SourcedNumber]:
             raise UnknownName("key", key, keys, place=str(path))
     missing = [key for key in keys if key not in table]
     if missing:
-        msg = f"{path}: has no {missing[0]}; add it with value, unit, grade and source"
-        raise BadWafer(msg)
+        raise BadWafer(f"{path}: has no {missing[0]}; add it with value, unit, grade and source")
     return {key: _number(path, key, table[key]) for key in keys}
 
 
@@ -120,9 +119,7 @@ def _number(path: Path, key: str, entry: Any) -> SourcedNumber:
     """
     value = entry.get("value") if isinstance(entry, dict) else None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
-        msg = f"{path}: {key} = {short_repr(entry)}: give a table with a value that is not negative"
-        raise BadWafer(msg)
+        raise BadWafer(f"{path}: {key} = {short_repr(entry)}: give a table with a value that is not negative")
     if entry.get("grade") not in get_args(Grade) or not entry.get("unit") or not entry.get("source"):
-        msg = f"{path}: {key}: give its unit, its grade ({', '.join(get_args(Grade))}) and its source"
-        raise BadWafer(msg)
+        raise BadWafer(f"{path}: {key}: give its unit, its grade ({', '.join(get_args(Grade))}) and its source")
     return SourcedNumber(value=float(value), unit=entry["unit"], grade=entry["grade"], source=entry["source"])

@@ -85,8 +85,7 @@ class Defects:
 def check_seed(seed: int) -> None:
     """Raise BadDefects if a seed is outside the accepted range."""
     if not 0 <= seed <= LARGEST_SEED:
-        message = f"--defects-seed {seed}: give a whole number from 0 to {LARGEST_SEED}"
-        raise BadDefects(message)
+        raise BadDefects(f"--defects-seed {seed}: give a whole number from 0 to {LARGEST_SEED}")
 
 
 def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
@@ -110,8 +109,7 @@ def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
         listed_defects = _read_list(Path(option), wafer)
         return Defects(option=str(option), rows=rows, cols=cols, rate=None, seed=seed, listed_defects=listed_defects)
     if not math.isfinite(rate) or not 0 <= rate < 1:
-        message = f"--defects {option}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
-        raise BadDefects(message)
+        raise BadDefects(f"--defects {option}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file")
     return Defects(
         option=str(option), rows=rows, cols=cols, rate=rate, seed=seed, listed_defects=np.zeros((0, 4), np.int64)
     )
@@ -147,8 +145,7 @@ def _read_list(path: Path, wafer: WaferSpec) -> I64:
                 raise BadDefects(message)
             lines[wafer_index] = reader.line_num
     except (UnicodeDecodeError, csv.Error) as error:
-        message = f"{path}: not CSV: {error}; give lines such as 3,5 under the header row,col"
-        raise BadDefects(message) from error
+        raise BadDefects(f"{path}: not CSV: {error}; give lines such as 3,5 under the header row,col") from error
     defects = [(wafer_index, *place) for place, lines in lines_of_place.items() for wafer_index in lines]
     return np.array(defects, np.int64).reshape(-1, 4)
 
@@ -194,8 +191,7 @@ def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
             "wafer": f"a number below {MAX_WAFERS:,} or nothing",
         }
         allowed = kinds.get(str(name), "a whole number of at least 0")
-        message = f"{line_name}: {name} = {value}: give {allowed}"
-        raise BadDefects(message) from error
+        raise BadDefects(f"{line_name}: {name} = {value}: give {allowed}") from error
 
 
 def _place(line_name: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
@@ -211,8 +207,7 @@ def _place(line_name: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int
     wafer_index, row, col = (_ALL_WAFERS if line.wafer == "" else line.wafer), line.row, line.col
     for name, value, count in (("row", row, wafer.mesh_rows), ("col", col, wafer.mesh_cols)):
         if value >= count:
-            message = f"{line_name}: {name} = {value}: {wafer.name} has {name}s 0 to {count - 1:,}"
-            raise BadDefects(message)
+            raise BadDefects(f"{line_name}: {name} = {value}: {wafer.name} has {name}s 0 to {count - 1:,}")
     step = {"north": (-1, 0), "west": (0, -1), "south": (1, 0), "east": (0, 1)}.get(line.direction)
     if step is None:
         return wafer_index, row, col, 0

@@ -46,8 +46,7 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
         BadMesh: The wafer has fewer rows or columns, or a side is below 1.
     """
     if rows < 1 or cols < 1:
-        msg = f"mesh {rows}x{cols}: each side must be at least 1"
-        raise BadMesh(msg)
+        raise BadMesh(f"mesh {rows}x{cols}: each side must be at least 1")
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
         swapped = cols <= wafer.mesh_rows and rows <= wafer.mesh_cols
         hint = f"rows come first: {cols}x{rows} fits" if swapped else "give a smaller mesh, or use more wafers"

@@ -85,15 +85,12 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         )
         raise BadWafer(msg) from error
     if entry.unit is not None and entry.unit != unit:
-        msg = f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}"
-        raise BadWafer(msg)
+        raise BadWafer(f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}")
     low, high = bounds_of(key)
     if number_type is int and not isinstance(entry.value, int):
-        msg = f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}"
-        raise BadWafer(msg)
+        raise BadWafer(f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}")
     if not low <= entry.value <= high:
-        msg = f"{place} = {short_repr(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
-        raise BadWafer(msg)
+        raise BadWafer(f"{place} = {short_repr(entry.value)}: give a number from {low:,} to {high:,} ({unit})")
     range_low, range_high = entry.range or (entry.value, entry.value)
     if not low <= range_low <= entry.value <= range_high <= high:
         msg = (

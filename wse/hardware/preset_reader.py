@@ -211,7 +211,6 @@ def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetConte
         if key not in numbers and (not names or any(name not in numbers for name in names))
     ]
     if missing_keys:
-        message = f"{path}: {kind.missing(missing_keys)}"
-        raise BadWafer(message)
+        raise BadWafer(f"{path}: {kind.missing(missing_keys)}")
     ordered = [name for key, names in by_generation.items() for name in (key, *names) if name in numbers]
     return PresetContent(texts, {name: numbers[name] for name in ordered})

@@ -212,8 +212,7 @@ class _GraphBuilder:
         router = self.add("router", "router", ("router",), norm, vectors=vectors)
         gate_up = self.add("experts", "experts", inputs, norm, router, vectors=_biases(inputs, present=biased))
         if spec.experts.shared_size and spec.post_norms:
-            message = f"{spec.name}: no op adds up experts and a shared block before they are normalised"
-            raise WseBug(message)
+            raise WseBug(f"{spec.name}: no op adds up experts and a shared block before they are normalised")
         self._add_back("experts_down", "experts_down", ("experts.down",), gate_up, "post_mlp_norm", biased=biased)
         if spec.experts.shared_size:
             block = self.add(

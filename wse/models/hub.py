@@ -99,12 +99,10 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
         )
     except errors.GatedRepoError as fault:
         reason = "its owner restricts access; accept the terms on its page and log in with hf auth login, or"
-        message = f"'{reference}': {reason} {_remedy(reference, with_weights=with_weights)}"
-        raise BadModel(message) from fault
+        raise BadModel(f"'{reference}': {reason} {_remedy(reference, with_weights=with_weights)}") from fault
     except errors.RepositoryNotFoundError as fault:
         reason = "no such folder, and the hub has no such repository; check the name, or log in to read a private one"
-        message = f"'{reference}': {reason}"
-        raise BadModel(message) from fault
+        raise BadModel(f"'{reference}': {reason}") from fault
     except errors.RevisionNotFoundError as fault:
         message = f"'{reference}': the repository has no such revision; give a branch, tag or commit of it after the @"
         raise BadModel(message) from fault

@@ -76,15 +76,13 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True, fetches_w
     try:
         is_folder, exists, has_config = path.is_dir(), path.exists(), config.exists()
     except OSError as error:
-        msg = f"{path}: cannot be read ({error}); check the path and its permissions"
-        raise BadModel(msg) from error
+        raise BadModel(f"{path}: cannot be read ({error}); check the path and its permissions") from error
     if not exists or not name_or_path or (name_or_path in BUNDLED and not has_config):
         raise _not_found(name_or_path, path)
     if not is_folder:
         return _one_file(path, with_weights=with_weights)
     if not has_config:
-        msg = f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: has no config.json; give the folder of a Hugging Face model, or a config file")
     return _folder(path, config, with_weights=with_weights)
 
 
@@ -157,8 +155,7 @@ def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
         note = None if config_states_dtype(path) else _dtype_note(path, spec)
         return LoadedModel(spec=spec, checkpoint=None, tokenizer=None, path=path, note=note)
     if path.suffix == ".safetensors":
-        msg = f"{path}: weights alone are not enough; give the folder {path.parent}, with its config.json"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: weights alone are not enough; give the folder {path.parent}, with its config.json")
     if path.suffix == ".gguf":
         return _gguf(path, with_weights=with_weights)
     msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"

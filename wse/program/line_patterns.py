@@ -134,8 +134,7 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
     if NUMBER in requested:  # 2
         number = int(number_text) if re.fullmatch("[0-9]{1,9}", number_text) else 0
         if number < 1:
-            message = f"pattern {requested!r}: after {NUMBER} give a whole number of at least 1"
-            raise BadInput(message)
+            raise BadInput(f"pattern {requested!r}: after {NUMBER} give a whole number of at least 1")
     if names_file_object(name):  # 3
         path, _, own_name = name.rpartition(":")
         return pattern_of_object(requested, number, object_of_file(name), Path(path), own_name)

@@ -179,8 +179,7 @@ def pattern_of_object(
             name=pattern_name, make=lambda length, _words, _level: user_object(length, 1, Arrival.ADD)
         )
     else:
-        message = f"{path}: {own_name}: is of type {type(user_object).__name__}, not a pattern; {REMEDY}"
-        raise BadInput(message)
+        raise BadInput(f"{path}: {own_name}: is of type {type(user_object).__name__}, not a pattern; {REMEDY}")
     return NamedPattern(
         name=pattern_name,
         make=_guarded(pattern.make, path, own_name),
@@ -207,8 +206,7 @@ def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pat
         )
     for collective in pattern.collectives.values():
         return pattern_of_collective(pattern_name, number, collective)
-    message = f"{pattern_name}: this Pattern has neither a reduce nor a collective; {REMEDY}"
-    raise BadInput(message)
+    raise BadInput(f"{pattern_name}: this Pattern has neither a reduce nor a collective; {REMEDY}")
 
 
 def _guarded(
@@ -237,14 +235,11 @@ def _guarded(
         except WseError:
             raise
         except Exception as error:
-            message = f"{own_name} on {length} PEs: {fault_in_file(error, path)}"
-            raise BadInput(message) from error
+            raise BadInput(f"{own_name} on {length} PEs: {fault_in_file(error, path)}") from error
         if not isinstance(schedule, LineSchedule):
-            message = f"{path}: {own_name}: returned an object of type {type(schedule).__name__}; {REMEDY}"
-            raise BadInput(message)
+            raise BadInput(f"{path}: {own_name}: returned an object of type {type(schedule).__name__}; {REMEDY}")
         if schedule.length != length:
-            message = f"{path}: {own_name}: made a pattern of {schedule.length} PEs instead of {length}"
-            raise BadInput(message)
+            raise BadInput(f"{path}: {own_name}: made a pattern of {schedule.length} PEs instead of {length}")
         return schedule
 
     return guarded

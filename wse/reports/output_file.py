@@ -32,21 +32,16 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
     """
     path = Path(text)
     if text == "" or path.is_dir():
-        message = f"{option} {text!r}: {'is a folder' if text else 'the path is empty'}; give a file name"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text!r}: {'is a folder' if text else 'the path is empty'}; give a file name")
     if not path.parent.is_dir():
-        message = f"{option} {text}: {path.parent} is not a folder; make it, or give another name"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text}: {path.parent} is not a folder; make it, or give another name")
     target = path if path.exists() and not path.is_file() else path.parent  # a device, or the folder of a file
     if not os.access(target, os.W_OK):
-        message = f"{option} {text}: {target} may not be written; give another name"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text}: {target} may not be written; give another name")
     if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
-        message = f"{option} {text}: is one of the files that are read; give another name"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text}: is one of the files that are read; give another name")
     if suffix and path.suffix != suffix:
-        message = f"{option} {path}: give the name of {kind}, which ends in {suffix}"
-        raise BadInput(message)
+        raise BadInput(f"{option} {path}: give the name of {kind}, which ends in {suffix}")
     return path
 
 
@@ -160,8 +155,7 @@ def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
     except TraceError:
         raise
     except OSError as error:
-        message = f"{option} {path}: cannot be written ({error.strerror or error}); give another name"
-        raise BadInput(message) from error
+        raise BadInput(f"{option} {path}: cannot be written ({error.strerror or error}); give another name") from error
 
 
 def _free_path(path: Path, kind: str) -> Path:

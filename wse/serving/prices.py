@@ -33,14 +33,12 @@ def read_prices(price: Price | None) -> dict[str, float]:
         return {}
     pairs = [_pair(part) for part in price.split(",")] if isinstance(price, str) else [*price.items()]
     if not pairs:
-        message = "--price: has no price; give NAME=USD per hour, such as wafer=60,h200=2.5"
-        raise BadInput(message)
+        raise BadInput("--price: has no price; give NAME=USD per hour, such as wafer=60,h200=2.5")
     prices: dict[str, float] = {}
     for given_name, usd_per_hour in pairs:
         name = known_name(given_name, _known_machines()) or given_name
         if name in prices:
-            message = f"--price: {name} is given twice; keep one"
-            raise BadInput(message)
+            raise BadInput(f"--price: {name} is given twice; keep one")
         if not 0 < usd_per_hour <= HIGHEST_USD_PER_HOUR:  # rejects NaN as well
             message = (
                 f"--price {name}={usd_per_hour:g}: give USD per hour, more than 0 and at most {HIGHEST_USD_PER_HOUR:,}"
@@ -136,8 +134,7 @@ def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | N
             raise UnknownName("wafer or GPU", name, {*_known_machines(), *names}, place="--price")
     own_prices = {name: usd for name, usd in prices.items() if name in names}
     if len(own_prices) > 1:
-        message = f"--price: {' and '.join(own_prices)} are the same wafer; keep one"
-        raise BadInput(message)
+        raise BadInput(f"--price: {' and '.join(own_prices)} are the same wafer; keep one")
     return next(iter(own_prices.values()), None)
 
 
@@ -151,6 +148,5 @@ def _pair(text: str) -> tuple[str, float]:
     name, _, amount = (part.strip() for part in text.partition("="))
     usd_per_hour = read_quantity(amount, COUNT)
     if not name or usd_per_hour is None:
-        message = f"--price {text.strip()!r}: give NAME=USD per hour, such as wafer=60,h200=2.5"
-        raise BadInput(message)
+        raise BadInput(f"--price {text.strip()!r}: give NAME=USD per hour, such as wafer=60,h200=2.5")
     return name, usd_per_hour

@@ -71,8 +71,7 @@ def _folder() -> Path:
     """
     folder = cache_folder()
     if folder is None:
-        message = f"{FOLDER_VARIABLE}={DISABLED}: there is no cache; unset it, or set it to a folder"
-        raise BadInput(message)
+        raise BadInput(f"{FOLDER_VARIABLE}={DISABLED}: there is no cache; unset it, or set it to a folder")
     return folder
 
 

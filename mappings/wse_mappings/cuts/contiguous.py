@@ -37,8 +37,7 @@ def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     """
     count = len(weights)
     if not 1 <= parts <= count:
-        message = f"{count} items cannot be divided into {parts} nonempty runs; give 1 to {count}"
-        raise ValueError(message)
+        raise ValueError(f"{count} items cannot be divided into {parts} nonempty runs; give 1 to {count}")
     return list(_even_runs(tuple(weights), parts)) if parts > 1 else [(0, count)]
 
 
@@ -119,8 +118,7 @@ def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[b
     """
     count = len(weights)
     if not 1 <= parts <= count:
-        message = f"{count} items cannot be divided into {parts} nonempty runs; give 1 to {count}"
-        raise ValueError(message)
+        raise ValueError(f"{count} items cannot be divided into {parts} nonempty runs; give 1 to {count}")
     return list(_runs_with_fewest_cuts(tuple(weights), parts, tuple(cuts)))
 
 
@@ -202,8 +200,7 @@ def apportion(weights: Sequence[float], total: int) -> list[int]:
     """
     count = len(weights)
     if count > total:
-        message = f"{total} cannot be divided into {count} positive integers; give at least {count}"
-        raise ValueError(message)
+        raise ValueError(f"{total} cannot be divided into {count} positive integers; give at least {count}")
     if count == 1:
         return [total]
     weight_array = np.asarray(weights, np.float64) if any(weights) else np.ones(count)

@@ -138,8 +138,7 @@ def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place
                 hops[neighbour], previous_place[neighbour] = hops[place] + 1, place
                 order -= 1  # of equally near places, the latest first: it has come farthest
                 heappush(frontier, (hops[neighbour] + _distance(neighbour, end), order, neighbour))
-    message = f"no route from PE {start} to PE {end} around the dead PEs and links"
-    raise ValueError(message)
+    raise ValueError(f"no route from PE {start} to PE {end} around the dead PEs and links")
 
 
 def _distance(start: Place, end: Place) -> int:

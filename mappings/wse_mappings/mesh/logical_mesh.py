@@ -79,8 +79,7 @@ class LogicalMesh:
         live = ~fabric.unreachable
         row_of = np.flatnonzero(live.sum(axis=1) >= cols)[:rows]
         if len(row_of) < rows:
-            message = f"{rows}x{cols} PEs need {rows} rows with {cols} live PEs; the fabric has {len(row_of)}"
-            raise ValueError(message)
+            raise ValueError(f"{rows}x{cols} PEs need {rows} rows with {cols} live PEs; the fabric has {len(row_of)}")
         is_in_mesh = np.ones((rows, live.shape[1]), bool)
         is_in_mesh[np.arange(rows)[:, None], skipped_columns(~live[row_of], live.shape[1] - cols)] = False
         col_of = np.nonzero(is_in_mesh)[1].reshape(rows, cols)

@@ -85,8 +85,7 @@ def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
         rows, cols = mesh_rows // bands, mesh_cols // per_band
         best = max(best, (rows * cols, min(rows, cols) / max(rows, cols), bands, per_band))
     if best[0] == 0:
-        message = f"{count} regions do not fit on {mesh_rows}x{mesh_cols} PEs"
-        raise ValueError(message)
+        raise ValueError(f"{count} regions do not fit on {mesh_rows}x{mesh_cols} PEs")
     return best[2], best[3]
 
 

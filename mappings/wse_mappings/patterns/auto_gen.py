@@ -40,8 +40,7 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
         ValueError: The depth is 0 for more than one PE.
     """
     if depth < 1 < length:
-        msg = f"auto_gen: depth {depth} for a line of {length} PEs: give 1 or more"
-        raise ValueError(msg)
+        raise ValueError(f"auto_gen: depth {depth} for a line of {length} PEs: give 1 or more")
     messages: list[tuple[int, int, Arrival]] = []
     message_colours: list[int] = []
     open_subtrees = [(0, length, min(depth, length - 1), 0, -1)]

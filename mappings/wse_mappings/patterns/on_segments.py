@@ -84,8 +84,7 @@ def _segment_pattern(
     outcome = outcome_of(schedule)
     if outcome.collective not in ("reduce", "all_reduce"):
         fault = outcome.fault or f"it computes a {str(outcome.collective).replace('_', '-')}, not a sum"
-        message = f"on {count} PEs {fault}"
-        raise ValueError(message)
+        raise ValueError(f"on {count} PEs {fault}")
     if schedule.part is not None:
         message = f"on {count} PEs it cuts words into parts, which may be fewer than its PEs; use one that does not"
         raise ValueError(message)

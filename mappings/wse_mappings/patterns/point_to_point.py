@@ -35,8 +35,7 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
     ends = sorted(target for _, target in streams)
     for end, next_end in pairwise(ends):
         if end == next_end:
-            msg = f"point_to_point: two streams end at PE {end}; give each stream a target of its own"
-            raise ValueError(msg)
+            raise ValueError(f"point_to_point: two streams end at PE {end}; give each stream a target of its own")
     message_colours = _lowest_free_colours(streams)
     messages = [(source, target, Arrival.REPLACE) for source, target in streams]
     colours = max(message_colours, default=-1) + 1

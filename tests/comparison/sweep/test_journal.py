@@ -203,8 +203,7 @@ def test_bug_is_a_row_and_is_raised_after_the_table_is_written(
     tmp_path: Path, grid_of: MakeGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(request: EstimateRequest) -> object:
-        message = "oh"
-        raise KeyError(message)
+        raise KeyError("oh")
 
     monkeypatch.setattr(rows, "cached_estimate", broken)
     # Run the setting in this process, because `cached_estimate` is replaced only here.

@@ -57,15 +57,13 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
     """
     item = object_of(file, attribute.path)
     if item is None:
-        message = "is missing"
-        raise ValueError(message)
+        raise ValueError("is missing")
     value = attribute_of(item, attribute.name, attribute.kind)
     if attribute.path == "/":
         return value
     parsed = json.loads(value)
     if not isinstance(parsed, dict):
-        message = f"attribute {attribute.name!r} is not a JSON object"
-        raise TypeError(message)
+        raise TypeError(f"attribute {attribute.name!r} is not a JSON object")
     return parsed
 
 
@@ -96,19 +94,15 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
         root = object_of(file, "/")
         name, version = attribute_of(root, "format", str), attribute_of(root, "version", int)
     except ValueError as error:
-        message = f"{path}: HDF5, but not a trace ({error}); give a file that wse run --trace wrote"
-        raise TraceError(message) from error
+        raise TraceError(f"{path}: HDF5, but not a trace ({error}); give a file that wse run --trace wrote") from error
     except READ_ERRORS as error:
-        message = f"{path}: truncated or damaged ({reason_of(error)}); make the trace again"
-        raise TraceError(message) from error
+        raise TraceError(f"{path}: truncated or damaged ({reason_of(error)}); make the trace again") from error
     if name == schema.FORMAT and version != schema.VERSION:
         remedy = "install a newer wse to read it" if version > schema.VERSION else "it is damaged, make it again"
-        message = f"{path}: a trace of version {version}; this program reads version {schema.VERSION}; {remedy}"
-        raise TraceError(message)
+        raise TraceError(f"{path}: a trace of version {version}; this program reads version {schema.VERSION}; {remedy}")
     values, problems = header_problems(file)
     if problems:
-        message = f"{path}: {problems[0]}; not a trace or a damaged one, make it again"
-        raise TraceError(message)
+        raise TraceError(f"{path}: {problems[0]}; not a trace or a damaged one, make it again")
     header = RunHeader(**{name: values[name] for name in RunHeader.__dataclass_fields__})
     return header, version, RunState(values["complete"], values["ending"])
 
@@ -126,15 +120,13 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
     try:
         dataset = dataset_of(file, ROWS.path)
         if dataset is None or dataset.dtype != ROWS.dtype or len(dataset.shape) != 1 or not _is_plain(dataset):
-            message = "missing, or not a short list of integers in this file"
-            raise ValueError(message)
+            raise ValueError("missing, or not a short list of integers in this file")
         values = np.zeros(dataset.shape, ROWS.dtype)
         dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, values)
         counts = dict(zip(attribute_of(dataset, "labels", str).split(","), values.tolist(), strict=True))
         missing_tables = [table for table in TABLES if counts.get(table, -1) < 0]
         if missing_tables:
-            message = f"no count of rows for {', '.join(missing_tables)}"
-            raise ValueError(message)
+            raise ValueError(f"no count of rows for {', '.join(missing_tables)}")
     except READ_ERRORS as error:
         message = f"{path}: {ROWS.path}: {reason_of(error)}; the file is damaged, make the trace again"
         raise TraceError(message) from error

@@ -86,15 +86,13 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
     corners = [range(start - start % size, stop, size) for (start, stop), size in zip(box, chunk, strict=True)]
     count = math.prod(map(len, corners))
     if count > CHUNKS:
-        message = f"{count:,} chunks to read, the limit is {CHUNKS:,}; read fewer rows at once"
-        raise ValueError(message)
+        raise ValueError(f"{count:,} chunks to read, the limit is {CHUNKS:,}; read fewer rows at once")
     for corner in itertools.product(*corners):
         chunk_info = dataset.get_chunk_info_by_coord(corner)
         if chunk_info.byte_offset is None:
             continue
         if chunk_info.size > 2 * math.prod(chunk) * dtype.itemsize + 1024:  # gzip never adds this much
-            message = f"the chunk at {corner} claims {chunk_info.size:,} B"
-            raise ValueError(message)
+            raise ValueError(f"the chunk at {corner} claims {chunk_info.size:,} B")
         mask, data = dataset.read_direct_chunk(corner)
         applied = [name for i, name in enumerate(filters) if not mask >> i & 1]
         target, source = [], []
@@ -105,8 +103,7 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
         try:
             elements = _decode(data, applied, chunk, dtype, source[0])
         except ValueError as error:
-            message = f"the chunk at {corner}: {error}"
-            raise ValueError(message) from error
+            raise ValueError(f"the chunk at {corner}: {error}") from error
         values[tuple(target)] = elements[:, *source[1:]]
     return values
 
@@ -132,8 +129,7 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
         elif name == "gzip":
             data = _inflate(data, size + _SUM_BYTES)
     if len(data) != size:
-        message = f"{len(data):,} B, needed: {size:,} B"
-        raise ValueError(message)
+        raise ValueError(f"{len(data):,} B, needed: {size:,} B")
     if "shuffle" not in filters:
         return np.frombuffer(data, dtype).reshape(shape)[rows]
     row_elements = math.prod(shape[1:])
@@ -182,6 +178,5 @@ def _without_checksum(data: bytes) -> bytes:
         or first % 65535 != (checksum & 0xFFFF) % 65535
         or second % 65535 != (checksum >> 16) % 65535
     ):
-        message = "its bytes do not add up to their checksum"
-        raise ValueError(message)
+        raise ValueError("its bytes do not add up to their checksum")
     return body

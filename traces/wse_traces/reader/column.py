@@ -74,13 +74,11 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
         ValueError: The attribute is missing, too large, of a different type, or not UTF-8.
     """
     if not has_attribute(item, name):
-        message = f"attribute {name!r} is missing"
-        raise ValueError(message)
+        raise ValueError(f"attribute {name!r} is missing")
     attribute = h5py.h5a.open(item, name.encode())
     size = attribute.get_storage_size()
     if attribute.shape != () or not 0 < size <= ATTRIBUTE_BYTES or not _is_of(attribute.get_type(), kind):
-        message = f"attribute {name!r} is not one {kind.__name__} of at most {ATTRIBUTE_BYTES:,} B"
-        raise ValueError(message)
+        raise ValueError(f"attribute {name!r} is not one {kind.__name__} of at most {ATTRIBUTE_BYTES:,} B")
     if kind is not str:
         value = np.zeros((), attribute.dtype)
         attribute.read(value)
@@ -90,8 +88,7 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
     try:
         return data.tobytes().rstrip(b"\0").decode()
     except UnicodeDecodeError as error:
-        message = f"attribute {name!r} is not UTF-8 ({error.reason} at byte {error.start})"
-        raise ValueError(message) from error
+        raise ValueError(f"attribute {name!r} is not UTF-8 ({error.reason} at byte {error.start})") from error
 
 
 def _is_of(stored_type: Any, kind: type[object]) -> bool:
@@ -168,8 +165,7 @@ class Column:
         for at in [i for i, part in enumerate(keys) if part is Ellipsis][:1]:
             keys[at : at + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
         if len(keys) > self.ndim:
-            message = f"{self.path}: {len(keys)} indices, it has the axes {', '.join(self.axes)}"
-            raise IndexError(message)
+            raise IndexError(f"{self.path}: {len(keys)} indices, it has the axes {', '.join(self.axes)}")
         keys += [slice(None)] * (self.ndim - len(keys))
         selections = [self._chosen_places(axis, part) for axis, part in enumerate(keys)]
         box = tuple((min(at[0], at[-1]), max(at[0], at[-1]) + 1) if at else (0, 0) for at, _ in selections)
@@ -196,8 +192,7 @@ class Column:
             message = f"{self.path}: integers and slices select from a column, not {type(key).__name__}; read it first"
             raise TypeError(message) from None
         if not -length <= at < length:
-            message = f"{self.path}: {at} on the axis {self.axes[axis]!r} of length {length}"
-            raise IndexError(message)
+            raise IndexError(f"{self.path}: {at} on the axis {self.axes[axis]!r} of length {length}")
         return range(at % length, at % length + 1), 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -207,8 +202,7 @@ class Column:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001
         """Return all values as an array."""
         if copy is False:
-            message = f"{self.path}: its values are in a file, so an array of them is a copy"
-            raise ValueError(message)
+            raise ValueError(f"{self.path}: its values are in a file, so an array of them is a copy")
         values: NDArray[Any] = self[:]
         return values if dtype is None else values.astype(dtype, copy=False)
 

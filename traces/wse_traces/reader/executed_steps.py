@@ -20,8 +20,7 @@ def check_index(trace: TraceFile, index: Array, rows: int, column_name: str) -> 
         column_name: Path of the column, for the error message.
     """
     if len(index) and not 0 <= index.min() <= index.max() < rows:
-        message = f"{trace.path}: {column_name}: indices out of the {rows} rows they refer to"
-        raise TraceError(message)
+        raise TraceError(f"{trace.path}: {column_name}: indices out of the {rows} rows they refer to")
 
 
 def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
@@ -36,8 +35,7 @@ def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
     first, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
     step_count = trace.rows("step")
     if ((first < 0) | (count < 0) | (first > step_count - count)).any():
-        message = f"{trace.path}: schedules: rows beyond the {step_count} of steps; make the trace again"
-        raise TraceError(message)
+        raise TraceError(f"{trace.path}: schedules: rows beyond the {step_count} of steps; make the trace again")
     return first, count
 
 
@@ -68,8 +66,7 @@ def cache_shifts(trace: TraceFile) -> Columns:
     schedule = schedule[shifts["pass"]]
     check_index(trace, schedule, len(first), "passes/schedule")
     if ((shifts["step"] < 0) | (shifts["step"] >= count[schedule])).any():
-        message = f"{trace.path}: shifts/step: a step that its schedule does not have; make the trace again"
-        raise TraceError(message)
+        raise TraceError(f"{trace.path}: shifts/step: a step that its schedule does not have; make the trace again")
     return {**shifts, "row": first[schedule] + shifts["step"]}
 
 
@@ -96,8 +93,7 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
     first, count = starts[schedule], counts[schedule]
     size = int(count.sum()) * _STEP_BYTES
     if size > trace.limit_bytes:
-        message = f"{trace.path}: {size:,} B of steps, the limit is {trace.limit_bytes:,} B; ask for one token"
-        raise TraceError(message)
+        raise TraceError(f"{trace.path}: {size:,} B of steps, the limit is {trace.limit_bytes:,} B; ask for one token")
     lowest = int(first.min(initial=trace.rows("step")))
     table = trace.table("step", lowest, max(lowest, int((first + count).max(initial=0))))
     rows = rows_of(first - lowest, count)

@@ -32,14 +32,12 @@ def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
         ValueError: ``kind`` has any other value.
     """
     if kind is not None and kind not in KINDS:
-        message = f"frames of kind {kind!r}: known are {', '.join(KINDS)}"
-        raise ValueError(message)
+        raise ValueError(f"frames of kind {kind!r}: known are {', '.join(KINDS)}")
     for name in KINDS if kind is None else (kind,):
         if importlib.util.find_spec(name) is not None:
             return name, importlib.import_module(name)
     missing = f"{kind} is not installed" if kind else "frames need polars or pandas, and neither is installed"
-    message = f"{missing}; {REMEDY}"
-    raise ImportError(message)
+    raise ImportError(f"{missing}; {REMEDY}")
 
 
 def frame_of(

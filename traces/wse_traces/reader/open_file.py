@@ -39,16 +39,14 @@ def open_file(path: Path) -> Iterator[Any]:
         hint = "; give a file that wse run --trace wrote"
         if unfinished.is_file():
             hint = f"; {unfinished} is the trace of a run that is in progress or was stopped"
-        message = f"{path}: {'not a regular file' if path.exists() else 'no such file'}{hint}"
-        raise TraceError(message)
+        raise TraceError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}{hint}")
     with ExitStack() as stack:
         try:
             with path.open("rb") as opened:
                 start = opened.read(SUPERBLOCK_BYTES)
             if not start.startswith(SIGNATURE):
                 reason = "not an HDF5 file" if start else "empty"
-                message = f"{path}: {reason}, so not a trace; give a file that wse run --trace wrote"
-                raise TraceError(message)
+                raise TraceError(f"{path}: {reason}, so not a trace; give a file that wse run --trace wrote")
             is_closed = not _is_unfinished(start)
             source = h5py.File(path, "r", locking=False) if is_closed else _open_unfinished(path, start)
             file = stack.enter_context(source)
@@ -152,8 +150,7 @@ def _open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
         OSError: The first bytes are damaged.
     """
     if not _is_first_block_whole(start):
-        message = "the first block has a wrong checksum"
-        raise OSError(message)
+        raise OSError("the first block has a wrong checksum")
     patched = bytearray(start[:_CHECKSUM_AT])
     patched[_FLAGS_AT] = 0
     struct.pack_into("<Q", patched, _END_AT, path.stat().st_size)

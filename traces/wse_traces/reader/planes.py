@@ -65,14 +65,12 @@ def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> A
         selection &= places["layer"] == layer
     for pattern in np.unique(places["pattern"][selection]).tolist():
         if not 0 <= pattern < trace.rows("pattern"):
-            message = f"{trace.path}: links/layers: pattern {pattern} is missing; make the trace again"
-            raise TraceError(message)
+            raise TraceError(f"{trace.path}: links/layers: pattern {pattern} is missing; make the trace again")
         rows, cols = (int(trace.column(f"links/patterns/{name}", pattern, pattern + 1)[0]) for name in ("rows", "cols"))
         words_of_pattern = trace.column("links/patterns/words", pattern, pattern + 1)[0]
         for place in np.flatnonzero(selection & (places["pattern"] == pattern)).tolist():
             row, col = int(places["row"][place]), int(places["col"][place])
             if min(row, col, rows, cols) < 0 or row + rows > header.rows or col + cols > header.cols:
-                message = f"{trace.path}: links/layers: row {place} leaves the mesh; make the trace again"
-                raise TraceError(message)
+                raise TraceError(f"{trace.path}: links/layers: row {place} leaves the mesh; make the trace again")
             words[:, row : row + rows, col : col + cols] += words_of_pattern[:, :rows, :cols]
     return words

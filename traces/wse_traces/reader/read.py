@@ -97,8 +97,7 @@ class Trace(TraceFile):
         stops, all_bytes = self.column("tokens/text_end").tolist(), self.column("tokens/text").tobytes()
         starts = [0, *stops][:-1]
         if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops and stops[-1] > len(all_bytes)):
-            message = f"{self.path}: tokens/text_end: not ascending within tokens/text; make the trace again"
-            raise TraceError(message)
+            raise TraceError(f"{self.path}: tokens/text_end: not ascending within tokens/text; make the trace again")
         return [all_bytes[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def token_texts(self) -> list[str]:
@@ -145,11 +144,9 @@ class Trace(TraceFile):
         try:
             report = json.loads(self.column("run/summary").tobytes() or b"{}")
         except (ValueError, RecursionError) as error:
-            message = f"{self.path}: run/summary: not JSON ({error}); make the trace again"
-            raise TraceError(message) from error
+            raise TraceError(f"{self.path}: run/summary: not JSON ({error}); make the trace again") from error
         if not isinstance(report, dict):
-            message = f"{self.path}: run/summary: not a JSON object; make the trace again"
-            raise TraceError(message)
+            raise TraceError(f"{self.path}: run/summary: not a JSON object; make the trace again")
         return report
 
     def steps(self, token: int | None = None) -> Columns:
@@ -176,8 +173,7 @@ class Trace(TraceFile):
             passes_to_read = tokens["pass"][token : token + 1]
             passes_to_read = passes_to_read[passes_to_read >= 0]
         else:
-            message = f"{self.path}: no token {token}; the trace has the tokens 0 to {self.rows('token') - 1}"
-            raise TraceError(message)
+            raise TraceError(f"{self.path}: no token {token}; the trace has the tokens 0 to {self.rows('token') - 1}")
         columns = executed_steps(self, passes_to_read)
         first = np.full(passes, schema.NONE, "<i8")
         generated_tokens = np.flatnonzero((tokens["is_prompt"] == 0) & (tokens["pass"] >= 0))[::-1]
@@ -205,8 +201,7 @@ class Trace(TraceFile):
             TraceError: ``by`` is none of these columns, or the trace is damaged.
         """
         if by not in (*_SUMS, *_BY_CAUSE, _START):
-            message = f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *_BY_CAUSE, _START))}"
-            raise TraceError(message)
+            raise TraceError(f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *_BY_CAUSE, _START))}")
         steps, schedule_of = self.table("step"), self._schedule_of_steps()
         times = np.append(self._execution_counts(), 0)[schedule_of]
         phase = np.append(self.column("schedules/phase"), 0)[schedule_of]

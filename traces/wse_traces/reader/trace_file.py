@@ -186,8 +186,7 @@ class TraceFile:
         """Raise TraceError if a read of ``size`` bytes exceeds the size limit of the trace."""
         if size > self.limit_bytes:
             limit = f"the limit is {self.limit_bytes:,} B; read fewer rows at once"
-            message = f"{self.path}: {item_name}: {size:,} B to read, {limit}"
-            raise TraceError(message)
+            raise TraceError(f"{self.path}: {item_name}: {size:,} B to read, {limit}")
 
     def deviations(self, path: str) -> list[str]:
         """Return a message for each difference between a stored column and the schema.
@@ -244,8 +243,7 @@ class TraceFile:
         """
         size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
         if field.path not in self._datasets and (deviations := self.deviations(field.path)):
-            message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"
-            raise TraceError(message)
+            raise TraceError(f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again")
         self._check_bytes(field.path, size)
         try:
             return read_box(self._datasets[field.path], box)

@@ -82,8 +82,7 @@ def _lock(descriptor: int, target: Path) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"{target}: another run is writing this trace; {REMEDY}"
-            raise TraceError(message) from None
+            raise TraceError(f"{target}: another run is writing this trace; {REMEDY}") from None
 
 
 class PartialFile:
@@ -106,8 +105,7 @@ class PartialFile:
         """
         self.target, self.path = target, partial_path(target)
         if target.exists() and not target.is_file():
-            message = f"{target}: not a regular file, a trace cannot replace it; {REMEDY}"
-            raise TraceError(message)
+            raise TraceError(f"{target}: not a regular file, a trace cannot replace it; {REMEDY}")
         fresh = target.with_name(f"{self.path.name}.{os.getpid()}")
         self._fd = -1
         try:
@@ -128,8 +126,7 @@ class PartialFile:
                 fresh.unlink(missing_ok=True)
             if isinstance(error, TraceError):
                 raise
-            message = f"{target}: cannot write a trace here: {error.strerror or error}; {REMEDY}"
-            raise TraceError(message) from error
+            raise TraceError(f"{target}: cannot write a trace here: {error.strerror or error}; {REMEDY}") from error
 
     def reserve(self, end_bytes: int) -> None:
         """Reserve enough disk space for the file to grow to ``end_bytes`` bytes.
@@ -181,8 +178,7 @@ class PartialFile:
         """
         try:
             if not os.path.samestat(self.path.stat(), os.fstat(self._fd)):
-                message = f"{self.path}: replaced by another run while this one wrote it; {REMEDY}"
-                raise TraceError(message)
+                raise TraceError(f"{self.path}: replaced by another run while this one wrote it; {REMEDY}")
             os.fsync(self._fd)
             self.path.replace(self.target)
         except OSError as error:

@@ -241,8 +241,7 @@ class TableWriter:
         if self._failed is not None:
             raise self._failed
         if not self._open:
-            message = f"{self.path}: the trace is closed"
-            raise ValueError(message)
+            raise ValueError(f"{self.path}: the trace is closed")
 
     def _flush_if_due(self) -> None:
         """Flush if enough rows or time have accumulated, except during a transaction."""

@@ -75,8 +75,7 @@ class WrittenColumn:
             ValueError: The integer is out of range.
         """
         if self.max_value and not self.shape and not self.min_value <= value <= self.max_value:
-            message = f"{self.path}: values that {self.dtype} cannot hold"
-            raise ValueError(message)
+            raise ValueError(f"{self.path}: values that {self.dtype} cannot hold")
         return value
 
     def cast(self, values: ArrayLike) -> Array:
@@ -94,8 +93,7 @@ class WrittenColumn:
         if array.shape[1:] != self.shape or not array.ndim:
             self._check_shape(array.shape)
         if array.dtype != array_given.dtype and array.dtype.kind in "iu" and not np.array_equal(array, array_given):
-            message = f"{self.path}: values that {array.dtype} cannot hold"
-            raise ValueError(message)
+            raise ValueError(f"{self.path}: values that {array.dtype} cannot hold")
         return array
 
     def _texts(self, values: ArrayLike) -> Array:
@@ -109,8 +107,7 @@ class WrittenColumn:
         encoded = [str(v).encode() for v in np.asarray(values, dtype=object)]
         max_bytes = max(map(len, encoded), default=0)
         if max_bytes > self.dtype.itemsize:
-            message = f"{self.path}: a text of {max_bytes} B, at most {self.dtype.itemsize} B fit"
-            raise ValueError(message)
+            raise ValueError(f"{self.path}: a text of {max_bytes} B, at most {self.dtype.itemsize} B fit")
         return np.array(encoded, self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
@@ -123,8 +120,7 @@ class WrittenColumn:
         fixed = len(self.shape) - 2 if self.planes else len(self.shape)
         fits = len(shape) == 1 + len(self.shape) and shape[1 : 1 + fixed] == self.shape[:fixed]
         if not fits or any(size > limit for size, limit in zip(shape[1 + fixed :], self.shape[fixed:], strict=True)):
-            message = f"{self.path}: rows of shape {shape[1:]}, needed: {self.shape}"
-            raise ValueError(message)
+            raise ValueError(f"{self.path}: rows of shape {shape[1:]}, needed: {self.shape}")
 
 
 class WrittenDataset:

@@ -216,13 +216,10 @@ def check_executable(program: Program, draws: Sequence[Draw]) -> None:
         WseBug: The Program does not fit into SRAM, or has only layers (no embedding and head).
     """
     if program.sampling == "host" and len(draws) != program.batch:
-        message = f"the Program samples on the host: give {program.batch} functions in draws, one per user"
-        raise ValueError(message)
+        raise ValueError(f"the Program samples on the host: give {program.batch} functions in draws, one per user")
     if not program.fits:
         max_used_bytes = max(stage.sram_top_byte for stage in program.stages)
         used_text = f"{max_used_bytes:,} of {program.sram_bytes_per_pe:,} bytes"
-        message = f"a Program that needs {used_text} on a PE can be timed, not executed"
-        raise WseBug(message)
+        raise WseBug(f"a Program that needs {used_text} on a PE can be timed, not executed")
     if program.ids_address < 0:
-        message = "a Program that has only layers can be timed, not executed"
-        raise WseBug(message)
+        raise WseBug("a Program that has only layers can be timed, not executed")

@@ -131,8 +131,7 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
         saved_array = arrays.get(name)
         if saved_array is None or (saved_array.dtype, saved_array.shape) != (array.dtype, array.shape):
             description = "is missing" if saved_array is None else f"{saved_array.dtype} {list(saved_array.shape)}"
-            message = f"{name}: {description}, needed: {array.dtype} {list(array.shape)}"
-            raise ValueError(message)
+            raise ValueError(f"{name}: {description}, needed: {array.dtype} {list(array.shape)}")
     for name, views in _memory(engine):
         at = 0
         for view in views:

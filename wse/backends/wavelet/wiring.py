@@ -200,8 +200,7 @@ class Wiring:
         neighbour = int(self.machine.neighbours(self.pe[[position]], target)[0])
         destination = "beyond the edge" if neighbour < 0 else f"to {pe_text(neighbour)}, which takes none from there"
         colour, side = self.colour[position], target.name.lower()
-        msg = f"wavelet reference: {pe_text(pe)} sends colour {colour} {side}, {destination}"
-        raise BadInput(msg)
+        raise BadInput(f"wavelet reference: {pe_text(pe)} sends colour {colour} {side}, {destination}")
 
     def _operations(self) -> None:
         """Store the data of all vector operations in arrays, with their threads and queues."""

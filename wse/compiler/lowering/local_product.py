@@ -55,8 +55,7 @@ def local_product(
     """
     if isinstance(w, SymBuffer) and w.view == "raw":
         if transposed or (stride, out_stride) != (N, N):
-            message = f"{w.name}: quantised weights must be a whole tile that is not transposed"
-            raise WseBug(message)
+            raise WseBug(f"{w.name}: quantised weights must be a whole tile that is not transposed")
         _quantised_product(c, x, w, out, K, N)
         return
     k_stride, n_stride = (1, stride) if transposed else (stride, 1)

@@ -107,8 +107,7 @@ def _named_pattern(
     try:
         return c.patterns.get(all_reduce_on_segments, make, length, lines, arrival, **segment_options)
     except ValueError as error:
-        message = f"--all-reduce {c.options.all_reduce}: {error}; `wse pattern` shows what it does"
-        raise BadInput(message) from error
+        raise BadInput(f"--all-reduce {c.options.all_reduce}: {error}; `wse pattern` shows what it does") from error
 
 
 def reduce_in_groups(

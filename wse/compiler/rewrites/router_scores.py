@@ -64,8 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
             _score_selected(block_steps, index, live_steps)
     for step in (step for step in steps if runs(step, "router_correct")):
         if address(step, "correction").buffer.elements < count(step, "E"):
-            message = "every PE corrects the scores of all experts, but stores only the corrections of its column"
-            raise WseBug(message)
+            raise WseBug("every PE corrects the scores of all experts, but stores only the corrections of its column")
 
 
 def _score_on_columns(c: Context, block_steps: BlockSteps, index: int, live_steps: range) -> None:

@@ -238,8 +238,7 @@ class ConfigReader:
         value_text = repr(value)
         if len(value_text) > LONGEST_SHOWN:
             value_text = value_text[:LONGEST_SHOWN] + "…"
-        msg = f"{self.path}: {self.prefix}{key} = {value_text}: {remedy}"
-        raise BadModel(msg)
+        raise BadModel(f"{self.path}: {self.prefix}{key} = {value_text}: {remedy}")
 
     def _get(self, key: str, default: Any, rule: str) -> Any:
         """Return the value of a key, or the default if the key is absent or null.
@@ -255,7 +254,6 @@ class ConfigReader:
         value = self.value(key)
         if value is None:
             if default is _MISSING:
-                msg = f"{self.path}: has no {self.prefix}{key}; add it: {rule}"
-                raise BadModel(msg)
+                raise BadModel(f"{self.path}: has no {self.prefix}{key}; add it: {rule}")
             return default
         return value

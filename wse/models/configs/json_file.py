@@ -44,14 +44,11 @@ def parse_object(data: bytes, origin: str) -> dict[str, Any]:
         msg = f"{origin}: not JSON: byte {error.start} is not UTF-8; correct it or fetch the file again"
         raise BadModel(msg) from error
     except RecursionError as error:
-        msg = f"{origin}: nested too deeply to be read; fetch the file again"
-        raise BadModel(msg) from error
+        raise BadModel(f"{origin}: nested too deeply to be read; fetch the file again") from error
     except ValueError as error:  # from the hooks, or an integer of thousands of digits
-        msg = f"{origin}: {error}; correct it or fetch the file again"
-        raise BadModel(msg) from error
+        raise BadModel(f"{origin}: {error}; correct it or fetch the file again") from error
     if not isinstance(value, dict):
-        msg = f"{origin}: holds a JSON {type(value).__name__}, not an object; is it the right file?"
-        raise BadModel(msg)
+        raise BadModel(f"{origin}: holds a JSON {type(value).__name__}, not an object; is it the right file?")
     return value
 
 
@@ -60,13 +57,11 @@ def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            msg = f"the key {key!r} is given twice"
-            raise ValueError(msg)
+            raise ValueError(f"the key {key!r} is given twice")
         result[key] = value
     return result
 
 
 def _refuse_constant(name: str) -> NoReturn:
     """Raise ValueError for NaN, Infinity or -Infinity, which Python's JSON parser would accept."""
-    msg = f"{name} is not a number of JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not a number of JSON")

@@ -226,8 +226,7 @@ def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default
     if len(set(stated_values.values())) > 1:
         conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated_values.items())
         path = next(iter(stated_values)).path
-        msg = f"{path}: {conflict} contradict each other; keep one"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: {conflict} contradict each other; keep one")
     return next(iter(stated_values.values()), default)
 
 

@@ -95,8 +95,7 @@ def _read_head(reader: GgufReader) -> tuple[int, int]:
             implausible.
     """
     if reader.scalar("4s", "its first four bytes") != b"GGUF":
-        msg = f"{reader.path}: does not begin with 'GGUF'; is it a GGUF file?"
-        raise BadModel(msg)
+        raise BadModel(f"{reader.path}: does not begin with 'GGUF'; is it a GGUF file?")
     version = reader.scalar("<I", "the version")
     if version not in (2, 3):
         is_big_endian = version & 0xFFFF == 0
@@ -105,8 +104,7 @@ def _read_head(reader: GgufReader) -> tuple[int, int]:
             if is_big_endian
             else f"is GGUF version {version}; supported: 2, 3"
         )
-        msg = f"{reader.path}: {fault}"
-        raise BadModel(msg)
+        raise BadModel(f"{reader.path}: {fault}")
     tensors, items = reader.scalar("<Q", "the number of tensors"), reader.scalar("<Q", "the number of keys")
     for count, limit, item_name in ((tensors, MAX_TENSORS, "tensors"), (items, MAX_ITEMS, "keys")):
         if count > limit:
@@ -117,5 +115,4 @@ def _read_head(reader: GgufReader) -> tuple[int, int]:
 def _refuse_parts(path: Path, parts: Any) -> None:
     """Raise BadModel if the file contains only one of several parts of a model."""
     if isinstance(parts, int) and parts > 1:
-        msg = f"{path}: is one of {parts} parts of a model; merge them to one file (gguf-split --merge)"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: is one of {parts} parts of a model; merge them to one file (gguf-split --merge)")

@@ -53,8 +53,7 @@ class GgufReader:
 
     def fail(self, fault: str) -> NoReturn:
         """Raise BadModel with the path, the fault, and the advice to download the file again."""
-        msg = f"{self.path}: {fault}; {FETCH_AGAIN}"
-        raise BadModel(msg)
+        raise BadModel(f"{self.path}: {fault}; {FETCH_AGAIN}")
 
     def take(self, byte_count: int, item_name: str) -> int:
         """Advance the read position by ``byte_count`` bytes and return the old position.

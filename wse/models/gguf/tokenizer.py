@@ -115,8 +115,7 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
     if elements is None:
         return None
     if elements and type(elements[0]) is not kind:
-        msg = f"{gguf.path}: {PREFIX}{name} must be an array of {kind.__name__}; fetch the file again"
-        raise BadModel(msg)
+        raise BadModel(f"{gguf.path}: {PREFIX}{name} must be an array of {kind.__name__}; fetch the file again")
     if length is not None and len(elements) != length:
         msg = f"{gguf.path}: {PREFIX}{name} has {len(elements):,} elements for {length:,} tokens; fetch the file again"
         raise BadModel(msg)

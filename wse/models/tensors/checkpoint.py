@@ -85,8 +85,7 @@ class Checkpoint:
     def rows(self, name: str) -> TensorRows:
         """Return a reader for ranges of a tensor's rows. It keeps little of the file in memory."""
         if name not in self._tensors:
-            msg = f"no tensor {name!r} in {self.spec.name}"
-            raise WseBug(msg)
+            raise WseBug(f"no tensor {name!r} in {self.spec.name}")
         return TensorRows(self._tensors[name], self._used, self._pages)
 
     def tensor(self, name: str) -> NDArray[Any]:

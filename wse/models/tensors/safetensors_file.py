@@ -86,8 +86,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
     """
     weight_map = read_object(index, INDEX_LIMIT_BYTES).get("weight_map")  # 1
     if not isinstance(weight_map, dict) or not weight_map:
-        msg = f"{index}: weight_map must be an object of tensor name to file name; {FETCH_AGAIN}"
-        raise BadModel(msg)
+        raise BadModel(f"{index}: weight_map must be an object of tensor name to file name; {FETCH_AGAIN}")
     for tensor, name in weight_map.items():
         if not isinstance(name, str) or not _is_plain_file_name(name):
             msg = (
@@ -101,8 +100,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
     for name in names:
         for tensor, entry in open_safetensors(index.parent / name).items():
             if tensor in entries:
-                msg = f"{entry.path}: tensor {tensor!r} is also in {entries[tensor].path.name}; {FETCH_AGAIN}"
-                raise BadModel(msg)
+                raise BadModel(f"{entry.path}: tensor {tensor!r} is also in {entries[tensor].path.name}; {FETCH_AGAIN}")
             entries[tensor] = entry
     for tensor, name in weight_map.items():  # 3
         if tensor not in entries or entries[tensor].path.name != name:
@@ -155,8 +153,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
     """Return the parsed header of a safetensors file, and the offset of the data after it."""
     path, size_bytes, prefix = file.path, file.bytes.size, file.bytes[:8].tobytes()
     if len(prefix) < 8:
-        msg = f"{path}: has {size_bytes} bytes, a safetensors file has at least 10; {FETCH_AGAIN}"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: has {size_bytes} bytes, a safetensors file has at least 10; {FETCH_AGAIN}")
     length = int.from_bytes(prefix, "little")
     if length > HEADER_LIMIT_BYTES:
         msg = (
@@ -165,12 +162,10 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
         )
         raise BadModel(msg)
     if 8 + length > size_bytes:
-        msg = f"{path}: claims a header of {length:,} bytes, only {size_bytes - 8:,} follow; {FETCH_AGAIN}"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: claims a header of {length:,} bytes, only {size_bytes - 8:,} follow; {FETCH_AGAIN}")
     data = file.bytes[8 : 8 + length].tobytes()
     if not data.startswith(b"{"):
-        msg = f"{path}: its header does not begin with '{{'; is it a safetensors file?"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: its header does not begin with '{{'; is it a safetensors file?")
     return parse_object(data, f"{path}: header"), 8 + length
 
 
@@ -193,17 +188,14 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
     path, data_bytes = file.path, file.bytes.size - data_begin
     place = f"{path}: tensor {name!r}"
     if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
-        msg = f"{place}: must have dtype, shape and data_offsets and nothing else; {FETCH_AGAIN}"
-        raise BadModel(msg)
+        raise BadModel(f"{place}: must have dtype, shape and data_offsets and nothing else; {FETCH_AGAIN}")
     kind, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not isinstance(kind, str) or kind not in DTYPES:
         is_known = isinstance(kind, str) and kind in OTHER_DTYPES
         verdict = "is not supported" if is_known else "is not an element type of the format"
-        msg = f"{place}: dtype {short_repr(kind)} {verdict}; supported: {', '.join(DTYPES)}"
-        raise BadModel(msg)
+        raise BadModel(f"{place}: dtype {short_repr(kind)} {verdict}; supported: {', '.join(DTYPES)}")
     if not _are_sizes(shape) or len(shape) > MAX_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:
-        msg = f"{place}: shape {short_repr(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
-        raise BadModel(msg)
+        raise BadModel(f"{place}: shape {short_repr(shape)} is not a list of plausible sizes; {FETCH_AGAIN}")
     if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data_bytes:
         msg = (
             f"{place}: data_offsets {short_repr(offsets)} must be [begin, end] inside the "
@@ -233,12 +225,10 @@ def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: in
     for begin, end, name in ranges:
         if begin != next_byte:
             fault = "overlaps the one before" if begin < next_byte else "leaves a hole before it"
-            msg = f"{path}: tensor {name!r} begins at byte {begin:,} of the data and {fault}; {FETCH_AGAIN}"
-            raise BadModel(msg)
+            raise BadModel(f"{path}: tensor {name!r} begins at byte {begin:,} of the data and {fault}; {FETCH_AGAIN}")
         next_byte = end
     if next_byte != size_bytes:
-        msg = f"{path}: has {size_bytes:,} bytes of data, its tensors take {next_byte:,}; {FETCH_AGAIN}"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: has {size_bytes:,} bytes of data, its tensors take {next_byte:,}; {FETCH_AGAIN}")
 
 
 def _check_present(index: Path, names: list[str]) -> None:
@@ -252,8 +242,7 @@ def _check_present(index: Path, names: list[str]) -> None:
     if missing_files:
         listed_names = ", ".join(missing_files[:MAX_NAMED]) + (", …" if len(missing_files) > MAX_NAMED else "")
         count = f"{len(missing_files)} of {len(names)} shards are missing"
-        msg = f"{index}: {count}: {listed_names}; fetch them into the same folder"
-        raise BadModel(msg)
+        raise BadModel(f"{index}: {count}: {listed_names}; fetch them into the same folder")
 
 
 def _are_sizes(value: Any) -> bool:

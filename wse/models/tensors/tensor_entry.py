@@ -33,16 +33,13 @@ class MappedFile:
         """
         try:
             if not path.is_file():
-                msg = f"{path}: does not exist or is not a regular file; fetch it, or correct the name"
-                raise BadModel(msg)
+                raise BadModel(f"{path}: does not exist or is not a regular file; fetch it, or correct the name")
             if path.stat().st_size == 0:
-                msg = f"{path}: is empty; fetch the file again"
-                raise BadModel(msg)
+                raise BadModel(f"{path}: is empty; fetch the file again")
             with path.open("rb") as stream:
                 self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
-            msg = f"{path}: cannot be read ({error}); check the path and its permissions"
-            raise BadModel(msg) from error
+            raise BadModel(f"{path}: cannot be read ({error}); check the path and its permissions") from error
         self.path = path
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 

@@ -49,8 +49,7 @@ class ChatTemplate:
         """
         if len(self.source) > TEMPLATE_LIMIT:
             length = f"{len(self.source):,} characters, over {TEMPLATE_LIMIT:,}"
-            msg = f"{self.origin}: the chat template has {length}; fetch the file again, or leave --chat out"
-            raise BadModel(msg)
+            raise BadModel(f"{self.origin}: the chat template has {length}; fetch the file again, or leave --chat out")
         request = {"template": self.source, "messages": list(messages), "marks": dict(self.marks)}
         try:
             process = subprocess.run(
@@ -71,5 +70,4 @@ class ChatTemplate:
         if answer.get("kind") == "refused":
             msg = f"{self.origin}: the chat template rejects these messages: {reason}; leave --system out, or --chat"
             raise BadInput(msg)
-        msg = f"{self.origin}: the chat template fails: {reason}; fetch the file again, or leave --chat out"
-        raise BadModel(msg)
+        raise BadModel(f"{self.origin}: the chat template fails: {reason}; fetch the file again, or leave --chat out")

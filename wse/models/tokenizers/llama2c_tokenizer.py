@@ -139,8 +139,7 @@ class Llama2cTokenizer:
         if piece in self._ids:
             return [self._ids[piece]]
         if not self._has_bytes:
-            msg = f"the tokenizer has no token for {character!r}; leave it out, or give token ids"
-            raise BadInput(msg)
+            raise BadInput(f"the tokenizer has no token for {character!r}; leave it out, or give token ids")
         return [FIRST_BYTE_ID + byte for byte in piece]
 
     def _merge(self, ids: list[int]) -> list[int]:
@@ -217,8 +216,7 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
         BadModel: The file is incomplete or damaged, or has the wrong number of tokens.
     """
     if len(data) < 4:
-        msg = f"{path}: has {len(data)} bytes, too few for a tokenizer; fetch the file again"
-        raise BadModel(msg)
+        raise BadModel(f"{path}: has {len(data)} bytes, too few for a tokenizer; fetch the file again")
     (max_length,) = struct.unpack_from("<i", data)
     if not 0 < max_length <= LONGEST_PIECE_BYTES:
         msg = (

@@ -74,8 +74,7 @@ def bpe_library(pieces: Pieces, origin: str) -> Library:
         if text not in texts:
             continue
         if len(text) > LONGEST_PIECE:
-            msg = f"{origin}: a token of {len(text):,} characters; at most {LONGEST_PIECE:,} can be read"
-            raise BadModel(msg)
+            raise BadModel(f"{origin}: a token of {len(text):,} characters; at most {LONGEST_PIECE:,} can be read")
         for cut in range(1, len(text)):
             if text[:cut] in texts and text[cut:] in texts:
                 merges.append((-score, cut, ids[text], text[:cut], text[cut:]))
@@ -200,8 +199,7 @@ def unique_ids(texts: Sequence[str], origin: str) -> dict[str, int]:
     ids: dict[str, int] = {}
     for i, text in enumerate(texts):
         if ids.setdefault(text, i) != i:
-            msg = f"{origin}: the token {text!r} is there twice, as {ids[text]} and {i}; fetch the file again"
-            raise BadModel(msg)
+            raise BadModel(f"{origin}: the token {text!r} is there twice, as {ids[text]} and {i}; fetch the file again")
     return ids
 
 

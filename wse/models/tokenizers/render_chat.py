@@ -49,8 +49,7 @@ class PlainNamespace(Namespace):
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a variable of the namespace."""
         if name.startswith("_"):
-            message = f"a namespace has no {name!r}"
-            raise SecurityError(message)
+            raise SecurityError(f"a namespace has no {name!r}")
         super().__setitem__(name, value)
 
 
@@ -81,8 +80,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
     for part in environment.from_string(template).generate(**values, **marks):
         length += len(part)
         if length > TEXT_LIMIT:
-            message = f"it writes more than {TEXT_LIMIT:,} characters"
-            raise OverflowError(message)
+            raise OverflowError(f"it writes more than {TEXT_LIMIT:,} characters")
         parts.append(part)
     return "".join(parts)
 

@@ -59,8 +59,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     try:
         return _model(data, str(path))
     except (_Damage, UnicodeDecodeError, struct.error) as error:
-        msg = f"{path}: not a SentencePiece model ({error}); fetch the file again"
-        raise BadModel(msg) from error
+        raise BadModel(f"{path}: not a SentencePiece model ({error}); fetch the file again") from error
 
 
 class _Damage(Exception):
@@ -93,13 +92,11 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
             scores.append(struct.unpack("<f", _bytes(piece.get(2, bytes(4))))[0])
             kinds.append(_int(piece.get(3, PieceType.NORMAL)))
             if len(texts) > MAX_PIECES or not math.isfinite(scores[-1]):
-                msg = f"piece {len(texts) - 1:,} with score {scores[-1]:g}"
-                raise _Damage(msg)
+                raise _Damage(f"piece {len(texts) - 1:,} with score {scores[-1]:g}")
         elif number in parts:
             parts[number].update(_fields(_bytes(value)))
     if not texts:
-        msg = f"no pieces in {len(data):,} bytes"
-        raise _Damage(msg)
+        raise _Damage(f"no pieces in {len(data):,} bytes")
     trainer, normalizer = parts[2], parts[3]  # 2
     algorithm = _int(trainer.get(3, UNIGRAM))
     if algorithm not in (UNIGRAM, BPE):
@@ -144,11 +141,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
         elif kind in (EIGHT_BYTES, FOUR_BYTES):
             length = 8 if kind == EIGHT_BYTES else 4
         else:
-            msg = f"wire type {kind} at byte {position}"
-            raise _Damage(msg)
+            raise _Damage(f"wire type {kind} at byte {position}")
         if length > len(data) - position:
-            msg = f"a field of {length:,} bytes with {len(data) - position:,} left"
-            raise _Damage(msg)
+            raise _Damage(f"a field of {length:,} bytes with {len(data) - position:,} left")
         yield key >> 3, data[position : position + length]
         position += length
 
@@ -163,23 +158,20 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 127) << 7 * index
         if byte < 128:
             return value, position + index + 1
-    msg = f"no integer at byte {position}"
-    raise _Damage(msg)
+    raise _Damage(f"no integer at byte {position}")
 
 
 def _bytes(value: Value) -> bytes:
     """Return a field value, which must be bytes; raise _Damage for an integer."""
     if not isinstance(value, bytes):
-        msg = f"the integer {value} where bytes belong"
-        raise _Damage(msg)
+        raise _Damage(f"the integer {value} where bytes belong")
     return value
 
 
 def _int(value: Value) -> int:
     """Return a field value, which must be an integer; raise _Damage for bytes."""
     if not isinstance(value, int):
-        msg = f"{len(value)} bytes where an integer belongs"
-        raise _Damage(msg)
+        raise _Damage(f"{len(value)} bytes where an integer belongs")
     return value
 
 

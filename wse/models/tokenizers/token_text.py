@@ -68,8 +68,7 @@ class Tokenizer(Protocol):
 def check_id(token_id: int, vocab_size: int) -> None:
     """Raise BadInput if a token id is outside the range 0 to vocab_size - 1."""
     if not 0 <= token_id < vocab_size:
-        msg = f"token id {token_id} is outside the vocabulary; give ids from 0 to {vocab_size - 1:,}"
-        raise BadInput(msg)
+        raise BadInput(f"token id {token_id} is outside the vocabulary; give ids from 0 to {vocab_size - 1:,}")
 
 
 def checked_text(text: str) -> str:

@@ -153,6 +153,5 @@ def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
     if not files[0].exists():
         files = sorted(folder.glob("tok*.bin"))
     if len(files) > 1:
-        msg = f"{folder}: has {' and '.join(p.name for p in files)}; keep the model's own, as tokenizer.bin"
-        raise BadModel(msg)
+        raise BadModel(f"{folder}: has {' and '.join(p.name for p in files)}; keep the model's own, as tokenizer.bin")
     return Llama2cTokenizer.read(files[0], spec) if files else None

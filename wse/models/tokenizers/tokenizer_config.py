@@ -168,5 +168,4 @@ def _template_file(folder: Path) -> str | None:
     try:
         return read_file(path, FILE_LIMIT_BYTES, BadModel).decode("utf-8")
     except UnicodeDecodeError as error:
-        msg = f"{path}: byte {error.start} is not UTF-8; fetch the file again"
-        raise BadModel(msg) from error
+        raise BadModel(f"{path}: byte {error.start} is not UTF-8; fetch the file again") from error

@@ -176,8 +176,7 @@ class Acceptance:
             BadInput: The number is negative.
         """
         if draft_tokens < 0:
-            message = f"draft of {draft_tokens} tokens: give a number of at least 0"
-            raise BadInput(message)
+            raise BadInput(f"draft of {draft_tokens} tokens: give a number of at least 0")
         return _on_line((0, *self.draft_tokens), (1.0, *self.tokens_per_pass), draft_tokens)
 
 

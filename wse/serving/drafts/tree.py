@@ -91,8 +91,7 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     """
     check_shares(shares)
     if not 1 <= nodes <= MAX_NODES:
-        message = f"tree of {nodes} nodes: give 1 to {MAX_NODES}"
-        raise BadInput(message)
+        raise BadInput(f"tree of {nodes} nodes: give 1 to {MAX_NODES}")
     yields = _Yields(shares, len(shares) if depth is None else min(depth, len(shares)))
     parents, choices = list[int](), list[int]()
 
@@ -241,13 +240,11 @@ def check_shares(shares: Sequence[Sequence[float]]) -> None:
             a position add up to more than 1.
     """
     if not shares or not all(shares):
-        message = "acceptance: there is none; give a share from 0 to 1 for each position"
-        raise BadInput(message)
+        raise BadInput("acceptance: there is none; give a share from 0 to 1 for each position")
     for position, choices in enumerate(shares, start=1):
         for share in choices:
             if not 0.0 <= share <= 1.0:
-                message = f"acceptance {share:g} at position {position}: give a share from 0 to 1"
-                raise BadInput(message)
+                raise BadInput(f"acceptance {share:g} at position {position}: give a share from 0 to 1")
         if sum(choices) > 1.0 + 1e-9:
             message = (
                 f"acceptances of the choices at position {position}: {sum(choices):g} together; one alone can be "

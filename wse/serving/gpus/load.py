@@ -23,8 +23,7 @@ _HERE: Final = Path(__file__).parent
 def _read_text(path: Path, key: str, raw_value: Any) -> str:
     """Return a string from a file after checking that it is printable."""
     if not isinstance(raw_value, str) or not raw_value.isprintable():
-        msg = f"{path}: {key} = {short_repr(raw_value)}: give a text of printable characters on one line"
-        raise BadWafer(msg)
+        raise BadWafer(f"{path}: {key} = {short_repr(raw_value)}: give a text of printable characters on one line")
     return raw_value
 
 

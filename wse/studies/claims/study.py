@@ -190,8 +190,7 @@ def check_drawn(numbers: Sequence[int]) -> None:
     """
     check_numbers(numbers)
     if len(numbers) != 1:
-        message = "--png draws the plot of one claim: give its number, or --page for the plots of all"
-        raise BadInput(message)
+        raise BadInput("--png draws the plot of one claim: give its number, or --page for the plots of all")
     if not CLAIMS[numbers[0] - 1].is_drawn:
         message = f"--png: claim {numbers[0]} is decided by single numbers, there is nothing to draw; leave out --png"
         raise BadInput(message)
@@ -205,8 +204,7 @@ def check_numbers(numbers: Sequence[int]) -> None:
     """
     for number in numbers:
         if not 1 <= number <= len(CLAIMS):
-            message = f"claim {number}: give the number of a claim, 1 to {len(CLAIMS)}"
-            raise BadInput(message)
+            raise BadInput(f"claim {number}: give the number of a claim, 1 to {len(CLAIMS)}")
 
 
 def decide_to_files(

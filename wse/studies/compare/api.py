@@ -124,8 +124,7 @@ def compare(
         first, second = check_traces(paths)
         economics, price = request.base.costs.economics, request.base.costs.price
         if question is not None or request != make_request(CompareRequest, economics=economics, price=price):
-            message = f"{' and '.join(paths)}: two traces are compared; leave out the options of models"
-            raise BadInput(message)
+            raise BadInput(f"{' and '.join(paths)}: two traces are compared; leave out the options of models")
         from wse.studies.compare.traces import TracesComparison
 
         return compare_traces(first, second, economics, price).convert(TracesComparison)

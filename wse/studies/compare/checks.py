@@ -43,8 +43,7 @@ def check(request: CompareRequest) -> None:
     for count in request.wafers or ():
         check_counts(wafers=count)
         if count > MOST_WAFERS:
-            message = f"--wafers {count}: give at most {MOST_WAFERS:,}"
-            raise BadInput(message)
+            raise BadInput(f"--wafers {count}: give at most {MOST_WAFERS:,}")
     check_counts(users=request.base.serving.users)
     if request.replicas is not None:
         check_replicas(request.base.serving.users, request.replicas)
@@ -60,8 +59,7 @@ def check(request: CompareRequest) -> None:
     rows = len(request.names()) * len(request.wafers or TIMES_THE_FEWEST)
     rows *= len(request.link_gb_per_s or (0,)) * len(request.link_latency_us or (0,))
     if rows > MOST_ROWS:
-        message = f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MOST_ROWS:,} rows"
-        raise BadInput(message)
+        raise BadInput(f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MOST_ROWS:,} rows")
     if request.base.workload.new_tokens == 1:
         message = "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
         raise BadInput(message)
@@ -82,8 +80,7 @@ def check_question(question: str | None, request: CompareRequest) -> None:
         BadInput: Options contradict each other.
     """
     if question is not None and request.gpu is not None:
-        message = f"--question {question}: is about wafers only; leave out --question or --gpu"
-        raise BadInput(message)
+        raise BadInput(f"--question {question}: is about wafers only; leave out --question or --gpu")
     if request.is_ranked and question is not None:
         message = (
             f"--question {question}: --users, --objective, --ttft, --tpot, --lengths, --top and --pareto rank "
@@ -91,8 +88,7 @@ def check_question(question: str | None, request: CompareRequest) -> None:
         )
         raise BadInput(message)
     if question is None and request.links_are_given and request.wafers == (1,):
-        message = "--wafers 1: no link joins one wafer to others; leave out --link-bandwidth and --link-latency"
-        raise BadInput(message)
+        raise BadInput("--wafers 1: no link joins one wafer to others; leave out --link-bandwidth and --link-latency")
     if request.is_ranked:
         check(request)
 
@@ -115,8 +111,7 @@ def check_pictures(kinds: Collection[str], question: str | None, request: Compar
     picture = next((kind for kind in ("png", "html") if kind in kinds), None)
     if request.is_ranked and picture is not None:
         check_question(question, request)
-        message = f"--{picture}: draws a whole comparison, not ranked rows; leave it out"
-        raise BadInput(message)
+        raise BadInput(f"--{picture}: draws a whole comparison, not ranked rows; leave it out")
 
 
 def _check_plain_speed(request: CompareRequest) -> None:
@@ -130,8 +125,7 @@ def _check_plain_speed(request: CompareRequest) -> None:
     if speed is None:
         return
     if not low <= speed <= high:
-        message = f"--plain-speed {speed:g}: give tokens/s per user from {low:g} to {high:,.0f}"
-        raise BadInput(message)
+        raise BadInput(f"--plain-speed {speed:g}: give tokens/s per user from {low:g} to {high:,.0f}")
     if request.is_ranked or request.gpu is None:
         remedy = "give --tpot in its place" if request.is_ranked else "give --gpu NAME as well"
         message = f"--plain-speed {speed:g}: only --gpu without users or targets has tiers; {remedy}, or leave it out"
@@ -150,5 +144,4 @@ def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[f
     low, high = bounds
     for value in values or ():
         if not (math.isfinite(value) and low <= value <= high):
-            message = f"{option} {value:g}: give numbers from {low:g} to {high:g} {unit}"
-            raise BadInput(message)
+            raise BadInput(f"{option} {value:g}: give numbers from {low:g} to {high:g} {unit}")

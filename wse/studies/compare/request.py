@@ -212,8 +212,7 @@ def _parts(option: str, text: str) -> tuple[str, ...]:
     """Return the parts of a comma-separated list. Raise BadInput if a part is empty."""
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
-        message = f"{option} {text!r}: give values separated by commas"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text!r}: give values separated by commas")
     return parts
 
 
@@ -230,8 +229,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
             raise BadInput(message)
         count = whole_number(part, COUNT)
         if count is None:
-            message = f"{option} {part!r}: give a whole number of at least 1, or auto"
-            raise BadInput(message)
+            raise BadInput(f"{option} {part!r}: give a whole number of at least 1, or auto")
         counts.append(count)
     return tuple(counts)
 

@@ -27,8 +27,7 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
     """
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
-        message = f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,8k/1k"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,8k/1k")
     return parts
 
 
@@ -111,18 +110,14 @@ def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | No
     """
     for name, value in targets.times().items():
         if not 0 < value <= LONGEST_S:
-            message = f"--{name[:4]} {value:g}: give a time of more than 0, such as 200ms"
-            raise BadInput(message)
+            raise BadInput(f"--{name[:4]} {value:g}: give a time of more than 0, such as 200ms")
     if targets.top is not None and not 1 <= targets.top <= MOST_TOP:
-        message = f"--top {targets.top}: give a number of rows from 1 to {MOST_TOP:,}"
-        raise BadInput(message)
+        raise BadInput(f"--top {targets.top}: give a number of rows from 1 to {MOST_TOP:,}")
     if targets.lengths is None:
         return
     if prompt_len is not None or new_tokens is not None:
         option = "--prompt-len" if prompt_len is not None else "--new-tokens"
-        message = f"{option}: --lengths says how long requests are; leave out one"
-        raise BadInput(message)
+        raise BadInput(f"{option}: --lengths says how long requests are; leave out one")
     pairs = [read_lengths(text) for text in targets.lengths]
     if not 0 < len(pairs) <= MOST_LENGTHS or len(set(pairs)) < len(pairs):
-        message = f"--lengths {','.join(targets.lengths)[:80]!r}: give 1 to {MOST_LENGTHS} pairs, each once"
-        raise BadInput(message)
+        raise BadInput(f"--lengths {','.join(targets.lengths)[:80]!r}: give 1 to {MOST_LENGTHS} pairs, each once")

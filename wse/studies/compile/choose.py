@@ -73,8 +73,7 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
         max_wafers = p.options.wafers
         all_tried = p.request.wafers is None and not p.options.listed
         more_wafers_text = f"; no number of wafers up to {max_wafers} can store it" if all_tried else ""
-        message = f"{error}{more_wafers_text}; {remedy}"
-        raise DoesNotFit(message) from error
+        raise DoesNotFit(f"{error}{more_wafers_text}; {remedy}") from error
 
 
 def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:

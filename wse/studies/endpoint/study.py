@@ -93,19 +93,16 @@ def serve_endpoint(request: EndpointRequest, on_ready: Callable[[PreparedEndpoin
         DoesNotFit: The model, or a request of the maximum length, does not fit.
     """
     if not 0 <= request.port <= MAX_PORT:
-        message = f"--port {request.port}: give a number from 0 to {MAX_PORT}"
-        raise BadInput(message)
+        raise BadInput(f"--port {request.port}: give a number from 0 to {MAX_PORT}")
     if not 0 < request.speed < math.inf:
-        message = f"--speed {request.speed:g}: give a factor of more than 0"
-        raise BadInput(message)
+        raise BadInput(f"--speed {request.speed:g}: give a factor of more than 0")
     try:
         import uvicorn
 
         from wse.studies.endpoint.app import endpoint_app
         from wse.studies.endpoint.service import Service
     except ImportError as error:
-        message = f"serve: needs the package {error.name}; pip install 'wse[serve]'"
-        raise BadInput(message) from error
+        raise BadInput(f"serve: needs the package {error.name}; pip install 'wse[serve]'") from error
     texts = read_texts(request.text)
     listener = _listener(request.host, request.port)
     with listener:
@@ -154,6 +151,5 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen()  # connections that arrive before the server is ready wait
     except OSError as error:
-        message = f"--host {host} --port {port}: {error.strerror}; give another address or port"
-        raise BadInput(message) from error
+        raise BadInput(f"--host {host} --port {port}: {error.strerror}; give another address or port") from error
     return listener

@@ -65,11 +65,9 @@ def read_texts(name: str) -> list[list[str]] | None:
     try:
         text = Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"--text {name}: cannot be read as UTF-8 ({error}); {choices}"
-        raise BadInput(message) from error
+        raise BadInput(f"--text {name}: cannot be read as UTF-8 ({error}); {choices}") from error
     if not text:
-        message = f"--text {name}: is empty; {choices}"
-        raise BadInput(message)
+        raise BadInput(f"--text {name}: is empty; {choices}")
     return [token_texts(text)]
 
 

@@ -184,8 +184,7 @@ def _check_options(request: EstimateRequest) -> None:
     )
     for option, users, max_users in limits:
         if users is not None and users > max_users:
-            message = f"{option} {users}: give at most {max_users:,} users"
-            raise BadInput(message)
+            raise BadInput(f"{option} {users}: give at most {max_users:,} users")
     check_objective(request)
     if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
         message = (
@@ -227,11 +226,9 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
     """
     check_counts(replicas=replicas)
     if replicas != 1 and users is None:
-        message = f"--replicas {replicas or 'auto'}: replicas share users; give --users N too"
-        raise BadInput(message)
+        raise BadInput(f"--replicas {replicas or 'auto'}: replicas share users; give --users N too")
     if replicas is not None and users is not None and replicas > users:
-        message = f"--replicas {replicas}: there are fewer users; give at most {users}, or more --users"
-        raise BadInput(message)
+        raise BadInput(f"--replicas {replicas}: there are fewer users; give at most {users}, or more --users")
 
 
 def check_objective(request: EstimateRequest) -> None:
@@ -261,8 +258,7 @@ def check_drafts(request: EstimateRequest) -> None:
     if place not in (None, *PLACES):
         raise UnknownName("place of drafts", str(place), PLACES)
     if place not in (None, SAME) and model is None:
-        message = f"--draft-place {place}: a head is a layer of the model, on its PEs; give a --draft-model"
-        raise BadInput(message)
+        raise BadInput(f"--draft-place {place}: a head is a layer of the model, on its PEs; give a --draft-model")
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:

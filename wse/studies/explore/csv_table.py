@@ -64,8 +64,7 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
             message = f"{path}: line {number} has {cells_text}, the first line names {len(names)}; correct or remove it"
             raise BadInput(message)
         if any(len(cell) > LONGEST_CELL for cell in cells):
-            message = f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it"
-            raise BadInput(message)
+            raise BadInput(f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it")
         rows.append(cells)
         if len(rows) > MAX_ROWS or len(rows) * len(names) > MAX_CELLS:
             max_rows = min(MAX_ROWS, MAX_CELLS // len(names))
@@ -74,8 +73,7 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
             )
             raise BadInput(message)
     if not rows:
-        message = f"{path}: has no rows after its line of names; give a table of wse sweep or wse compare --csv"
-        raise BadInput(message)
+        raise BadInput(f"{path}: has no rows after its line of names; give a table of wse sweep or wse compare --csv")
     return tuple(_column(name, [row[at].strip() for row in rows]) for at, name in enumerate(names))
 
 
@@ -86,8 +84,7 @@ def _decoded(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         remedy = "give a table of wse sweep or wse compare --csv" if b"\0" in data else "save the table as UTF-8"
-        message = f"{path}: line {line} is not UTF-8; {remedy}"
-        raise BadInput(message) from error
+        raise BadInput(f"{path}: line {line} is not UTF-8; {remedy}") from error
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
@@ -105,8 +102,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            message = f"{path}: line {first}: {error}; correct it, or write the table again"
-            raise BadInput(message) from error
+            raise BadInput(f"{path}: line {first}: {error}; correct it, or write the table again") from error
         if cells is None:
             return
         yield first, cells
@@ -115,14 +111,12 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 def _checked_names(path: Path, names: Sequence[str]) -> list[str]:
     names = [name.strip() for name in names]
     if not 2 <= len(names) <= MAX_COLUMNS:
-        message = f"{path}: line 1 names {len(names)} columns; give a table with 2 to {MAX_COLUMNS:,}"
-        raise BadInput(message)
+        raise BadInput(f"{path}: line 1 names {len(names)} columns; give a table with 2 to {MAX_COLUMNS:,}")
     earlier_names: set[str] = set()
     for name in names:
         if not name or len(name) > LONGEST_NAME or name in earlier_names:
             fault = "is there twice" if name in earlier_names else "is empty" if not name else "is too long"
-            message = f"{path}: line 1: the name {short_repr(name)} of a column {fault}; give each its own name"
-            raise BadInput(message)
+            raise BadInput(f"{path}: line 1: the name {short_repr(name)} of a column {fault}; give each its own name")
         earlier_names.add(name)
     return names
 

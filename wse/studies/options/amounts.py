@@ -36,8 +36,7 @@ def read_count(flag: str, text: str, unit: str, *, none_word: str) -> int:
     number = whole_number(text, unit)
     if number is None:
         tokens, other_word = " of tokens" * (unit == TOKEN), f", or {none_word}" if none_word else ""
-        message = f"{flag} {text!r}: give a whole number{tokens}, such as {_EXAMPLES[unit]}{other_word}"
-        raise BadInput(message)
+        raise BadInput(f"{flag} {text!r}: give a whole number{tokens}, such as {_EXAMPLES[unit]}{other_word}")
     return number
 
 
@@ -56,11 +55,9 @@ def read_amount(flag: str, text: str, unit: str) -> float:
     number = read_quantity(text, unit)
     if number is None:
         with_unit = " with its unit" if unit else ""
-        message = f"{flag} {text!r}: give a number{with_unit}, such as {_EXAMPLES[unit]}"
-        raise BadInput(message)
+        raise BadInput(f"{flag} {text!r}: give a number{with_unit}, such as {_EXAMPLES[unit]}")
     if is_time(unit) and not has_unit(text):
-        message = f"{flag} {text!r}: give a unit, such as {_EXAMPLES[unit]}"
-        raise BadInput(message)
+        raise BadInput(f"{flag} {text!r}: give a unit, such as {_EXAMPLES[unit]}")
     return float(number)
 
 
@@ -73,5 +70,4 @@ def check_counts(**counts: int | None) -> None:
     """
     for name, value in counts.items():
         if value is not None and value < 1:
-            message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"
-            raise BadInput(message)
+            raise BadInput(f"--{name.replace('_', '-')} {value}: give a number of at least 1")

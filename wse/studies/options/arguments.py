@@ -119,8 +119,7 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
     try:
         return value_as(hint, value)
     except TypeError as error:
-        message = f"{name}={value!r}: give {' or '.join(_kinds(hint))}{form}"
-        raise BadInput(message) from error
+        raise BadInput(f"{name}={value!r}: give {' or '.join(_kinds(hint))}{form}") from error
 
 
 def argument_name(field: RequestField) -> str:
@@ -164,8 +163,7 @@ def _bind(function: str, signature: Signature, arguments: Sequence[Any], keyword
     try:
         return dict(signature.bind(*arguments, **keywords).arguments)
     except TypeError as error:
-        message = f"wse.{function}: {error}"
-        raise TypeError(message) from None
+        raise TypeError(f"wse.{function}: {error}") from None
 
 
 def value_as(hint: Any, value: Any) -> Any:

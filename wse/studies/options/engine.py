@@ -61,9 +61,7 @@ def check_engine(choice: EngineChoice) -> None:
     if ray_address is None:
         return
     if engine != RAY:
-        message = f"--ray-address {ray_address}: only a Ray cluster has an address; give --engine ray too"
-        raise BadInput(message)
+        raise BadInput(f"--ray-address {ray_address}: only a Ray cluster has an address; give --engine ray too")
     host, _, port = ray_address.rpartition(":")
     if ray_address != "auto" and not (host and "/" not in host and port.isdigit()):
-        message = f"--ray-address {ray_address!r}: give HOST:PORT, such as 10.0.0.1:6379, or auto"
-        raise BadInput(message)
+        raise BadInput(f"--ray-address {ray_address!r}: give HOST:PORT, such as 10.0.0.1:6379, or auto")

@@ -108,15 +108,13 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
         return Mapping(strategy(mapping_text, place="--mapping").name)
     path = Path(mapping_text)
     if not path.name.isprintable():
-        message = f"{path}: the name has unprintable characters, which a trace cannot store; rename the file"
-        raise BadMapping(message)
+        raise BadMapping(f"{path}: the name has unprintable characters, which a trace cannot store; rename the file")
     table = read_toml(path, BadMapping)
     for key in table.keys() - {"regions", "turned"}:
         raise UnknownName("key", key, ["regions", "turned"], place=str(path))
     is_transposed = table.get("turned", False)
     if not isinstance(is_transposed, bool):
-        message = f"{path}: turned = {short_repr(is_transposed)}: give true or false"
-        raise BadMapping(message)
+        raise BadMapping(f"{path}: turned = {short_repr(is_transposed)}: give true or false")
     return Mapping(STRATEGY, path.name, _regions(path, table.get("regions")), is_transposed)
 
 
@@ -129,8 +127,7 @@ def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
             order.
     """
     if not isinstance(file_entries, list) or not file_entries:
-        message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
-        raise BadMapping(message)
+        raise BadMapping(f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}")
     regions: list[ListedRegion] = []
     for index, file_entry in enumerate(file_entries):
         regions.append(_region(path, index, file_entry))
@@ -166,15 +163,13 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
         if fault["type"] == "extra_forbidden":
             raise UnknownName("key", key, _Region.model_fields, place=place) from error
         if fault["type"] == "missing":
-            message = f"{place}: has no {key}; give {', '.join(_Region.model_fields)}"
-            raise BadMapping(message) from error
+            raise BadMapping(f"{place}: has no {key}; give {', '.join(_Region.model_fields)}") from error
         allowed_values = {
             "": f"a table with {', '.join(_Region.model_fields)}",
             "layers": "the first and the last layer, such as [0, 3], or [] for a table alone",
             "parts": _PARTS,
         }.get(key, f"a whole number from {int(key in ('rows', 'cols'))} to {LONGEST_SIDE:,}")
-        message = f"{place}: {key or 'region'} = {short_repr(fault['input'])}: give {allowed_values}"
-        raise BadMapping(message) from error
+        raise BadMapping(f"{place}: {key or 'region'} = {short_repr(fault['input'])}: give {allowed_values}") from error
     layers = region.layers
     if layers and (len(layers) != 2 or layers[0] > layers[1]):
         message = (
@@ -186,8 +181,7 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
     ill_formed = len(parts) != 2 or max(parts) >= LAYER_PARTS or (is_single_layer and parts[0] > parts[1])
     if ill_formed or (not layers and parts != [0, LAYER_PARTS - 1]):
         exception = "" if layers else ", for a table alone leave it out, else"
-        message = f"{path}: region {index}: parts = {short_repr(parts)}{exception}: give {_PARTS}"
-        raise BadMapping(message)
+        raise BadMapping(f"{path}: region {index}: parts = {short_repr(parts)}{exception}: give {_PARTS}")
     rect = Rect(region.row, region.col, region.rows, region.cols)
     return ListedRegion(region.wafer, rect, first, last, parts[0], parts[1] + 1)
 
@@ -212,8 +206,7 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
     place = f"{path}: region {index}"
     if region.wafer not in ((wafer, wafer + 1) if index else (0,)):
         remedy = f"after a region on wafer {wafer}: give {wafer} or {wafer + 1}" if index else "of the first: give 0"
-        message = f"{place}: wafer = {region.wafer}, {remedy}, for layers go through wafers in order"
-        raise BadMapping(message)
+        raise BadMapping(f"{place}: wafer = {region.wafer}, {remedy}, for layers go through wafers in order")
     if region.first_layer < 0:
         if index and not is_last:
             message = f"{place}: layers = []: only the first and the last region may have no layers; give it layers"

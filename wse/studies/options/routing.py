@@ -97,8 +97,7 @@ def _layers_with_experts(option: str, value: str, spec: ModelSpec) -> tuple[tupl
         BadInput: The model has no experts.
     """
     if spec.experts is None:
-        message = f"{option} {value}: {spec.name} has no experts; leave it out"
-        raise BadInput(message)
+        raise BadInput(f"{option} {value}: {spec.name} has no experts; leave it out")
     return tuple(index for index, layer in enumerate(spec.layers) if layer.experts), spec.experts
 
 
@@ -139,8 +138,7 @@ def _csv_selections(path: str) -> _Selections:
         rows = csv.reader(data.decode("utf-8-sig").splitlines(), strict=True)
         header = [name.strip() for name in next(rows, [])]
         if missing := [name for name in COLUMNS if name not in header]:
-            message = f"{path}: column {missing[0]} is missing; begin with the line {','.join(COLUMNS)}"
-            raise BadInput(message)
+            raise BadInput(f"{path}: column {missing[0]} is missing; begin with the line {','.join(COLUMNS)}")
         places = [header.index(name) for name in COLUMNS]
         for row in rows:
             if not row:
@@ -165,8 +163,7 @@ def _index(place: str, text: str) -> int:
     text = text.strip()
     index = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
     if not 0 <= index <= MAX_INDEX:
-        message = f"{place}: {short_repr(text)} is not an index; give whole numbers from 0"
-        raise BadInput(message)
+        raise BadInput(f"{place}: {short_repr(text)} is not an index; give whole numbers from 0")
     return index
 
 
@@ -213,8 +210,7 @@ def _router_selections(trace: Trace) -> _Selections | None:
             continue
         values = trace.tensor(row)
         if values.shape[0] != 1 or values.shape[2] != 2:
-            message = f"{trace.path}: tensors: row {row} is not the output of a router; make the trace again"
-            raise BadInput(message)
+            raise BadInput(f"{trace.path}: tensors: row {row} is not the output of a router; make the trace again")
         ids = np.nan_to_num(values[0, :, 0], nan=-1).clip(-1, MAX_INDEX).astype(np.int64)
         tokens = int(pass_index) * PASS_TOKENS + np.arange(len(ids))
         parts.append((np.repeat(tokens, ids.shape[1]), np.full(ids.size, layers[op]), ids.ravel()))
@@ -262,8 +258,7 @@ def _checked_choices(
     file_layers = np.unique(selections.layer).tolist()
     if file_layers != list(layers):
         file_text, model_text = _layers_text(file_layers), _layers_text(layers)
-        message = f"{path}: has experts of {file_text}, but {spec.name} has experts in {model_text}; {_RECORD}"
-        raise BadInput(message)
+        raise BadInput(f"{path}: has experts of {file_text}, but {spec.name} has experts in {model_text}; {_RECORD}")
     if (wrong_ids := selections.expert[(selections.expert < 0) | (selections.expert >= experts.count)]).size:
         message = f"{path}: has expert {wrong_ids[0]}, but {spec.name} has {experts.count} per layer, from 0; {_RECORD}"
         raise BadInput(message)
@@ -276,12 +271,10 @@ def _checked_choices(
         layer, number = divmod(first_wrong, len(tokens))
         count = counts[rows == first_wrong].sum()  # 0 if the row is missing
         place = f"{path}, token {int(tokens[number]) % PASS_TOKENS}, layer {layers[layer]}"
-        message = f"{place}: {count} experts, but {spec.name} selects {experts.active}; {_RECORD}"
-        raise BadInput(message)
+        raise BadInput(f"{place}: {count} experts, but {spec.name} selects {experts.active}; {_RECORD}")
     choices = selections.expert[np.lexsort((selections.expert, row))].reshape(len(layers), len(tokens), -1)
     if (choices[:, :, 1:] == choices[:, :, :-1]).any():
-        message = f"{path}: a token selects the same expert twice in a layer; give each expert once"
-        raise BadInput(message)
+        raise BadInput(f"{path}: a token selects the same expert twice in a layer; give each expert once")
     return choices.astype(np.int32)
 
 

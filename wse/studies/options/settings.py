@@ -67,8 +67,7 @@ class Setting:
             return self.amount
         product = number * self.amount
         if not product:
-            message = f"{option}: {self.name} is 0, and any multiple of it is 0; give a value"
-            raise BadInput(message)
+            raise BadInput(f"{option}: {self.name} is 0, and any multiple of it is 0; give a value")
         if numeric_fields(MACHINES[self.prefix])[self.key] is float:
             return product
         if abs(round(product) - product) > WHOLE_WITHIN * product:
@@ -101,8 +100,7 @@ def read_setting(text: str, option: str = "--set") -> Setting:
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
-        message = f"{option} {text!r}: give a number of the machine and its value, such as wafer.clock_hz=x2"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text!r}: give a number of the machine and its value, such as wafer.clock_hz=x2")
     check_name(name, option)
     prefix, key = name[: name.index(".") + 1], name[name.index(".") + 1 :]
     factor = read_factor(value)
@@ -113,8 +111,7 @@ def read_setting(text: str, option: str = "--set") -> Setting:
     if number is None:
         units = ", ".join(units_for(unit))
         form = f"a number, in {unit}{f' or with one of {units}' if units else ''}, or a factor such as x2"
-        message = f"{option} {name}={value}: give {form}"
-        raise BadInput(message)
+        raise BadInput(f"{option} {name}={value}: give {form}")
     check_value(MACHINES[prefix], f"{option}: {prefix[:-1]}", key, number)
     return Setting(prefix=prefix, key=key, amount=number)
 
@@ -183,8 +180,7 @@ def read_settings(
     names = [setting.name for setting in settings]
     repeated_name = next((name for name in names if names.count(name) > 1), None)
     if repeated_name is not None:
-        message = f"--set {repeated_name}: is given twice; keep one"
-        raise BadInput(message)
+        raise BadInput(f"--set {repeated_name}: is given twice; keep one")
     return _numbers(settings, WAFER, wafer), _numbers(settings, SOFTWARE, software)
 
 

@@ -24,13 +24,11 @@ def trace_path(trace: str | Path | None) -> Path | None:
     if trace is None:
         return None
     if str(trace) == "":
-        message = "--trace '': the path is empty; give a file name, or none"
-        raise BadInput(message)
+        raise BadInput("--trace '': the path is empty; give a file name, or none")
     path = Path(trace)
     reason = _refusal(path)
     if reason:
-        message = f"--trace {path}: cannot be written: {reason}; give another path with --trace, or --trace none"
-        raise BadTrace(message)
+        raise BadTrace(f"--trace {path}: cannot be written: {reason}; give another path with --trace, or --trace none")
     return path
 
 

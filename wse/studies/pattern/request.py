@@ -34,8 +34,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _counts(flag: str, text: str) -> tuple[int, ...]:
     numbers = [whole_number(part, COUNT) for part in text.split(",")]
     if None in numbers:
-        message = f"{flag} {text!r}: give whole numbers with commas between them, such as 64,750"
-        raise BadInput(message)
+        raise BadInput(f"{flag} {text!r}: give whole numbers with commas between them, such as 64,750")
     return tuple(number for number in numbers if number is not None)
 
 
@@ -89,10 +88,8 @@ class PatternRequest:
         for flag, numbers, min_value, max_value in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MAX_WORDS)):
             for number in numbers:
                 if not min_value <= number <= max_value:
-                    message = f"{flag} {number}: give numbers from {min_value} to {max_value:,}"
-                    raise BadInput(message)
+                    raise BadInput(f"{flag} {number}: give numbers from {min_value} to {max_value:,}")
         cases = len(patterns) * len(pes) * len(words)
         if cases > MAX_CASES:
-            message = f"{cases:,} cases of patterns, PEs and words: give at most {MAX_CASES:,}"
-            raise BadInput(message)
+            raise BadInput(f"{cases:,} cases of patterns, PEs and words: give at most {MAX_CASES:,}")
         return patterns, pes, words

@@ -197,8 +197,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
     try:
         schedule = pattern.make(length, words, level_cycles(wafer))
     except ValueError as error:
-        message = f"{pattern.name} on {length} PEs: {error}"
-        raise BadInput(message) from error
+        raise BadInput(f"{pattern.name} on {length} PEs: {error}") from error
     outcome = outcome_of(schedule)
     if outcome.collective is not None and len(schedule.messages) <= MAX_MESSAGES:
         messages, colours, part = schedule.variant_messages(int(schedule.variants[0, 0]))

@@ -273,5 +273,4 @@ def check_sampling(sampling: Sampling) -> None:
 
 
 def _refuse(name: str, value: float, remedy: str) -> NoReturn:
-    message = f"--{name} {value}: {remedy}"
-    raise BadInput(message)
+    raise BadInput(f"--{name} {value}: {remedy}")

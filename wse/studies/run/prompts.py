@@ -40,13 +40,11 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
     }
     options = [name for name, present in kinds.items() if present]
     if len(options) > 1:
-        message = f"{' and '.join(options)}: give one of the {'two' if len(options) == 2 else 'three'}"
-        raise BadInput(message)
+        raise BadInput(f"{' and '.join(options)}: give one of the {'two' if len(options) == 2 else 'three'}")
     if request.inputs.prompts is not None:
         return list(read_prompts(Path(request.inputs.prompts)))
     if request.inputs.prompt is not None and not isinstance(request.inputs.prompt, str) and not request.inputs.prompt:
-        message = "--prompt: the list is empty; give a text for each user, or leave it out"
-        raise BadInput(message)
+        raise BadInput("--prompt: the list is empty; give a text for each user, or leave it out")
     lists = [tuple(map(int, ids)) for ids in _id_lists(request.inputs.prompt_ids)]
     return [*_texts(request.inputs.prompt), *lists] or [None]
 
@@ -85,32 +83,28 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -
     """
     spec = loaded_model.spec
     if request.inputs.system is not None and not request.inputs.chat:
-        message = f"--system {request.inputs.system!r}: a system message is part of a chat; give --chat too"
-        raise BadInput(message)
+        raise BadInput(f"--system {request.inputs.system!r}: a system message is part of a chat; give --chat too")
     if isinstance(prompt, tuple) and request.inputs.chat:
         message = "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
         raise BadInput(message)
     if isinstance(prompt, tuple):
         return _checked_ids(prompt, spec)
     if prompt is None and request.inputs.chat:
-        message = "--chat: the user's message is missing; give it with --prompt"
-        raise BadInput(message)
+        raise BadInput("--chat: the user's message is missing; give it with --prompt")
     if prompt is None and request.model in BUNDLED:
         prompt = BUNDLED_PROMPT
     if prompt is None:
         if spec.bos_token_id is None and loaded_model.checkpoint is None:
             return (0,)  # weights are random, so any id serves as a prompt
         if spec.bos_token_id is None:
-            message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
-            raise BadInput(message)
+            raise BadInput(f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids")
         return (spec.bos_token_id,)
     return text_ids(prompt, loaded_model, chat=request.inputs.chat, system=request.inputs.system)
 
 
 def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
     if not ids:
-        message = "--prompt-ids: the prompt is empty; give at least one id"
-        raise BadInput(message)
+        raise BadInput("--prompt-ids: the prompt is empty; give at least one id")
     for token in ids:
         if not 0 <= token < spec.vocab_size:
             message = (
@@ -138,8 +132,7 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
         BadModel: The model has no tokenizer, or no usable chat template although ``chat`` is set.
     """
     if text == "":
-        message = "--prompt '': the prompt is empty; leave the option out to start from the model's begin token"
-        raise BadInput(message)
+        raise BadInput("--prompt '': the prompt is empty; leave the option out to start from the model's begin token")
     tokenizer = loaded_model.tokenizer
     if tokenizer is None:
         message = (
@@ -160,8 +153,7 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
     else:
         ids = tokenizer.encode(text)
     if not ids:
-        message = f"--prompt {text!r}: the tokenizer makes no token of it; give other text"
-        raise BadInput(message)
+        raise BadInput(f"--prompt {text!r}: the tokenizer makes no token of it; give other text")
     return tuple(ids)
 
 
@@ -214,11 +206,9 @@ def _text(path: Path) -> str:
     try:
         return read_file(path, LARGEST_BYTES, BadInput, "a file of prompts").decode("utf-8-sig")
     except BadInput as error:
-        message = f"--prompts {error}"
-        raise BadInput(message) from error
+        raise BadInput(f"--prompts {error}") from error
     except UnicodeDecodeError as error:
-        message = f"--prompts {path}: byte {error.start} is not UTF-8; save it as UTF-8"
-        raise BadInput(message) from error
+        raise BadInput(f"--prompts {path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
 
 
 def _lines(text: str) -> list[str]:
@@ -236,8 +226,7 @@ def _parse_list(path: Path, text: str) -> list[str]:
         message = f"--prompts {path}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); correct it"
         raise BadInput(message) from error
     except (RecursionError, ValueError) as error:
-        message = f"--prompts {path}: not a JSON list of texts; correct it"
-        raise BadInput(message) from error
+        raise BadInput(f"--prompts {path}: not a JSON list of texts; correct it") from error
     if not isinstance(value, list):
         _refuse(path, f'contains a JSON {type(value).__name__}, not a list of texts such as ["One day", "Once"]')
     for number, item in enumerate(value, start=1):
@@ -247,5 +236,4 @@ def _parse_list(path: Path, text: str) -> list[str]:
 
 
 def _refuse(path: Path, reason: str) -> NoReturn:
-    message = f"--prompts {path}: {reason}"
-    raise BadInput(message)
+    raise BadInput(f"--prompts {path}: {reason}")

@@ -186,8 +186,7 @@ def _wafers(request: EstimateRequest) -> Machine:
     """
     estimate = prepare_estimate(request)
     if estimate.new_tokens < 2:
-        message = "an answer of one token decodes none: give new_tokens of at least 2"
-        raise BadInput(message)
+        raise BadInput("an answer of one token decodes none: give new_tokens of at least 2")
 
     @cache
     def lay_out(goal: Goal) -> ModelLayout:

@@ -97,8 +97,7 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
     if users is None and not served_users.fits:  # the draft leaves room for fewer KV caches
         served_users = laid_out.serve(draft, max(1, served_users.deployment.max_concurrency))
     if draft is not None and not served_users.fits:
-        message = f"caches: room for {plural(served_users.deployment.max_concurrency, 'user')} of {users:,}"
-        raise BadInput(message)
+        raise BadInput(f"caches: room for {plural(served_users.deployment.max_concurrency, 'user')} of {users:,}")
     return _combination(setting, served_users, curve=_curve(laid_out, draft), **machine.facts)
 
 
@@ -129,8 +128,7 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
     users = _users_at(laid_out, ordinary_draft, plain_speed)
     if not users:
         single_user_speed = count(laid_out.serve(ordinary_draft, 1).speed)
-        message = f"a single user gets {single_user_speed} tokens/s, less than the plain speed of {plain_speed:g}"
-        raise BadInput(message)
+        raise BadInput(f"a single user gets {single_user_speed} tokens/s, less than the plain speed of {plain_speed:g}")
     ordinary = laid_out.serve(ordinary_draft, users)
     fast_users = _users_at(fast_laid_out, draft, fast_speed)
     fast = fast_laid_out.serve(draft, max(1, fast_users))
@@ -155,8 +153,7 @@ def _check_room(laid_out: ModelLayout) -> None:
         BadInput: No KV cache fits.
     """
     if not laid_out.plain.max_concurrency:
-        message = f"the KV cache of {laid_out.plain.shape.tokens:,} tokens does not fit"
-        raise BadInput(message)
+        raise BadInput(f"the KV cache of {laid_out.plain.shape.tokens:,} tokens does not fit")
 
 
 def _users_at(laid_out: ModelLayout, draft: Draft | None, tokens_per_s: float) -> int:

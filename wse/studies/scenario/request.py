@@ -201,8 +201,7 @@ def _settings(
     speeds = 1 if tiers is None else len(tiers.plain_speed)
     count = speeds * sum(len(grid) for *_, grid in grids)
     if count > MOST_COMBINATIONS:
-        message = f"{name}: {count:,} combinations are too many; give at most {MOST_COMBINATIONS}"
-        raise BadInput(message)
+        raise BadInput(f"{name}: {count:,} combinations are too many; give at most {MOST_COMBINATIONS}")
     # 3. Yield the settings.
     for machine, draft, grid in grids:
         varied_axes = [axis.name for axis in grid.axes if len(axis.values) > 1]
@@ -236,13 +235,11 @@ def _read_table(table: Mapping[str, Any], place: str) -> _Table:
     """
     name = table.get("name")
     if name is not None and not isinstance(name, str):
-        message = f"{place}.name = {short_repr(name)}: give a text"
-        raise BadInput(message)
+        raise BadInput(f"{place}.name = {short_repr(name)}: give a text")
     axes = axes_of({key: value for key, value in table.items() if key != "name"}, place)
     for key, remedy in REFUSED.items():
         if key in axes:
-            message = f"{place}: {key}: {remedy}"
-            raise BadInput(message)
+            raise BadInput(f"{place}: {key}: {remedy}")
     with _errors_at(place):
         check_names(Grid(tuple(axes.values())))
     return _Table(name, axes)
@@ -258,8 +255,7 @@ def _errors_at(place: str) -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        message = f"{place}: {error}"
-        raise BadInput(message) from error
+        raise BadInput(f"{place}: {error}") from error
 
 
 def _machine_name(request: EstimateRequest) -> str:
@@ -282,8 +278,7 @@ def _check_tiers(settings: Sequence[Setting], tiers: TiersForm, name: str) -> No
             the promised speed. Or only the fast tier uses drafts, and the scenario has none.
     """
     if any(setting.request.serving.users is not None for setting in settings):
-        message = f"{name}: users: with [tiers] users follow from the speed; leave it out"
-        raise BadInput(message)
+        raise BadInput(f"{name}: users: with [tiers] users follow from the speed; leave it out")
     if tiers.drafts == "fast" and all(setting.request.draft is None for setting in settings):
         message = f"{name}: tiers.drafts: there are no drafts; add [[drafts]] with draft, or leave tiers.drafts out"
         raise BadInput(message)
@@ -316,5 +311,4 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
             if name not in known_names:
                 raise UnknownName(kind, name, known_names, place=f"{place}.{key}")
     if figure in TIERS and not has_tiers:
-        message = f"{place}.figure: {figure.name} needs tiers; add the table [tiers]"
-        raise BadInput(message)
+        raise BadInput(f"{place}.figure: {figure.name} needs tiers; add the table [tiers]")

@@ -184,8 +184,7 @@ def answer(
         )
         for number, answers in outputs:
             if answers.bug:
-                message = f"{_name(groups[number][0])} ended in a bug\n{answers.bug}"
-                raise WseBug(message)
+                raise WseBug(f"{_name(groups[number][0])} ended in a bug\n{answers.bug}")
             answers_by_group[number] = answers
             on_progress(len(answers_by_group), len(groups), _name(groups[number][0]))
     # 3. Compare with the published figures.
@@ -198,8 +197,7 @@ def answer(
     if all(combination.prediction is None for combination in combinations):
         first = combinations[0]
         text = f"none of {plural(len(combinations), 'combination')} is possible"
-        message = f"{scenario.name}: {text}: {first.settings}: {next(iter(first.ruled_out_by or ()), '')}"
-        raise DoesNotFit(message)
+        raise DoesNotFit(f"{scenario.name}: {text}: {first.settings}: {next(iter(first.ruled_out_by or ()), '')}")
     return ScenarioResult(
         name=scenario.name,
         title=scenario.title,

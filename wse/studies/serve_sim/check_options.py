@@ -42,14 +42,12 @@ def check_options(request: ServeRequest) -> None:
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     check_counts(**{name: get_option(request, name) for name in COUNTS})
     if traffic.requests is not None and traffic.requests > MAX_REQUESTS:
-        message = f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}"
-        raise BadInput(message)
+        raise BadInput(f"--requests {traffic.requests}: give at most {MAX_REQUESTS:,}")
     if traffic.too_long not in TOO_LONG:
         raise UnknownName("treatment of long requests", traffic.too_long, TOO_LONG, place="--too-long")
     users = request.base.serving.users
     if traffic.requests is not None and users is not None and traffic.requests < users:
-        message = f"--requests {traffic.requests}: give at least one request for each of the {users:,} --users"
-        raise BadInput(message)
+        raise BadInput(f"--requests {traffic.requests}: give at least one request for each of the {users:,} --users")
     _check_numbers(request)
     if batches.batching not in BATCHING:
         raise UnknownName("batching", batches.batching, BATCHING)
@@ -58,8 +56,7 @@ def check_options(request: ServeRequest) -> None:
     rate_sources = ("--rate", "--load", "--users", "--time-scale")
     given_sources = [option for option in rate_sources if given_value(request, option) is not None]
     if len(given_sources) > 1:
-        message = f"{' and '.join(given_sources)}: each of them sets the rate of requests; give one of them"
-        raise BadInput(message)
+        raise BadInput(f"{' and '.join(given_sources)}: each of them sets the rate of requests; give one of them")
     if batches.dispatch not in DISPATCHES:
         raise UnknownName("dispatch", batches.dispatch, DISPATCHES, place="--dispatch")
     _check_replicas(request)
@@ -109,8 +106,7 @@ def _check_needs(request: ServeRequest) -> None:
         ("--too-long", "--arrivals FILE", is_trace),
     ):
         if given_value(request, option) is not None and not is_there:
-            message = f"{option}: needs {needs}; give that too, or leave it out"
-            raise BadInput(message)
+            raise BadInput(f"{option}: needs {needs}; give that too, or leave it out")
 
 
 def given_value(request: ServeRequest, option: str) -> Any:
@@ -141,8 +137,7 @@ def _check_prefill(request: ServeRequest) -> None:
         ("--kv-latency", request.prefilling.prefill_mesh is not None, "caches stay on a wafer; leave it out"),
     ):
         if is_refused and given_value(request, option) is not None:
-            message = f"{option}: {reason}"
-            raise BadInput(message)
+            raise BadInput(f"{option}: {reason}")
 
 
 def _check_tiers(request: ServeRequest) -> None:
@@ -157,11 +152,9 @@ def _check_tiers(request: ServeRequest) -> None:
         if name not in TIERS:
             raise UnknownName("tier", name, TIERS, place="--kv-tiers")
         if names.count(name) > 1:
-            message = f"--kv-tiers {text}: {name} is named twice; name it once"
-            raise BadInput(message)
+            raise BadInput(f"--kv-tiers {text}: {name} is named twice; name it once")
         if request.base.gpu is not None and name != HOST:
-            message = f"--kv-tiers {text}: only wafers have the tier {name}; give --kv-tiers {HOST} for GPUs"
-            raise BadInput(message)
+            raise BadInput(f"--kv-tiers {text}: only wafers have the tier {name}; give --kv-tiers {HOST} for GPUs")
 
 
 def _check_replicas(request: ServeRequest) -> None:
@@ -176,11 +169,9 @@ def _check_replicas(request: ServeRequest) -> None:
     if replicas == 1:
         return
     if request.batches.batching == STATIC:
-        message = f"--replicas {replicas or 'auto'}: needs --batching continuous; give that too, or leave it out"
-        raise BadInput(message)
+        raise BadInput(f"--replicas {replicas or 'auto'}: needs --batching continuous; give that too, or leave it out")
     if replicas is None and is_drawn and request.traffic.rate is None and request.base.serving.users is None:
-        message = "--replicas auto: the number follows from --users or --rate; give one of them"
-        raise BadInput(message)
+        raise BadInput("--replicas auto: the number follows from --users or --rate; give one of them")
 
 
 def check_draft_tokens(request: ServeRequest, context: int) -> None:
@@ -219,8 +210,7 @@ def _check_numbers(request: ServeRequest) -> None:
         ("--kv-host-memory", request.parking.kv_host_memory, 1e9, "GB"),
     ):
         if value is not None and not 0 < value <= max_value:
-            message = f"{option} {value:g}: give {noun} of more than 0"
-            raise BadInput(message)
+            raise BadInput(f"{option} {value:g}: give {noun} of more than 0")
     for option, value, max_value, unit in (
         ("--prefix-tokens", traffic.prefix_tokens or 0, 1e9, ""),
         ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
@@ -229,5 +219,4 @@ def _check_numbers(request: ServeRequest) -> None:
         ("--kv-latency", prefilling.kv_latency or 0.0, MAX_LATENCY_US, " µs"),
     ):
         if not 0 <= value <= max_value:
-            message = f"{option} {value:g}: give a number from 0 to {max_value:g}{unit}"
-            raise BadInput(message)
+            raise BadInput(f"{option} {value:g}: give a number from 0 to {max_value:g}{unit}")

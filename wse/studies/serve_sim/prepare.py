@@ -133,15 +133,13 @@ def _trace_path(request: ServeRequest) -> Path:
     """
     lengths, path = request.base.workload, Path(request.arrivals)
     if lengths.workload_name is not None:
-        message = f"--workload {lengths.workload_name}: {path} says what requests there are; leave it out"
-        raise BadInput(message)
+        raise BadInput(f"--workload {lengths.workload_name}: {path} says what requests there are; leave it out")
     if not path.suffix and not path.exists():
         raise UnknownName("arrivals", str(path), (*ARRIVALS, "a file with a trace"))
     properties = ("--users", "--load", "--prompt-len", "--new-tokens", "--prefix-tokens", "--length-cv", "--fast-share")
     for option in properties:
         if (value := given_value(request, option)) is not None:
-            message = f"{option} {value:g}: {path} says what requests there are; leave it out"
-            raise BadInput(message)
+            raise BadInput(f"{option} {value:g}: {path} says what requests there are; leave it out")
     return path
 
 
@@ -200,8 +198,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     if prefix is None:
         prefix = 0 if named_workload is None else named_workload.prefix_tokens(prompt)
     if prefix >= prompt:
-        message = f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len"
-        raise BadInput(message)
+        raise BadInput(f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len")
     lengths_cv = (0.0, 0.0) if named_workload is None else (named_workload.prompt_cv, named_workload.new_cv)
     prompt_cv, answer_cv = lengths_cv if traffic.length_cv is None else (traffic.length_cv,) * 2
     times = LONGEST if prompt_cv or answer_cv else 1

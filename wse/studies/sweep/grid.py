@@ -99,8 +99,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
     except TypeError as error:
         printed_value = repr(raw)
         printed_value = printed_value if len(printed_value) <= 80 else printed_value[:80] + "…"
-        message = f"{source}: {name} = {printed_value}: give {_KINDS[fields[name]]}{_or_words(name)}"
-        raise BadInput(message) from error
+        raise BadInput(f"{source}: {name} = {printed_value}: give {_KINDS[fields[name]]}{_or_words(name)}") from error
 
 
 def _value(type_: type, raw: object) -> Scalar:

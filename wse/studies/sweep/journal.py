@@ -108,8 +108,7 @@ class Journal:
             WseBug: The setting is already in the journal.
         """
         if self._at[setting] != _ABSENT:
-            message = f"setting {setting} is done twice"
-            raise WseBug(message)
+            raise WseBug(f"setting {setting} is done twice")
         with self._refused_in_one_line():
             self._write(line)
         self._at[setting] = self._end - len(line)
@@ -128,8 +127,7 @@ class Journal:
 
     def _lock(self) -> BinaryIO:
         if any(path.exists() and not path.is_file() for path in (self._table, self.path)):
-            message = f"{self._table}: it or {self.path.name} is not a regular file; give another path with -o"
-            raise BadInput(message)
+            raise BadInput(f"{self._table}: it or {self.path.name} is not a regular file; give another path with -o")
         with self._refused_in_one_line():
             while True:
                 file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "rb")
@@ -182,8 +180,7 @@ class Journal:
         if restart:
             return
         if content.get("wse") != wse.__version__:
-            message = f"{self.path}: was begun by wse {content.get('wse')!r}, this is {wse.__version__}; {remedy}"
-            raise BadInput(message)
+            raise BadInput(f"{self.path}: was begun by wse {content.get('wse')!r}, this is {wse.__version__}; {remedy}")
         if content != self._header.model_dump():
             message = f"{self.path}: was begun with other settings, or files that they name have changed; {remedy}"
             raise BadInput(message)

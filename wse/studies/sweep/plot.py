@@ -58,11 +58,9 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
         BadInput: No axis has several values, or there are too many settings.
     """
     if not axes:
-        message = "one setting makes no picture; give an axis several values, such as --set batch=1,2,4"
-        raise BadInput(message)
+        raise BadInput("one setting makes no picture; give an axis several values, such as --set batch=1,2,4")
     if settings > MAX_POINTS:
-        message = f"{settings:,} settings are too many to draw in one picture; give at most {MAX_POINTS:,}"
-        raise BadInput(message)
+        raise BadInput(f"{settings:,} settings are too many to draw in one picture; give at most {MAX_POINTS:,}")
 
 
 def as_png(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> bytes:

@@ -60,14 +60,12 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
             does not exist.
     """
     if source is None and not sets:
-        message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"
-        raise BadInput(message)
+        raise BadInput("nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8")
     axes: dict[str, Axis] = {}
     if source is not None and source.endswith(".toml"):
         axes |= axes_of(read_toml(Path(source), BadInput), source)
         if not axes and not sets:
-            message = f"{source}: is empty; give settings, such as batch = [1, 8]"
-            raise BadInput(message)
+            raise BadInput(f"{source}: is empty; give settings, such as batch = [1, 8]")
     elif source is not None:
         axes["model"] = Axis("model", (source,))
     return _check(axes | _from_texts(sets))
@@ -86,8 +84,7 @@ def grid_of_source(source: Mapping[str, Any] | str | Path, sets: str | Sequence[
     if not isinstance(source, Mapping):
         return read_grid(str(source), [sets] if isinstance(sets, str) else sets)
     if sets:
-        message = f"sets={sets!r}: settings are given as a mapping; put these values into it"
-        raise BadInput(message)
+        raise BadInput(f"sets={sets!r}: settings are given as a mapping; put these values into it")
     return grid_of(source)
 
 
@@ -108,8 +105,7 @@ def _check(axes: dict[str, Axis]) -> Grid:
     grid = Grid(tuple(axes.values()))
     if len(grid) > MAX_SETTINGS:
         sizes = " × ".join(f"{len(axis.values):,} {axis.name}" for axis in grid.axes if len(axis.values) > 1)
-        message = f"{sizes} are {len(grid):,} settings: give at most {MAX_SETTINGS:,}"
-        raise BadInput(message)
+        raise BadInput(f"{sizes} are {len(grid):,} settings: give at most {MAX_SETTINGS:,}")
     check_names(grid)
     return grid
 
@@ -132,8 +128,7 @@ def axes_of(table: Mapping[str, Any], source: str) -> dict[str, Axis]:
         for name, number in fields.items():
             field = key if name == "name" else f"{key}.{name}"
             if field in values:
-                message = f"{source}: {field} is given twice; keep one"
-                raise BadInput(message)
+                raise BadInput(f"{source}: {field} is given twice; keep one")
             values[field] = number
     return {field: _axis(field, list(value) if is_list(value) else [value], source) for field, value in values.items()}
 
@@ -143,12 +138,10 @@ def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:
     for text in sets:
         name, equals, values = text.partition("=")
         if not equals:
-            message = f"--set {text!r}: give a field and its values, such as --set batch=1,8"
-            raise BadInput(message)
+            raise BadInput(f"--set {text!r}: give a field and its values, such as --set batch=1,8")
         name = name.strip()
         if name in axes:
-            message = f"--set {name} is given twice; put all its values into one, such as --set {name}=A,B"
-            raise BadInput(message)
+            raise BadInput(f"--set {name} is given twice; put all its values into one, such as --set {name}=A,B")
         parts = [part.strip() for part in values.split(",")] if values.strip() else []
         axes[name] = _axis(name, parts, "--set")
     return axes
@@ -159,14 +152,12 @@ def _axis(name: str, raw_values: Sequence[object], source: str) -> Axis:
     for raw in raw_values:
         value = checked_value(name, raw, source)
         if value in values:
-            message = f"{source}: {name} has {value!r} twice; give each value once"
-            raise BadInput(message)
+            raise BadInput(f"{source}: {name} has {value!r} twice; give each value once")
         values[value] = None
     if not values:
         if name not in known_fields():
             raise UnknownName("setting", name, known_fields(), place=source)
-        message = f"{source}: {name} has no values; give at least one"
-        raise BadInput(message)
+        raise BadInput(f"{source}: {name} has no values; give at least one")
     return Axis(name, tuple(values))
 
 
@@ -207,7 +198,6 @@ def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
     """
     if png is None:
         if axis is not None:
-            message = f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out"
-            raise BadInput(message)
+            raise BadInput(f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out")
         return None
     return Picture(path=picture_path("--png", png), axis=axis)

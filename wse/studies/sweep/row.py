@@ -132,8 +132,7 @@ def flat(report: Mapping[str, Any]) -> Row:
     row: Row = {}
     for name, cell in _cells(report, ""):
         if name in row:
-            message = f"two keys of a report are both column {name}"
-            raise WseBug(message)
+            raise WseBug(f"two keys of a report are both column {name}")
         row[name] = cell
     return row
 

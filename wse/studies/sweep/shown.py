@@ -159,8 +159,7 @@ def check_view(view: SweepView) -> None:
         message = f"--columns {','.join(view.columns)!r}: give names with commas between, each once, such as user,cost"
         raise BadInput(message)
     if not 1 <= view.top <= MAX_SHOWN:
-        message = f"--top {view.top}: give a number of rows from 1 to {MAX_SHOWN:,}"
-        raise BadInput(message)
+        raise BadInput(f"--top {view.top}: give a number of rows from 1 to {MAX_SHOWN:,}")
 
 
 def check_names_of_columns(view: SweepView, grid: Grid) -> None:

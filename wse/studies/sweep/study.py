@@ -176,12 +176,10 @@ def _check_answers(totals: _Counts, settings: int, first_error: str | None, tabl
     """
     if totals.bugs:
         bugs = totals.bugs
-        message = f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}"
-        raise WseBug(message)
+        raise WseBug(f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}")
     if totals.failed == settings:
         failed = plural(totals.failed, "setting")
-        message = f"none of {failed} has an answer; the first: {first_error} (the table {table} has all)"
-        raise BadInput(message)
+        raise BadInput(f"none of {failed} has an answer; the first: {first_error} (the table {table} has all)")
 
 
 def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Counts:

@@ -40,14 +40,11 @@ def check_table_path(table: Path) -> None:
             missing, or the folder does not exist.
     """
     if table.suffix not in (CSV, PARQUET):
-        message = f"-o {str(table)!r}: give the name of a table that ends in {CSV} or {PARQUET}"
-        raise BadInput(message)
+        raise BadInput(f"-o {str(table)!r}: give the name of a table that ends in {CSV} or {PARQUET}")
     if table.suffix == PARQUET and importlib.util.find_spec("pyarrow") is None:
-        message = f"-o {str(table)!r}: Parquet needs pyarrow: pip install 'wse[parquet]', or give a {CSV}"
-        raise BadInput(message)
+        raise BadInput(f"-o {str(table)!r}: Parquet needs pyarrow: pip install 'wse[parquet]', or give a {CSV}")
     if not table.parent.is_dir():
-        message = f"-o {str(table)!r}: there is no folder {str(table.parent)!r}; create it, or give another path"
-        raise BadInput(message)
+        raise BadInput(f"-o {str(table)!r}: there is no folder {str(table.parent)!r}; create it, or give another path")
 
 
 def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool = False) -> None:
@@ -198,8 +195,7 @@ def read_frame(table: Path) -> Frame:
         BadInput: pandas is not installed, or the file cannot be read.
     """
     if importlib.util.find_spec("pandas") is None:
-        message = f"a frame of {table} needs pandas, which is not installed: pip install pandas, or read the file"
-        raise BadInput(message)
+        raise BadInput(f"a frame of {table} needs pandas, which is not installed: pip install pandas, or read the file")
     pandas = importlib.import_module("pandas")
     with _as_bad_input(table):
         if table.suffix == PARQUET:
@@ -225,8 +221,7 @@ def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Gri
         rows = _parquet_rows(table) if table.suffix == PARQUET else _csv_rows(table)
     names = [column(name) for name in axes]
     if len(rows) != settings or any(name not in row for row in rows[:1] for name in names):
-        message = f"{table}: is no longer the table of this sweep, which has {settings:,} rows; sweep again"
-        raise BadInput(message)
+        raise BadInput(f"{table}: is no longer the table of this sweep, which has {settings:,} rows; sweep again")
     grid = Grid(tuple(Axis(name, tuple(dict.fromkeys(row[column(name)] for row in rows))) for name in axes))  # type: ignore[misc]
     return grid, [JournalEntry(setting=at, row=row, error=str(row.get(ERROR) or "")) for at, row in enumerate(rows)]
 
@@ -261,5 +256,4 @@ def _as_bad_input(table: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, csv.Error) as error:  # errors of pandas and pyarrow are ValueErrors
-        message = f"{table}: cannot read the table: {error}; sweep again, or put the file back"
-        raise BadInput(message) from error
+        raise BadInput(f"{table}: cannot read the table: {error}; sweep again, or put the file back") from error

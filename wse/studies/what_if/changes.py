@@ -72,16 +72,14 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
     labels = [f"{change.name}={change.value}" for change in changes]
     repeated_label = next((label for label in labels if labels.count(label) > 1), None)
     if repeated_label is not None:
-        message = f"{option}: {repeated_label} is given twice; keep one"
-        raise BadInput(message)
+        raise BadInput(f"{option}: {repeated_label} is given twice; keep one")
     return tuple(changes)
 
 
 def _read(piece: str, option: str) -> Change:
     name, equals, value = (part.strip() for part in piece.partition("="))
     if not equals or not value:
-        message = f"{option} {piece!r}: give a change, such as clock=x2 or wafer.hop_cycles=1, or {DEFAULT}"
-        raise BadInput(message)
+        raise BadInput(f"{option} {piece!r}: give a change, such as clock=x2 or wafer.hop_cycles=1, or {DEFAULT}")
     if name not in SHORT_NAMES and not name.startswith((WAFER, SOFTWARE)):
         raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], place=option)
     # The full name of a constant ends with its unit. A short name does not, so a duration needs one.

@@ -105,8 +105,7 @@ def _estimate_all(
         )
         for item, numbers in outputs:
             if numbers.bug:
-                message = f"{names[item]} ended in a bug\n{numbers.bug}"
-                raise WseBug(message)
+                raise WseBug(f"{names[item]} ended in a bug\n{numbers.bug}")
             if item == 0 and numbers.error is not None:
                 raise numbers.error
             outcomes[item] = numbers
@@ -114,8 +113,7 @@ def _estimate_all(
     base = WhatIfRow(**(outcomes[0].numbers or {}))
     rows = [_row(change, outcomes[at], base, base_request) for at, change in enumerate(changes, 1)]
     if all(row.reason is not None for row in rows):
-        message = f"--what-if: none of {plural(len(rows), 'change')} is possible: {names[1]}: {rows[0].reason}"
-        raise BadInput(message)
+        raise BadInput(f"--what-if: none of {plural(len(rows), 'change')} is possible: {names[1]}: {rows[0].reason}")
     rows.sort(key=lambda row: row.effect, reverse=True)
     return WhatIfResult(inputs=outcomes[0].inputs or {}, base=base, changes=tuple(rows), price=outcomes[0].price)
 
@@ -128,8 +126,7 @@ def check(request: EstimateRequest) -> None:
             machine (``--trace``, ``--sensitivity``, ``--uncertainty`` or ``--most-users``).
     """
     if request.gpu is not None:
-        message = f"--gpu {request.gpu}: --what-if changes numbers of wafers and of their software; leave out one"
-        raise BadInput(message)
+        raise BadInput(f"--gpu {request.gpu}: --what-if changes numbers of wafers and of their software; leave out one")
     options = (
         ("--trace", request.trace is not None),
         ("--sensitivity", request.sensitivity),
@@ -138,11 +135,9 @@ def check(request: EstimateRequest) -> None:
     )
     for option, is_given in options:
         if is_given:
-            message = f"{option}: is of one machine, and --what-if tries several; leave out one"
-            raise BadInput(message)
+            raise BadInput(f"{option}: is of one machine, and --what-if tries several; leave out one")
     if request.workload.new_tokens == 1:
-        message = "--new-tokens 1: nothing is decoded after the first token; give at least 2 for --what-if"
-        raise BadInput(message)
+        raise BadInput("--new-tokens 1: nothing is decoded after the first token; give at least 2 for --what-if")
 
 
 def estimate_change(request: EstimateRequest) -> EstimateOutcome:

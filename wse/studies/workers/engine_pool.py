@@ -87,8 +87,7 @@ def each_output(
     queue = Queue([at] for at in range(len(items)))
     for at, output in pool.outputs(queue, min(pool.processes, len(items)), task):
         if isinstance(output, KilledItem):
-            message = f"{name(items[at])}: {output.reason}"
-            raise BadInput(message)
+            raise BadInput(f"{name(items[at])}: {output.reason}")
         yield items[at], output
 
 

@@ -108,8 +108,7 @@ def process_count(jobs: int | None) -> int:
     if jobs is None:
         return cores()
     if not 1 <= jobs <= MAX_JOBS:
-        message = f"--jobs {jobs}: give a number of processes from 1 to {MAX_JOBS:,}"
-        raise BadInput(message)
+        raise BadInput(f"--jobs {jobs}: give a number of processes from 1 to {MAX_JOBS:,}")
     return jobs
 
 
@@ -204,8 +203,7 @@ class _Worker(Generic[Output]):
             self.process.join()
             if not self._ready:
                 code, task = _exit_of(self.process.exitcode), self._task
-                text = f"a process of {task.owner} could not start ({code}); {task.start_remedy}"
-                raise BadInput(text) from None
+                raise BadInput(f"a process of {task.owner} could not start ({code}); {task.start_remedy}") from None
             return None
         self._ready = True
         return message

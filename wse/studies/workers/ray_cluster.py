@@ -212,5 +212,4 @@ def _connect(ray: Any, address: str | None, folder: str) -> None:
         AssertionError,
     ) as error:  # Ray's own errors are of these types
         reason = str(error).strip().partition("\n")[0]
-        message = f"{failed[0]} ({reason}); {failed[1]}"
-        raise BadInput(message) from error
+        raise BadInput(f"{failed[0]} ({reason}); {failed[1]}") from error

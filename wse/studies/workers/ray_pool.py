@@ -46,8 +46,7 @@ def ray_process_count(jobs: int | None) -> int:
     if jobs is None:
         return max(1, cpus)
     if process_count(jobs) > cpus:
-        message = f"--jobs {jobs}: the cluster has {plural(cpus, 'CPU')}; give fewer, or a larger one"
-        raise BadInput(message)
+        raise BadInput(f"--jobs {jobs}: the cluster has {plural(cpus, 'CPU')}; give fewer, or a larger one")
     return jobs
 
 
@@ -95,8 +94,7 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
                 try:
                     yield item, ray.get(finished_call)
                 except ray.exceptions.RayTaskError as error:
-                    message = f"{task.owner}: {error}"
-                    raise WseBug(message) from error
+                    raise WseBug(f"{task.owner}: {error}") from error
                 except ray.exceptions.RayError:
                     yield item, KilledItem(f"its process was ended {MAX_TRIES} times; {task.kill_remedy}")
                 take(number)

@@ -80,8 +80,7 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
             message = f"--tokens {tokens[0]}-{tokens[1]}: {int(slices[-1]):,} steps, {too_many}; give fewer tokens"
             raise BadInput(message)
         if shown_passes == 0:
-            message = f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; use --to parquet"
-            raise BadTrace(message)
+            raise BadTrace(f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; use --to parquet")
     is_shown = np.isin(token_pass, passes[:shown_passes])
     if tokens is not None:
         # A pass may have more tokens than the requested ones.
@@ -102,5 +101,4 @@ def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:
     """
     if tokens[0] >= count:
         available_tokens = f"{trace.path} has the tokens 0 to {count - 1}" if count else f"{trace.path} has none"
-        message = f"--tokens {tokens[0]}-{tokens[1]}: {available_tokens}; give some of those"
-        raise BadInput(message)
+        raise BadInput(f"--tokens {tokens[0]}-{tokens[1]}: {available_tokens}; give some of those")

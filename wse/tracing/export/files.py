@@ -150,11 +150,9 @@ def _check_place(request: ExportRequest) -> None:
         output_path("-o", str(out), inputs=[request.trace])
         return
     if out.suffix == f".{request.to}":
-        message = f"-o {out}: {request.to} makes several files; give the name of a folder for them"
-        raise BadInput(message)
+        raise BadInput(f"-o {out}: {request.to} makes several files; give the name of a folder for them")
     if not out.parent.is_dir():
-        message = f"-o {out}: {out.parent} is not a folder; make it, or give another name"
-        raise BadInput(message)
+        raise BadInput(f"-o {out}: {out.parent} is not a folder; make it, or give another name")
     if out.is_dir():
         suffixes = (f".{request.to}", ".json") if request.to == "csv" else (f".{request.to}",)
         foreign_file = next((file.name for file in sorted(out.iterdir()) if file.suffix not in suffixes), None)
@@ -164,8 +162,7 @@ def _check_place(request: ExportRequest) -> None:
             )
             raise BadInput(message)
     elif out.exists():
-        message = f"-o {out}: is a file; give the name of a folder, for {request.to} makes several files"
-        raise BadInput(message)
+        raise BadInput(f"-o {out}: is a file; give the name of a folder, for {request.to} makes several files")
 
 
 def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:

@@ -83,8 +83,7 @@ def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
     if missing or not map_names:
         state = "" if trace.complete else ", whose run was not completed"
         reason = f"--what {', '.join(missing)}: not recorded" if missing else "nothing to draw"
-        message = f"{reason} in {trace.path}{state}; choose another, or run again to the end"
-        raise BadTrace(message)
+        raise BadTrace(f"{reason} in {trace.path}{state}; choose another, or run again to the end")
     return map_names
 
 

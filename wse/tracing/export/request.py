@@ -95,8 +95,7 @@ def export_request(
             message = f"--{option.replace('_', '-')}: applies to --to {', '.join(formats)}, not to {to}; leave it out"
             raise BadInput(message)
     if planes and what is not None:
-        message = f"--planes: name the planes in --what instead: {', '.join(PLANES.values())}"
-        raise BadInput(message)
+        raise BadInput(f"--planes: name the planes in --what instead: {', '.join(PLANES.values())}")
     names = () if what is None else tuple(name.strip() for name in what.split(","))
     if to == "png":
         check_maps(names)
@@ -124,6 +123,5 @@ def _out(text: str, to: str) -> Path:
         to: Format of the export, for the error message.
     """
     if text == "":
-        message = f"-o '': the path is empty; give the name of a {'folder' if to in FOLDERS else 'file'}"
-        raise BadInput(message)
+        raise BadInput(f"-o '': the path is empty; give the name of a {'folder' if to in FOLDERS else 'file'}")
     return Path(text)

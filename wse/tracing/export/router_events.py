@@ -167,8 +167,7 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
     """
     passes, rows = wavelet_passes(trace), trace.rows("wavelet")
     if not passes:
-        message = f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE"
-        raise BadTrace(message)
+        raise BadTrace(f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE")
     if trace.rows("wavelet_source") < rows:
         message = f"{trace.path}: wavelets/source: does not say where all wavelets came from; make the trace again"
         raise BadTrace(message)
@@ -187,8 +186,7 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
         is_invalid = (moves[name] < 0) | (moves[name] >= limit)
         if is_invalid.any():
             value = moves[name][is_invalid][0]
-            message = f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {limit - 1}; make the trace again"
-            raise BadTrace(message)
+            raise BadTrace(f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {limit - 1}; make the trace again")
     return moves
 
 
@@ -294,8 +292,7 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
     option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
     if not event_count:
         log_range = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
-        message = f"{option}: the log of {trace.path} has {log_range}; give another"
-        raise BadInput(message)
+        raise BadInput(f"{option}: the log of {trace.path} has {log_range}; give another")
     if event_count > MAX_MOVES:
         message = f"--to simulator-log: {event_count:,} events, at most {MAX_MOVES:,} are written; choose with --cycles"
         raise BadInput(message)

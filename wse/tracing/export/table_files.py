@@ -45,8 +45,7 @@ def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) ->
 def check_parquet() -> None:
     """Raise BadInput if pyarrow, the library that writes Parquet, is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
-        message = "--to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv"
-        raise BadInput(message)
+        raise BadInput("--to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv")
 
 
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:

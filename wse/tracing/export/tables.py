@@ -76,14 +76,12 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
     if not names:
         selection = [table for table in tables if table.rows and (planes or table.name not in PLANES.values())]
         if not selection:
-            message = f"{trace.path}: nothing is recorded yet; let the run go on, or make the trace again"
-            raise BadTrace(message)
+            raise BadTrace(f"{trace.path}: nothing is recorded yet; let the run go on, or make the trace again")
         return selection
     selection = [table for table in tables if table.name in names]
     for table in selection:
         if not table.rows:
-            message = f"--what {table.name}: {trace.path} has no rows of this table; leave it out"
-            raise BadInput(message)
+            raise BadInput(f"--what {table.name}: {trace.path} has no rows of this table; leave it out")
     return selection
 
 

@@ -147,8 +147,7 @@ def check_names(names: list[str]) -> list[Path]:
         BadInput: There are more than two names, or one of them does not end in a trace suffix.
     """
     if len(names) > MAX_TRACES:
-        message = f"{len(names)} traces: a page shows one trace, or two side by side; give one or two"
-        raise BadInput(message)
+        raise BadInput(f"{len(names)} traces: a page shows one trace, or two side by side; give one or two")
     for name in names:
         if not is_trace(name):
             message = f"{name!r}: does not have the name of a trace; give a file that wse run wrote, which ends in .h5"
@@ -218,7 +217,6 @@ def _experts(trace: Trace) -> list[Report]:
         if len(rows[name]) and not 0 <= rows[name].min() <= rows[name].max() < limit:
             path = f"{'routed' if table == 'routed' else 'experts'}/{name}"
             values = f"values from {rows[name].min()} to {rows[name].max()}"
-            message = f"{trace.path}: {path}: {values}, allowed: 0 to {limit - 1}; make the trace again"
-            raise BadTrace(message)
+            raise BadTrace(f"{trace.path}: {path}: {values}, allowed: 0 to {limit - 1}; make the trace again")
     loads = tokens_by_layer(rows, int(rows["expert"].max(initial=-1)) + 1)
     return [{"layer": layer, "tokens": tokens.tolist()} for layer, tokens in loads.items()]

@@ -72,8 +72,7 @@ def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         pattern_rows, pattern_cols = int(rows[pattern]), int(cols[pattern])
         if not (0 < pattern_rows <= trace.header.rows and 0 < pattern_cols <= trace.header.cols):
             size = f"{pattern_rows}x{pattern_cols} PEs"
-            message = f"{trace.path}: links/patterns: pattern {pattern} of {size}; make the trace again"
-            raise BadTrace(message)
+            raise BadTrace(f"{trace.path}: links/patterns: pattern {pattern} of {size}; make the trace again")
         words = trace.column("links/patterns/words", pattern, pattern + 1)[0, :, :pattern_rows, :pattern_cols]
         plane = pack(words.reshape(-1, pattern_cols))
         packed_patterns[pattern] = (
@@ -146,8 +145,7 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
     if not is_inside.all():
         at = int(np.flatnonzero(~is_inside)[0])
         size = f"{rows[at]}x{cols[at]} PEs at {row[at]}, {col[at]}"
-        message = f"{trace.path}: placement/stages: stage {at} of {size} leaves the mesh; make the trace again"
-        raise BadTrace(message)
+        raise BadTrace(f"{trace.path}: placement/stages: stage {at} of {size} leaves the mesh; make the trace again")
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:

@@ -52,8 +52,7 @@ class InspectRequest:
         """
         views = [view for view in VIEWS if getattr(self, view) not in (False, None)]
         if len(views) > 1:
-            message = f"{' and '.join(f'--{view}' for view in views)}: are different views; give only one of them"
-            raise BadInput(message)
+            raise BadInput(f"{' and '.join(f'--{view}' for view in views)}: are different views; give only one of them")
         return views[0] if views else "summary"
 
     @property
@@ -100,10 +99,8 @@ def number_range(option: str, text: str, *, noun: str, example: str) -> tuple[in
     """
     match = _RANGE.fullmatch(text)
     if match is None:
-        message = f"{option} {text!r}: give the first and the last {noun} as FROM-TO, such as {example}"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text!r}: give the first and the last {noun} as FROM-TO, such as {example}")
     first, last = (int(number) for number in match.groups())
     if last < first:
-        message = f"{option} {text}: it ends before it begins; give the smaller {noun} first"
-        raise BadInput(message)
+        raise BadInput(f"{option} {text}: it ends before it begins; give the smaller {noun} first")
     return first, last

@@ -50,8 +50,7 @@ def check_csv(view: str) -> None:
     """Raise BadInput if a view is not a table and therefore cannot be written as CSV."""
     if view not in VIEWS:
         views = ", ".join(f"--{name}" for name in VIEWS)
-        message = f"--csv: the summary is not a table; add one of {views}, or use --json"
-        raise BadInput(message)
+        raise BadInput(f"--csv: the summary is not a table; add one of {views}, or use --json")
 
 
 def _check(request: InspectRequest, view: str) -> None:
@@ -62,12 +61,10 @@ def _check(request: InspectRequest, view: str) -> None:
     """
     top = request.top
     if top is not None and top < 0:
-        message = f"--top {top}: give a number of at least 0"
-        raise BadInput(message)
+        raise BadInput(f"--top {top}: give a number of at least 0")
     if top is not None and view not in OF_TOP and request.dump is None:
         views = ", ".join(f"--{name}" for name in OF_TOP[1:])
-        message = f"--top {top}: does not go with --{view}, but with {views}; leave it out"
-        raise BadInput(message)
+        raise BadInput(f"--top {top}: does not go with --{view}, but with {views}; leave it out")
     for option, value, goes_with in (
         ("sort", request.sort, "steps"),
         ("wafer-index", request.wafer_index, "pe"),
@@ -75,13 +72,11 @@ def _check(request: InspectRequest, view: str) -> None:
         ("sram-png", request.sram_png, "pe"),
     ):
         if value is not None and view != goes_with:
-            message = f"--{option} {value}: goes with --{goes_with}; add that, or leave it out"
-            raise BadInput(message)
+            raise BadInput(f"--{option} {value}: goes with --{goes_with}; add that, or leave it out")
     _check_dump(request)
     if request.each_layer and view not in OF_EACH_LAYER:
         views = ", ".join(f"--{name}" for name in OF_EACH_LAYER[1:])
-        message = f"--each-layer: does not go with --{view}, but with {views}; leave it out"
-        raise BadInput(message)
+        raise BadInput(f"--each-layer: does not go with --{view}, but with {views}; leave it out")
     if request.sort is not None:
         check_order(request.sort)
     if request.by is not None:
@@ -108,14 +103,11 @@ def _check_dump(request: InspectRequest) -> None:
     }
     for option, is_given in options.items():
         if is_given and request.dump is None:
-            message = f"--{option}: goes with --dump; add that, or leave it out"
-            raise BadInput(message)
+            raise BadInput(f"--{option}: goes with --dump; add that, or leave it out")
     if request.pass_index is not None and request.pass_index < 0:
-        message = f"--pass {request.pass_index}: give a number of at least 0"
-        raise BadInput(message)
+        raise BadInput(f"--pass {request.pass_index}: give a number of at least 0")
     if request.dump is not None and request.sram_png is not None:
-        message = "--dump and --sram-png: are different views; give only one of them"
-        raise BadInput(message)
+        raise BadInput("--dump and --sram-png: are different views; give only one of them")
 
 
 def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
@@ -126,11 +118,9 @@ def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
     """
     wafer = pe_place(pe)[0]
     if wafer_index is not None and wafer_index < 0:
-        message = f"--wafer-index {wafer_index}: give a number of at least 0"
-        raise BadInput(message)
+        raise BadInput(f"--wafer-index {wafer_index}: give a number of at least 0")
     if None not in (wafer, wafer_index) and wafer != wafer_index:
-        message = f"--pe {pe} and --wafer-index {wafer_index}: name two wafers; give one"
-        raise BadInput(message)
+        raise BadInput(f"--pe {pe} and --wafer-index {wafer_index}: name two wafers; give one")
     return wafer_index if wafer is None else wafer
 
 
@@ -143,8 +133,7 @@ def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
     assert request.pe is not None
     wafer, wafers = _wafer_of(request.pe, request.wafer_index), trace.header.wafers
     if wafer is None and wafers > 1:
-        message = f"--pe {request.pe}: {trace.path} has {wafers} wafers; say which, such as --pe 0:{request.pe}"
-        raise BadInput(message)
+        raise BadInput(f"--pe {request.pe}: {trace.path} has {wafers} wafers; say which, such as --pe 0:{request.pe}")
     _, row, col = pe_place(request.pe)
     check_pe(trace, wafer or 0, row, col)
     return wafer or 0, row, col

@@ -72,8 +72,7 @@ def trace_at(path: Path) -> Iterator[Trace]:
             read.
     """
     if path.is_dir():
-        message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
-        raise BadTrace(message)
+        raise BadTrace(f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote")
     try:
         with open_trace(path) as trace:
             yield trace
@@ -101,8 +100,7 @@ def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int 
     is_outside = (values < start) | (values >= end)
     if is_outside.any():
         value = int(values[is_outside][0])
-        message = f"{trace.path}: {path}: {value}, which is out of range; make the trace again"
-        raise BadTrace(message)
+        raise BadTrace(f"{trace.path}: {path}: {value}, which is out of range; make the trace again")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,7 @@ def recorded_ops(text: str, program: Program, *, traced: bool) -> tuple[int, ...
     if recording != ACTIVATIONS:
         raise UnknownName("recording", recording, (ACTIVATIONS,), place="--record")
     if not traced:
-        message = f"--record {text}: tensors are kept in the trace, and none is written: give --trace PATH"
-        raise BadInput(message)
+        raise BadInput(f"--record {text}: tensors are kept in the trace, and none is written: give --trace PATH")
     kinds = dict(zip(program.op_names, program.op_kinds, strict=True))
     readable = [name for name, kind in kinds.items() if kind in READABLE]
     names = readable
@@ -59,12 +58,10 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
     unread = next((name for name in kinds if fnmatchcase(name, pattern)), None)
     if unread is not None:
         reason, names = "what it makes does not lie on PEs as one tensor", _text_of(readable)
-        message = f"--record {ACTIVATIONS}={pattern}: {unread} cannot be recorded, {reason}; give others: {names}"
-        raise BadInput(message)
+        raise BadInput(f"--record {ACTIVATIONS}={pattern}: {unread} cannot be recorded, {reason}; give others: {names}")
     close = difflib.get_close_matches(pattern, kinds, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    message = f"--record {ACTIVATIONS}={pattern}: unknown op {pattern!r}: {hint}known: {_text_of(readable)}"
-    raise BadInput(message)
+    raise BadInput(f"--record {ACTIVATIONS}={pattern}: unknown op {pattern!r}: {hint}known: {_text_of(readable)}")
 
 
 def _text_of(names: list[str]) -> str:
@@ -95,15 +92,13 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
             maximum size, or the run writes no trace.
     """
     if not traced:
-        message = f"--record-pe {text}: bytes are kept in the trace, and none is written: give --trace PATH"
-        raise BadInput(message)
+        raise BadInput(f"--record-pe {text}: bytes are kept in the trace, and none is written: give --trace PATH")
     places = tuple(dict.fromkeys(_place(part.strip(), program) for part in text.split("+")))
     sizes = [b.bytes for place in places for _, b in readable_buffers(program) if has_buffer(program, b, place)]
     total_bytes = passes * sum(sizes)
     if total_bytes > MAX_BYTES:
         need = f"{sum(sizes):,} B in each of {passes:,} passes are up to {total_bytes:,} B, the limit is {MAX_BYTES:,}"
-        message = f"--record-pe {text}: {need}; name fewer PEs, or give a smaller --new-tokens"
-        raise BadInput(message)
+        raise BadInput(f"--record-pe {text}: {need}; name fewer PEs, or give a smaller --new-tokens")
     return places
 
 
@@ -120,14 +115,11 @@ def _place(text: str, program: Program) -> PePlace:
     wafer, row, col = (int(part or 0) for part in match.groups())
     rows, cols = program.wafer_rows, program.wafer_cols
     if match[1] is None and program.wafers > 1:
-        message = f"--record-pe {text}: there are {program.wafers} wafers; say which, such as 0:{text}"
-        raise BadInput(message)
+        raise BadInput(f"--record-pe {text}: there are {program.wafers} wafers; say which, such as 0:{text}")
     if wafer >= program.wafers or row >= rows or col >= cols:
         limits = f"{program.wafers} of {rows}x{cols} PEs, rows 0 to {rows - 1} and columns 0 to {cols - 1}"
-        message = f"--record-pe {text}: no such PE; wafers: {limits}; give one of those"
-        raise BadInput(message)
+        raise BadInput(f"--record-pe {text}: no such PE; wafers: {limits}; give one of those")
     place = PePlace(wafer, row, col)
     if not any(has_buffer(program, buffer, place) for _, buffer in readable_buffers(program)):
-        message = f"--record-pe {text}: no region contains this PE, so that nothing is in its SRAM; give another"
-        raise BadInput(message)
+        raise BadInput(f"--record-pe {text}: no region contains this PE, so that nothing is in its SRAM; give another")
     return place

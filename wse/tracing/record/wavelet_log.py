@@ -43,8 +43,7 @@ def check_loggable(program: Program, wafer: WaferSpec, *, traced: bool) -> None:
         BadMesh: A region is too large for the wavelet simulation.
     """
     if not traced:
-        message = "the log of wavelets is kept in the trace, and none is written: give --trace PATH"
-        raise BadInput(message)
+        raise BadInput("the log of wavelets is kept in the trace, and none is written: give --trace PATH")
     check_size(program, wafer)
 
 

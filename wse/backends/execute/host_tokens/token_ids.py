@@ -86,8 +86,7 @@ class VerifiedIds:
         """
         count, program = len(tokens), self._program
         if not program.verify_tokens or count != program.verify_tokens:
-            message = f"{count} tokens to verify: the Program has passes over {program.verify_tokens}"
-            raise BadInput(message)
+            raise BadInput(f"{count} tokens to verify: the Program has passes over {program.verify_tokens}")
         length = self._caches.length(user)
         if length + count > program.context:
             message = (
@@ -118,8 +117,7 @@ class VerifiedIds:
         """
         max_tokens, ids = self._program.verify_tokens, self._by_user.get(user)
         if ids is None or not 1 <= tokens <= max_tokens:
-            message = f"{tokens} tokens of user {user} to keep: give 1 to {max_tokens}, once after each pass"
-            raise BadInput(message)
+            raise BadInput(f"{tokens} tokens of user {user} to keep: give 1 to {max_tokens}, once after each pass")
         del self._by_user[user]
         return ids[tokens - 1]
 

@@ -80,8 +80,7 @@ class CheckpointCodes:
         values = self._source[first * self._outputs : last * self._outputs]
         block_values = values[:: self._outputs]
         if not np.array_equal(np.repeat(block_values, self._outputs, axis=0)[: len(values)], values, equal_nan=True):
-            message = f"{self._name}: {self._outputs} neighbouring outputs have several scales"
-            raise WseBug(message)
+            raise WseBug(f"{self._name}: {self._outputs} neighbouring outputs have several scales")
         if self._activations is not None:
             self._check(block_values, number_type(self._activations))
         return block_values

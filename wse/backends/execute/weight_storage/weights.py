@@ -257,8 +257,7 @@ class _Reader:
         largest_value = float(np.array(bits).view(values.dtype))
         if self.element_type == "float16" and largest_value > LARGEST_HALF:
             limit = f"more than float16's {LARGEST_HALF:,}"
-            message = f"{name}: contains {largest_value:.3g}, {limit}; use --dtype bfloat16 or float32"
-            raise BadModel(message)
+            raise BadModel(f"{name}: contains {largest_value:.3g}, {limit}; use --dtype bfloat16 or float32")
 
 
 def _largest_magnitude(values: Tensor) -> Any:

@@ -122,11 +122,9 @@ def closed_form(
     if collective not in known_algorithms:
         raise UnknownName("collective", collective, known_algorithms)
     if algorithm not in known_algorithms[collective]:
-        kind = f"algorithm of {collective}"
-        raise UnknownName(kind, algorithm, known_algorithms[collective])
+        raise UnknownName(f"algorithm of {collective}", algorithm, known_algorithms[collective])
     if min(rows, cols, words) < 1:
-        msg = f"closed form of {collective}: {words} words on {rows}x{cols} PEs; give at least 1 of each"
-        raise BadInput(msg)
+        raise BadInput(f"closed form of {collective}: {words} words on {rows}x{cols} PEs; give at least 1 of each")
     if rows * cols == 1:
         return 0.0
     if algorithm in line_reduces() or algorithm == "ring":

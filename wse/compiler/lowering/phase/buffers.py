@@ -97,8 +97,7 @@ class Buffers:
             )
         buffer = self._by_name[key]
         if (buffer.view, buffer.use, buffer.permanent) != (view, use, permanent):
-            message = f"buffer {name} is {buffer.view} for {buffer.use}, but was requested as {view} for {use}"
-            raise WseBug(message)
+            raise WseBug(f"buffer {name} is {buffer.view} for {buffer.use}, but was requested as {view} for {use}")
         buffer.elements = max(buffer.elements, elements)
         self._requests[buffer] = max(self._requests.get(buffer, 0), elements)
         return buffer

@@ -128,8 +128,7 @@ class PhaseBuilder:
         for name, view in record.views.items():
             value = indexed[record.index[name]]
             if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
-                message = f"{kernel}: operand {name} must be {view or 'a number'}, got {value}"
-                raise WseBug(message)
+                raise WseBug(f"{kernel}: operand {name} must be {view or 'a number'}, got {value}")
         self._add(StepKind.COMPUTE, CODES[kernel], 0, "act", row_operands(only_row, self.rows[self.stage]) | indexed)
 
     def line(
@@ -212,8 +211,7 @@ class PhaseBuilder:
                 user's counters.
         """
         if self._loop >= 0:
-            message = "loops must not be nested"
-            raise ValueError(message)
+            raise ValueError("loops must not be nested")
         self._enter()
         self._loop = len(self._block.iterations)
         self._block.iterations.append(iterations)

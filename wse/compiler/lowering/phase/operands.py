@@ -42,8 +42,7 @@ def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, S
     """
     record = kernel_named(kernel)
     if operands.keys() != record.views.keys():
-        message = f"{kernel} needs the operands {list(record.views)}, got {sorted(operands)}"
-        raise WseBug(message)
+        raise WseBug(f"{kernel} needs the operands {list(record.views)}, got {sorted(operands)}")
     return {record.index[name]: operand_of(operands[name]) for name in record.views}
 
 
@@ -62,8 +61,7 @@ def transfer_operands(kind: type[Transfer], operands: Mapping[str, Operand]) -> 
     """
     index = operand_index(kind)
     if unknown_names := sorted(set(operands) - set(index)):
-        message = f"{kind.__name__} has the operands {sorted(index)}, got {unknown_names}"
-        raise WseBug(message)
+        raise WseBug(f"{kind.__name__} has the operands {sorted(index)}, got {unknown_names}")
     return {index[name]: operand_of(value) for name, value in operands.items()}
 
 

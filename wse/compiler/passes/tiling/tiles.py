@@ -60,8 +60,7 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
             return _linear_tiles(op, cut)
         case _ if cut.latent is not None:
             return _latent_tiles(op, cut)
-    message = f"no tiles are known for ops of kind {op.kind}"
-    raise WseBug(message)
+    raise WseBug(f"no tiles are known for ops of kind {op.kind}")
 
 
 def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
@@ -100,8 +99,7 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
         case "latent_output":
             v_b, o = op.weights
             return [matrix_tile([v_b], latent, value), matrix_tile([o], value, hidden)]
-    message = f"no tiles are known for ops of kind {op.kind}"
-    raise WseBug(message)
+    raise WseBug(f"no tiles are known for ops of kind {op.kind}")
 
 
 def _linear_tiles(op: Op, cut: RegionCut) -> list[Tile]:

@@ -117,5 +117,4 @@ def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
             return cut.latent.source
         case "kv_a_bias" if cut.latent is not None:
             return cut.latent.latent
-    message = f"no division over columns is known for {name}"
-    raise WseBug(message)
+    raise WseBug(f"no division over columns is known for {name}")

@@ -45,8 +45,7 @@ def row_of(
     result, deployment = timed_layout.result, timed_layout.deployment
     decode, pipelining, crossing = result.decode, result.schedule, result.crossing
     if decode is None or pipelining is None or crossing is None or result.bounds is None:
-        message = "a row of a comparison needs an estimate with decoded tokens"
-        raise WseBug(message)
+        raise WseBug("a row of a comparison needs an estimate with decoded tokens")
     system, chosen_mapping, mapping = result.system, result.system.mapping, str(request.mapping)
     limits = limits_of(
         decode.cycles_by,

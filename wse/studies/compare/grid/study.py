@@ -114,8 +114,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     rows_of = all_outputs(request, combinations, combination_rows, on_progress, pool)
     results = [rows_of[combination] for combination in combinations]
     if not any(row.possible for result in results for row in result.rows):
-        message = f"none of {plural(len(combinations), 'combination')} can be: {_refusal(request, results)}"
-        raise DoesNotFit(message)
+        raise DoesNotFit(f"none of {plural(len(combinations), 'combination')} can be: {_refusal(request, results)}")
     return Grid(first=first, names=names, counts=counts, results=results)
 
 
@@ -205,8 +204,7 @@ def all_outputs(
     )
     for combination, output in outputs:
         if output.bug:
-            message = f"{combination} ended in a bug\n{output.bug}"
-            raise WseBug(message)
+            raise WseBug(f"{combination} ended in a bug\n{output.bug}")
         output_by_combination[combination] = output
         on_progress(len(output_by_combination), len(combinations), str(combination))
     return output_by_combination

@@ -100,8 +100,7 @@ def plan_machines(
             reasons_by_machine |= {prefix + name: reason for name, reason in (wafer_reasons | gpu_reasons).items()}
     if not rows:
         name, reason = next(iter(reasons_by_machine.items()))
-        message = f"{name}: {reason}"
-        raise DoesNotFit(message)
+        raise DoesNotFit(f"{name}: {reason}")
     # 2. Ranking.
     rows.sort(key=lambda row: rank(row, request.goal))
     cheaper = cheaper_kinds(rows, samples, tried_lengths) if request.goal.objective == COST else ()

@@ -82,8 +82,7 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
     try:
         layout = _roomy_layout(draft, compilation, choose_layout(draft))
     except (BadInput, DoesNotFit) as error:
-        message = f"--draft-place {place}: {name}: {error}"
-        raise DoesNotFit(message) from error
+        raise DoesNotFit(f"--draft-place {place}: {name}: {error}") from error
     compiled = layout.compilation
     return PlacedDraft(
         name=name, place=place, prepared=layout.prepared, compilation=compiled, wafers=compiled.program.wafers
@@ -116,8 +115,7 @@ def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None)
     try:
         layout = choose_layout(with_head)
     except (BadInput, DoesNotFit) as error:
-        message = f"--draft: no room for a draft head, one more layer of the model: {error}"
-        raise DoesNotFit(message) from error
+        raise DoesNotFit(f"--draft: no room for a draft head, one more layer of the model: {error}") from error
     return PlacedDraft(name=HEAD, place=SAME, prepared=layout.prepared, compilation=layout.compilation)
 
 
@@ -138,8 +136,7 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
         DoesNotFit: The draft model fits on none of the tried rectangles.
     """
     if prepared_estimate.defects is not None:
-        message = f"--draft-place {SAME}: the free PEs are not known with --defects; give --draft-place wafer"
-        raise BadInput(message)
+        raise BadInput(f"--draft-place {SAME}: the free PEs are not known with --defects; give --draft-place wafer")
     regions = free_regions(prepared_estimate, compilation.program)
     tries, fault = 0, ""
     for region in regions:

@@ -193,8 +193,7 @@ def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuS
     assert request.gpu is not None
     gpu = load_gpu(request.gpu)
     if spec.experts is None and parallelism != TENSOR:
-        msg = f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}"
-        raise BadInput(msg)
+        raise BadInput(f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}")
     return GpuServer(
         spec=spec,
         weights=weight_format(spec, request.types.dtype),
@@ -256,8 +255,7 @@ def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
     """
     users, batch = request.serving.users, request.serving.batch
     if users is not None and batch is not None and users != batch:
-        msg = f"--users {users} and --batch {batch}: GPUs decode for all users at once; leave out --batch"
-        raise BadInput(msg)
+        raise BadInput(f"--users {users} and --batch {batch}: GPUs decode for all users at once; leave out --batch")
     if users or batch or request.serving.objective in (None, LATENCY):
         return users or batch or 1
     return max(1, saturating_users(deployment))

@@ -134,8 +134,7 @@ def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> 
     try:
         check_shares(shares)
     except BadInput as error:
-        message = f"{place}: {error}"
-        raise BadInput(message) from error
+        raise BadInput(f"{place}: {error}") from error
     firsts = [choices[0] for choices in shares]
     return DraftAcceptance(curve=acceptance_by_position(firsts, name, "U", "given"), shares=tuple(shares))
 
@@ -166,5 +165,4 @@ def _refuse(place: str, reason: str) -> NoReturn:
     Raises:
         BadInput: Always. The message consists of ``place`` and ``reason``.
     """
-    message = f"{place}: {reason}"
-    raise BadInput(message)
+    raise BadInput(f"{place}: {reason}")

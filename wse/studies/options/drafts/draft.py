@@ -39,8 +39,7 @@ def check_draft(request: RunRequest) -> None:
     if not has_draft(request):
         for option, value in draft_options.items():
             if value is not None:
-                message = f"{option} {value}: there is no draft; give --draft ngram, or a smaller model"
-                raise BadInput(message)
+                raise BadInput(f"{option} {value}: there is no draft; give --draft ngram, or a smaller model")
     if drafts.draft is not None and drafts.verify_tokens is not None:
         message = (
             f"--verify-tokens {drafts.verify_tokens}: a pass verifies the tokens of --draft {drafts.draft}; "
@@ -48,13 +47,11 @@ def check_draft(request: RunRequest) -> None:
         )
         raise BadInput(message)
     if drafts.draft_tokens is not None and drafts.draft_tokens < 1:
-        message = f"--draft-tokens {drafts.draft_tokens}: give a number of at least 1, or leave --draft out"
-        raise BadInput(message)
+        raise BadInput(f"--draft-tokens {drafts.draft_tokens}: give a number of at least 1, or leave --draft out")
     if drafts.draft_place not in (None, *PLACES):
         raise UnknownName("place of drafts", str(drafts.draft_place), PLACES)
     if drafts.draft_mesh is not None and (draft_name(request) == NGRAM or draft_place(request) == HOST):
-        message = f"--draft-mesh {drafts.draft_mesh}: the draft has no PEs of its own; leave it out"
-        raise BadInput(message)
+        raise BadInput(f"--draft-mesh {drafts.draft_mesh}: the draft has no PEs of its own; leave it out")
 
 
 def has_draft(request: RunRequest) -> bool:

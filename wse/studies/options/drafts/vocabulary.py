@@ -29,16 +29,14 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
         draft_ids, target_ids = draft.tokenizer.vocab_size, target.tokenizer.vocab_size
     if draft_ids != target_ids:
         reason = f"has a vocabulary of {draft_ids:,} ids, {target.spec.name} one of {target_ids:,}"
-        message = f"{option}: {reason}; {remedy}"
-        raise BadInput(message)
+        raise BadInput(f"{option}: {reason}; {remedy}")
     if draft.tokenizer is None or target.tokenizer is None:
         return
     token = _first_difference(draft.tokenizer, target.tokenizer)
     if token is not None:
         draft_text, target_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
         reason = f"has another vocabulary: its id {token} is {draft_text!r}, {target.spec.name}'s {target_text!r}"
-        message = f"{option}: {reason}; {remedy}"
-        raise BadInput(message)
+        raise BadInput(f"{option}: {reason}; {remedy}")
 
 
 def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:

@@ -149,8 +149,7 @@ class CheckpointFile:
             ValueError: The arrays are damaged or inconsistent.
         """
         if arrays[CONTENT].tobytes() != content_digest(arrays):
-            message = "its arrays are not those of its digest"
-            raise ValueError(message)
+            raise ValueError("its arrays are not those of its digest")
         self._check(arrays)
         caches, passes = Caches(self._program), []
         for number, (phase, kept_tokens, ids) in enumerate(
@@ -185,11 +184,9 @@ class CheckpointFile:
         for name, shape in self._shapes(arrays["phase"].size).items():
             array, (min_value, max_value) = arrays[name], bounds[name]
             if array.shape != shape or array.dtype != np.int64:
-                message = f"{name}: {array.dtype} {list(array.shape)}, needed: int64 {list(shape)}"
-                raise ValueError(message)
+                raise ValueError(f"{name}: {array.dtype} {list(array.shape)}, needed: int64 {list(shape)}")
             if ((array < min_value) | (array > max_value)).any():
-                message = f"{name}: has values outside {min_value} to {max_value}"
-                raise ValueError(message)
+                raise ValueError(f"{name}: has values outside {min_value} to {max_value}")
 
     def _check_pass(self, caches: Caches, number: int, phase: int, kept_tokens: int, ids: Sequence[int]) -> None:
         """Check that a stored pass can follow the passes before it.
@@ -222,8 +219,7 @@ class CheckpointFile:
             fault = "has too few ids"
         else:
             return
-        message = f"pass {number}: {fault}"
-        raise ValueError(message)
+        raise ValueError(f"pass {number}: {fault}")
 
     def _ids_after(self, number: int, phase: Phase) -> int:
         """Return how many token ids the result of a pass must contain.

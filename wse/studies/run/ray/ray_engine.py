@@ -173,8 +173,7 @@ class RayEngine(HostResults):
             self._verified.check(tokens, user)
             submitted = self._passes.submit(self._verify_index(user), tokens)
         elif submitted.ids != tuple(tokens):
-            message = f"user {user}: {submitted.ids} were announced, and {tuple(tokens)} are to be verified"
-            raise WseBug(message)
+            raise WseBug(f"user {user}: {submitted.ids} were announced, and {tuple(tokens)} are to be verified")
         self._finish(submitted)
         return self._ids_after(user)
 

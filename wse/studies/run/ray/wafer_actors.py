@@ -120,8 +120,7 @@ class WaferActors:
             if isinstance(cause, WseError | ValueError):
                 raise cause from None
             if not isinstance(cause, errors.RayError):
-                message = f"wafer {call.wafer}: {error}"
-                raise WseBug(message) from error
+                raise WseBug(f"wafer {call.wafer}: {error}") from error
             raise self._loss(call.wafer, cause) from error
         except errors.RayError as error:
             raise self._loss(call.wafer, error) from error
@@ -202,8 +201,7 @@ def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, np
         array = arrays.get(name)
         if array is None or (array.dtype, array.shape) != (np.dtype(np.int64), shape):
             found_text = "is missing" if array is None else f"{array.dtype} {list(array.shape)}"
-            message = f"{name}: {found_text}, needed: int64 {list(shape)}"
-            raise ValueError(message)
+            raise ValueError(f"{name}: {found_text}, needed: int64 {list(shape)}")
     other_names = {
         f"{kind}.{number}"
         for kind in ("memory", "links")

@@ -130,8 +130,7 @@ def wafer_tiers(
         if not tier.capacity_tokens:
             remedy = "give a larger --kv-host-memory" if tier.name == HOST else f"leave out {tier.name}"
             reason = f"{tier.name} has no room for a token: {NO_ROOM[tier.name]}"
-            message = f"--kv-tiers {options.kv_tiers}: {reason}; {remedy}"
-            raise BadInput(message)
+            raise BadInput(f"--kv-tiers {options.kv_tiers}: {reason}; {remedy}")
     return requested_tiers
 
 

@@ -49,6 +49,5 @@ def max_users_of(max_users: int | None, workload: Workload, costs: PassCosts, *,
         reason = f"caches have room for {room:,} tokens, and a request needs at least {min_slots:,}"
         if limit == costs.max_users:
             reason = "a machine serves no more at a time"
-        message = f"--max-users {max_users}: {reason}; give at most {limit}, or more wafers or GPUs"
-        raise BadInput(message)
+        raise BadInput(f"--max-users {max_users}: {reason}; give at most {limit}, or more wafers or GPUs")
     return max_users or limit

@@ -31,8 +31,7 @@ def column_names(line: TraceLine) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader([line.text], strict=True))]
     except csv.Error as fault:
-        message = f"{line.place}: not CSV: {fault}; correct the line"
-        raise BadInput(message) from fault
+        raise BadInput(f"{line.place}: not CSV: {fault}; correct the line") from fault
 
 
 def read_rows(
@@ -55,11 +54,9 @@ def read_rows(
     missing_names = [name for name in required_columns if name not in names]
     if missing_names or len(set(names)) < len(names):
         fault = f"column {missing_names[0]} is missing" if missing_names else "a column occurs twice"
-        message = f"{header.place}: {fault}; begin with a row such as {','.join(required_columns)}"
-        raise BadInput(message)
+        raise BadInput(f"{header.place}: {fault}; begin with a row such as {','.join(required_columns)}")
     for line in lines:
         cells = column_names(line)
         if len(cells) != len(names):
-            message = f"{line.place}: {len(cells)} values under {len(names)} columns; give one for each"
-            raise BadInput(message)
+            raise BadInput(f"{line.place}: {len(cells)} values under {len(names)} columns; give one for each")
         yield line, dict(zip(names, cells, strict=True))

@@ -49,8 +49,7 @@ def read_lines(path: Path) -> Iterator[TraceLine]:
     try:
         if not path.is_file():
             reason = "is not a regular file" if path.exists() else "does not exist"
-            message = f"{path}: {reason}; give the path of a trace of requests"
-            raise BadInput(message)
+            raise BadInput(f"{path}: {reason}; give the path of a trace of requests")
         with path.open("rb") as stream:
             while data := stream.readline(MAX_LINE_BYTES + 1):
                 number, total_bytes = number + 1, total_bytes + len(data)
@@ -63,8 +62,7 @@ def read_lines(path: Path) -> Iterator[TraceLine]:
         message = f"{path}, line {number}: not text in UTF-8 ({fault.reason}); give a CSV or JSON Lines file"
         raise BadInput(message) from fault
     except (OSError, ValueError) as fault:
-        message = f"{path}: cannot be read ({fault}); check the path and its permissions"
-        raise BadInput(message) from fault
+        raise BadInput(f"{path}: cannot be read ({fault}); check the path and its permissions") from fault
 
 
 def _check_sizes(path: Path, number: int, line_bytes: int, total_bytes: int) -> None:
@@ -80,5 +78,4 @@ def _check_sizes(path: Path, number: int, line_bytes: int, total_bytes: int) -> 
         message = f"{path}, line {number}: is over {MAX_LINE_BYTES:,} bytes; is it a trace with one request per line?"
         raise BadInput(message)
     if total_bytes > LIMIT_BYTES:
-        message = f"{path}, line {number}: more than {LIMIT_BYTES:,} bytes; read fewer requests, with --requests"
-        raise BadInput(message)
+        raise BadInput(f"{path}, line {number}: more than {LIMIT_BYTES:,} bytes; read fewer requests, with --requests")

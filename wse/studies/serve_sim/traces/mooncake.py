@@ -68,15 +68,12 @@ def _json_object(line: TraceLine) -> dict[str, Any]:
     try:
         value = json.loads(line.text)
     except (ValueError, RecursionError) as fault:
-        message = f"{line.place}: not JSON: {fault}; correct the line"
-        raise BadInput(message) from fault
+        raise BadInput(f"{line.place}: not JSON: {fault}; correct the line") from fault
     if not isinstance(value, dict):
-        message = f"{line.place}: {short_repr(value)}: give an object such as {Mooncake.first_line}"
-        raise BadInput(message)
+        raise BadInput(f"{line.place}: {short_repr(value)}: give an object such as {Mooncake.first_line}")
     missing_names = [name for name in NEEDED if name not in value]
     if missing_names:
-        message = f"{line.place}: {missing_names[0]} is missing; give an object such as {Mooncake.first_line}"
-        raise BadInput(message)
+        raise BadInput(f"{line.place}: {missing_names[0]} is missing; give an object such as {Mooncake.first_line}")
     return value
 
 
@@ -105,6 +102,5 @@ def _reusable_blocks(line: TraceLine, hashes: Any, prompt_tokens: int) -> tuple[
         raise BadInput(message)
     wrong_values = [value for value in hashes if type(value) is not int]
     if wrong_values:
-        message = f"{line.place}: {HASHES} contains {short_repr(wrong_values[0])}; give whole numbers"
-        raise BadInput(message)
+        raise BadInput(f"{line.place}: {HASHES} contains {short_repr(wrong_values[0])}; give whole numbers")
     return tuple(hashes[: (prompt_tokens - 1) // BLOCK_TOKENS])

@@ -159,15 +159,13 @@ class _Collector:
             request: First request beyond the limit.
             limit: The limit, such as "1,000,000 requests", for the message.
         """
-        message = f"{request.line.place}: more than {limit}; read fewer requests, with --requests"
-        raise BadInput(message)
+        raise BadInput(f"{request.line.place}: more than {limit}; read fewer requests, with --requests")
 
     def _check_arrival(self, request: TraceRequest) -> None:
         """Raise BadInput if a request's arrival time is out of range or before the previous one."""
         time, last_s = request.arrival_s, self._last_s
         if not 0 <= time <= LATEST_S:
-            message = f"{request.line.place}: arrival after {time:g} s: give times from 0 s to {LATEST_S:.0e} s"
-            raise BadInput(message)
+            raise BadInput(f"{request.line.place}: arrival after {time:g} s: give times from 0 s to {LATEST_S:.0e} s")
         if time < last_s:
             message = (
                 f"{request.line.place}: arrival after {time:.9g} s is before {last_s:.9g} s of the line above; "
@@ -203,8 +201,7 @@ class _Collector:
         if not len(self):
             left_out = self._too_long + self._without_answer
             rest = f" besides {left_out:,} that are too long or have no answer" if left_out else ""
-            message = f"{path}: there is no request{rest}; give at least one below the first line"
-            raise BadInput(message)
+            raise BadInput(f"{path}: there is no request{rest}; give at least one below the first line")
         return Trace(
             workload=Workload(
                 arrival_s=np.array(self._arrival_s),

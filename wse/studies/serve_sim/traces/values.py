@@ -31,8 +31,7 @@ def token_count(line: TraceLine, name: str, value: Any, minimum: int = 1) -> int
     elif isinstance(value, float) and value.is_integer():
         tokens = int(value)
     if tokens is None or not minimum <= tokens <= MAX_TOKENS:
-        message = f"{line.place}: {name} {short_repr(value)}: give a whole number of at least {minimum}"
-        raise BadInput(message)
+        raise BadInput(f"{line.place}: {name} {short_repr(value)}: give a whole number of at least {minimum}")
     return tokens
 
 
@@ -55,6 +54,5 @@ def seconds_of(line: TraceLine, name: str, value: Any, unit_s: float = 1.0) -> f
         except (ValueError, OverflowError):
             time = math.nan
     if not math.isfinite(time):
-        message = f"{line.place}: {name} {short_repr(value)}: give a number"
-        raise BadInput(message)
+        raise BadInput(f"{line.place}: {name} {short_repr(value)}: give a number")
     return time * unit_s

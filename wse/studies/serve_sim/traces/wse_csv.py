@@ -98,6 +98,5 @@ def _prefix(
         )
         raise BadInput(message)
     if tokens >= prompt_tokens:
-        message = f"{line.place}: prefix_tokens {tokens}: give fewer than the {prompt_tokens} of the prompt"
-        raise BadInput(message)
+        raise BadInput(f"{line.place}: prefix_tokens {tokens}: give fewer than the {prompt_tokens} of the prompt")
     return name, tokens

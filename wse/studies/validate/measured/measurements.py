@@ -197,8 +197,7 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
             continue
         count += 1
         if count > MAX_ROWS:
-            msg = f"{place}: more than {MAX_ROWS:,} rows; split the file"
-            raise BadMeasurements(msg)
+            raise BadMeasurements(f"{place}: more than {MAX_ROWS:,} rows; split the file")
         if table in TOLERANT:
             if len(record.cells) != len(header) and record.lines > 1:
                 records.resume_at(record.line + 1)  # an unclosed quote has swallowed the next rows
@@ -259,8 +258,7 @@ def _table(header: list[str], place: str) -> str:
     missing = [column for column in (REQUIRED if name in TOLERANT else columns) if column not in header]
     if missing:
         cells = "its cells must be filled" if name in TOLERANT else "its cells may be empty"
-        msg = f"{place}: has no column {missing[0]!r}; add it to every row, {cells}"
-        raise BadMeasurements(msg)
+        raise BadMeasurements(f"{place}: has no column {missing[0]!r}; add it to every row, {cells}")
     return name
 
 

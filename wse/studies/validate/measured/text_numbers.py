@@ -65,8 +65,7 @@ def check_unit(metric: str, place: str) -> None:
     """
     if not any(_UNIT.fullmatch(word) for word in re.findall(r"[^\W\d_]+|%", metric.lower())):
         examples = "cycles, us, ms, tokens_per_s, elements/cycle, speedup, %"
-        msg = f"{place} = {metric[:40]!r}: names no known unit; give one such as {examples}"
-        raise BadMeasurements(msg)
+        raise BadMeasurements(f"{place} = {metric[:40]!r}: names no known unit; give one such as {examples}")
 
 
 SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}

@@ -109,16 +109,14 @@ def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: 
     place = f"{pe[0]}:{pe[1]},{pe[2]}" if trace.header.wafers > 1 else f"{pe[1]},{pe[2]}"
     if not len(pe_rows):
         remedy = f"record them: wse run --record-pe {place} --trace FILE"
-        message = f"--dump {name}: {trace.path} has no bytes of the PE {place}; {remedy}"
-        raise BadTrace(message)
+        raise BadTrace(f"--dump {name}: {trace.path} has no bytes of the PE {place}; {remedy}")
     buffer = _buffer_named(trace, np.unique(columns["buffer"][pe_rows]), name)
     rows = pe_rows[columns["buffer"][pe_rows] == buffer["index"]]
     last = trace.rows("pass") - 1 if pass_index is None else pass_index
     rows = rows[columns["pass"][rows] <= last]
     if last >= trace.rows("pass") or not len(rows):
         range_text = f"{trace.path} has the passes 0 to {trace.rows('pass') - 1}"
-        message = f"--pass {last}: nothing of {name} was recorded until then; {range_text}; give another"
-        raise BadInput(message)
+        raise BadInput(f"--pass {last}: nothing of {name} was recorded until then; {range_text}; give another")
     data = trace.content(int(rows[-1]))
     try:
         values = values_of(data, buffer["dtype"].encode())
@@ -163,14 +161,12 @@ def _buffer_named(trace: Trace, buffers: Array, name: str) -> dict[str, Any]:
     if matches:
         places = ", ".join(f"{tile_name(record['name'])} at {_address(record)}" for record in matches)
         remedy = "an address" if len({record["name"] for record in matches}) == 1 else "a name"
-        message = f"--dump {name}: there are several: {places}; give {remedy}"
-        raise BadInput(message)
+        raise BadInput(f"--dump {name}: there are several: {places}; give {remedy}")
     names = [tile_name(record["name"]) for record in records]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     known_names = ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))
-    message = f"--dump {name}: no such buffer was recorded: {hint}known: {known_names}"
-    raise BadInput(message)
+    raise BadInput(f"--dump {name}: no such buffer was recorded: {hint}known: {known_names}")
 
 
 def _address(record: dict[str, Any]) -> str:

@@ -78,8 +78,7 @@ class LinksView(View):
 def check_links(top: int) -> None:
     """Raise BadInput if more than ``MAX_LINKS`` links are requested."""
     if top > MAX_LINKS:
-        message = f"--top {top}: at most {MAX_LINKS:,} links are reported; give a smaller number"
-        raise BadInput(message)
+        raise BadInput(f"--top {top}: at most {MAX_LINKS:,} links are reported; give a smaller number")
 
 
 def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Link]:

@@ -208,8 +208,7 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
     """
     match = _PLACE.fullmatch(text.strip())
     if match is None:
-        message = f"--pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3"
-        raise BadInput(message)
+        raise BadInput(f"--pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3")
     wafer, row, col = match.groups()
     return None if wafer is None else int(wafer), int(row), int(col)
 
@@ -260,12 +259,10 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
     rows, cols = mesh_of(trace)
     if not 0 <= wafer < trace.header.wafers:
         wafers = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
-        message = f"--pe: {trace.path} has no wafer {wafer}; it has {wafers}"
-        raise BadInput(message)
+        raise BadInput(f"--pe: {trace.path} has no wafer {wafer}; it has {wafers}")
     if not (0 <= row < rows and 0 <= col < cols):
         limits = f"rows 0 to {rows - 1} and columns 0 to {cols - 1}"
-        message = f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {limits}; give one of those"
-        raise BadInput(message)
+        raise BadInput(f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {limits}; give one of those")
 
 
 def _stage(stages: Columns, index: int) -> PeStage:

@@ -79,19 +79,16 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
     stages = stages_of(trace, wafer, row, col)
     path = f"--sram-png: {trace.path}"
     if not len(stages):
-        message = f"{path}: no region contains the PE {row},{col} of wafer {wafer}; give another"
-        raise BadTrace(message)
+        raise BadTrace(f"{path}: no region contains the PE {row},{col} of wafer {wafer}; give another")
     if not trace.rows("pass"):
-        message = f"{path}: has no pass yet; run further, or make the trace again"
-        raise BadTrace(message)
+        raise BadTrace(f"{path}: has no pass yet; run further, or make the trace again")
     pass_index, schedule = _last_token(trace)
     phase = int(trace.column("schedules/phase", schedule, schedule + 1)[0])
     first, count = (int(column[schedule]) for column in schedule_rows(trace))
     steps = trace.table("step", first, first + count)
     stage_steps = np.flatnonzero(np.isin(steps["stage"], stages))
     if not len(stage_steps):
-        message = f"{path}: the stage of the PE {row},{col} has no steps in pass {pass_index}; give another PE"
-        raise BadTrace(message)
+        raise BadTrace(f"{path}: the stage of the PE {row},{col} has no steps in pass {pass_index}; give another PE")
     end = steps["start_cycle"] + steps["cycles"]
     on_wafer_steps = stage_steps[steps["kind"][stage_steps] != KINDS.index("cross")]
     return SramLives(

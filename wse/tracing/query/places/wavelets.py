@@ -108,8 +108,7 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
     if not passes:
         if cycles is None:
             return None
-        message = f"{trace.path}: has no log of wavelets for --cycles; make one: wse run --wavelets --trace FILE"
-        raise BadTrace(message)
+        raise BadTrace(f"{trace.path}: has no log of wavelets for --cycles; make one: wse run --wavelets --trace FILE")
     moving, moves = wavelet_activity(trace, pass_index=passes[-1])
     first, last = int(moving[0]), int(moving[-1])
     return Wavelets(
@@ -161,13 +160,11 @@ def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Arra
     first, last = cycles
     if last < moving[0] or first > moving[-1]:
         log_range = f"the log of {trace.path} has cycles {moving[0]} to {moving[-1]}"
-        message = f"--cycles {first}-{last}: {log_range}; give some of those"
-        raise BadInput(message)
+        raise BadInput(f"--cycles {first}-{last}: {log_range}; give some of those")
     move_count = int(moves[(moving >= first) & (moving <= last)].sum())
     if move_count > MAX_MOVES:
         limit = f"at most {MAX_MOVES:,} are replayed at once"
-        message = f"--cycles {first}-{last}: {move_count:,} moves, {limit}; give fewer cycles"
-        raise BadInput(message)
+        raise BadInput(f"--cycles {first}-{last}: {move_count:,} moves, {limit}; give fewer cycles")
     replayed = []
     for _, rows in wavelet_cycles(trace, pass_index=pass_index, first=first, last=last):
         for cycle, wafer, row, col, code, colour, step in sorted(zip(*(rows[n].tolist() for n in _MOVE), strict=True)):

@@ -107,8 +107,7 @@ class _Run:
             self.totals, self._report = read_totals(trace), trace.report()
         self.run = self.totals.run
         if self.run.decode is None:
-            message = f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens"
-            raise BadTrace(message)
+            raise BadTrace(f"{path}: has no pass that decoded a token; compare runs with at least 2 new tokens")
         self._decode = self.run.decode
         self._economics = _economics(self.run.wafer.name, economics, price)
 

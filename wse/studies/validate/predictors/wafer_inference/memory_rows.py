@@ -168,8 +168,7 @@ def _memory_of(m: Measurement, model: ModelSpec, wafer: WaferSpec) -> PeMemory:
     name = f"shared_{role}" if is_shared_model and role in ("head", "tail") else role
     rows, cols = _shape(m)
     if not (0 < rows <= wafer.mesh_rows and 0 < cols <= wafer.mesh_cols):
-        reason = f"the block is empty or larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs"
-        raise Declined(reason)
+        raise Declined(f"the block is empty or larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
     shard = Shard(
         model=model,
         rows=rows,

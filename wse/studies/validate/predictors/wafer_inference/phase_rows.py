@@ -149,8 +149,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
         elif name and not _CONDITION.search(name):
             term = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
             if term is None:
-                reason = f"the metric names {name[:40]!r}, which is no step of a layer that is described"
-                raise Declined(reason)
+                raise Declined(f"the metric names {name[:40]!r}, which is no step of a layer that is described")
             last_step, purposes = term
             parts |= {(last_step, purpose) for purpose in purposes or ("",)}
     return frozenset(parts)

@@ -149,8 +149,7 @@ def stated_dimensions(m: Measurement) -> ModelSpec:
     """
     model = dense_model(m.text("model"))
     if model is None:
-        reason = f"the sizes of the model {m.text('model')[:40]!r} are not known"
-        raise Declined(reason)
+        raise Declined(f"the sizes of the model {m.text('model')[:40]!r} are not known")
     return model
 
 

@@ -61,8 +61,7 @@ def step_time_of(m: Measurement) -> StepTime:
         raise Declined(NO_GENERATION.reason)
     rows, cols = m.sizes.get("block_rows") or 1, m.sizes.get("block_cols") or 1
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
-        reason = f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs"
-        raise Declined(reason)
+        raise Declined(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
     return StepTime(wafer, load_compute_engine(PROFILE))
 
 
