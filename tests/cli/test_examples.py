@@ -67,7 +67,11 @@ def test_examples_of_the_help_run(wse: Wse, empty: Path, command: str) -> None:
 def quicker(command: str, example: str) -> str:
     """Return an example changed to a small model, a small mesh and fewer tokens or requests."""
     if command in QUICKER:
-        example = shlex.join([*shlex.split(LARGE.sub("story", example)), *QUICKER[command]])
+        options = QUICKER[command]
+        words = shlex.split(LARGE.sub("story", example))
+        for name in set(options[::2]) & set(words):
+            del words[words.index(name) : words.index(name) + 2]
+        example = shlex.join([*words, *options])
         example += "" if "--mesh" in example else " --mesh 24x24"
         example += "" if "--mapping" in example else " --mapping region"
     return example

@@ -36,9 +36,10 @@ def test_placement_options_have_the_same_default_in_all_commands(request_type: t
     assert {name: options[name].default for name in shared} == {name: common[name].default for name in shared}
 
 
-SHORT = ("--mapping", "region", "--prompt-len", "8", "--new-tokens", "8", "--schedule", "baseline")
+ONE_TOKEN = ("--mapping", "region", "--schedule", "baseline", "--prompt-len", "8", "--new-tokens", "1")
+SHORT = (*ONE_TOKEN[:-1], "8")
 OPTIONS: list[tuple[str, ...]] = [
-    ("story", "--mesh", "24x24", *SHORT, "--new-tokens", "1"),
+    ("story", "--mesh", "24x24", *ONE_TOKEN),
     ("story", "--mesh", "9x9", *SHORT, "--batch", "2", "--verify-tokens", "3"),
     ("story", "--mesh", "6x6", *SHORT, "--wafers", "1", "--capacity", "report"),
     ("story", "--mesh", "16x16", *SHORT, "--users", "8", "--objective", "cost"),

@@ -1,5 +1,6 @@
 """Tests of refused commands: one line names the value and the remedy, also for hostile names; no file changes."""
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,16 @@ def rows_of_table() -> Iterator[Any]:
             start = line.strip("[]")
         elif line and not line.startswith("#"):
             command, *parts = line.split(" | ")
-            yield pytest.param(f"{start} {command}", parts, marks=[] if start else [pytest.mark.smoke])
+            yield pytest.param(
+                f"{_beginning(start, command)} {command}", parts, marks=[] if start else [pytest.mark.smoke]
+            )
+
+
+def _beginning(start: str, command: str) -> str:
+    """Return the common beginning of some commands without the options that this command gives again."""
+    names = [word for word in command.split() if word.startswith("--")]
+    pattern = "|".join(rf" {name} [^-]\S*(?= |$)" for name in names)
+    return re.sub(pattern, "", start) if names else start
 
 
 GRIDS: list[tuple[str, ...]] = [

@@ -12,14 +12,15 @@ from wse_kernels.library import KERNEL_FILES
 from wse_traces import open_trace, problems
 from wse_traces.writer import partial as partial_file
 
-PLACED = ("--mesh", "4x4", "--mapping", "region", "--schedule", "baseline")
-SMALL = ("--prompt-ids", "1,2,3", "--new-tokens", "6", *PLACED)
-"""Options of a short run without a search for rewrites. A later ``--schedule`` overrides the baseline."""
+PLACED = ("--mesh", "4x4", "--mapping", "region")
+SHORT = ("--prompt-ids", "1,2,3", "--new-tokens", "6", *PLACED)
+SMALL = (*SHORT, "--schedule", "baseline")
+"""Options of a short run without a search for rewrites."""
 
 
 @pytest.mark.smoke
 def test_json_report_is_consistent(wse: Wse, tiny: Path) -> None:
-    outcome = wse("run", tiny, *SMALL, "--schedule", "optimized", "--json", "--logits")
+    outcome = wse("run", tiny, *SHORT, "--schedule", "optimized", "--json", "--logits")
     assert outcome.code == 0
     report = json.loads(outcome.out)
     assert len(report["tokens"]) == 6 or report["tokens"][-1] == 2
@@ -56,7 +57,7 @@ def test_bug_is_raised_with_its_traceback(wse: Wse, tiny: Path, monkeypatch: pyt
 
 
 KIB = 1 << 10
-LONGER = ("--prompt-ids", "3,5,7", "--new-tokens", "20", *PLACED)
+LONGER = ("--prompt-ids", "3,5,7", "--new-tokens", "20", *PLACED, "--schedule", "baseline")
 
 
 @pytest.fixture

@@ -317,3 +317,4 @@ def test_auto_replicas_are_the_minimum_with_room_for_the_users() -> None:
 def test_users_with_requests_of_different_lengths_are_all_in_flight() -> None:
     result = wse.serve_sim(**STORY | {"users": 5, "length_cv": 1.0, "requests": 1_000})
     assert result.served.little.in_system == pytest.approx(5, rel=0.06)
+    assert result.requests.rate_per_s == pytest.approx(result.served.tokens_per_s / result.requests.new_tokens)

@@ -44,7 +44,10 @@ class RequestsResult(Result):
 
     count: Annotated[int, Doc("number of requests")]
     arrivals: Annotated[str, Doc("`poisson`, `constant`, `bursts`, or the trace")]
-    rate_per_s: Annotated[float | None, Doc("arrivals per second; absent if all arrive at once", "1/s")] = None
+    rate_per_s: Annotated[
+        float | None,
+        Doc("arrivals per second, or those served if users wait for answers; absent if all arrive at once", "1/s"),
+    ] = None
     prompt_tokens: Annotated[float, Doc("mean tokens per prompt")]
     new_tokens: Annotated[float, Doc("mean tokens per answer")]
     rate_of_users: Annotated[int | None, Doc("users whose requests have this rate; with `--users` alone")] = None
@@ -326,5 +329,5 @@ class ServeResult(Result):
         note = [("", f"Note: {printable(self.note)}.")] if self.note else []
         tables = [pair_table([*note, ("", self.verdict)], self.title)]
         if self.served is not None:
-            tables += [waits_table(self.served, self.inputs.get("objective")), served_table(self, self.served)]
+            tables += [waits_table(self.served), served_table(self, self.served)]
         return (*tables, machine_table(self))

@@ -91,11 +91,12 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         workload = _with_arrival_times(prepared_serve, decode, capacity, replicas, simulate_one)
     simulate = simulator(prepared_serve, decode, prefill, max_users, drafts, replicas)
     rate = workload.rate_per_s
-    offered = rate / capacity if math.isfinite(rate) else None
-    is_stable = offered is not None and (offered < 1 or workload.in_flight is not None)
+    is_closed_loop, arrives_at_once = workload.in_flight is not None, math.isinf(rate)
+    is_stable = is_closed_loop or rate < capacity
     outcome = None
-    if is_stable or offered is None or prepared_serve.has_times:
+    if is_stable or arrives_at_once or prepared_serve.has_times:
         outcome = simulate(workload, on_done=lambda done_count, count: on_progress(done_count, count, SERVED))
+        rate = len(workload) / outcome.makespan_s if is_closed_loop else rate
     on_progress(total, total, "")
     result = ServeResult(
         inputs=inputs(prepared_serve, decode, max_users, replicas),
@@ -107,13 +108,13 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         kv_transfer=None if prefill is None else kv_transfer(prepared_serve, decode, prefill),
         kv_tiers=decode.kv_tiers or None,
         drafts=decode.drafts,
-        requests=_requests_result(prepared_serve, workload),
+        requests=_requests_result(prepared_serve, workload, None if arrives_at_once else rate),
         load=LoadResult(
             capacity_requests_per_s=capacity,
-            offered=offered,
+            offered=None if arrives_at_once else rate / capacity,
             stable=is_stable,
             stable_requests_per_s=STABLE_LOAD * capacity,
-            replicas_needed=None if offered is None else _stable_replicas(rate, replica_capacity),
+            replicas_needed=None if arrives_at_once else _stable_replicas(rate, replica_capacity),
         ),
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
@@ -122,19 +123,19 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     return Service(result=result, outcome=outcome)
 
 
-def _requests_result(prepared_serve: PreparedServe, workload: Workload) -> RequestsResult:
+def _requests_result(prepared_serve: PreparedServe, workload: Workload, rate: float | None) -> RequestsResult:
     """Return the number, rate and lengths of the requests.
 
     Args:
         prepared_serve: The serving request.
         workload: The users' requests at their final arrival times.
+        rate: Requests per second; None if all arrive at once.
     """
-    rate = workload.rate_per_s
     return RequestsResult(
         count=len(workload),
         arrivals=str(prepared_serve.request.arrivals),
         rate_of_users=prepared_serve.rate_of_users,
-        rate_per_s=rate if math.isfinite(rate) else None,
+        rate_per_s=rate,
         prompt_tokens=float(workload.prompt_tokens.mean()),
         new_tokens=float(workload.new_tokens.mean()),
         in_flight=workload.in_flight,

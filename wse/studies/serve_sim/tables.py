@@ -33,14 +33,10 @@ WAITS: Final = (
 """Explanations of the rows of the table of latencies."""
 
 
-def waits_table(served_result: ServedResult, objective: str | None) -> Table:
+def waits_table(served_result: ServedResult) -> Table:
     """Build the table of latencies: queueing delay, TTFT, TPOT, and inter-token latency.
 
     Each request tier has additional rows.
-
-    Args:
-        served_result: Statistics of the served requests.
-        objective: Objective for which the layout was chosen; None on GPUs.
     """
     all_waits = served_result.all
     rows: list[tuple[str, Distribution | None]] = [
@@ -58,8 +54,6 @@ def waits_table(served_result: ServedResult, objective: str | None) -> Table:
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
     note = f"of {plural(all_waits.requests, 'request')}"
-    if objective not in (None, LATENCY):  # so the latencies differ from those of an estimate
-        note += f" in the layout for {objective} (default of `wse estimate`: {LATENCY})"
     return Table(columns=tuple(columns), rows=cells, title="Latency", note=note, footer=WAITS)
 
 
@@ -168,15 +162,8 @@ def machine_table(result: ServeResult) -> Table:
             passes = f"computed for decode passes of {users} at {contexts}, and interpolated"
             rows.append(("pass times", f"{passes}; {chunks}"))
     if "objective" in result.inputs:
-        user_count = None if requests.think_s is not None else result.inputs.get("users")
-        objective = result.inputs["objective"]
-        users = ""
-        if user_count is not None:
-            users = f" of {plural(user_count, 'user')} (--users)"
-        elif objective == LATENCY:
-            users = f" of {plural(result.inputs.get('batch') or 1, 'user')} at a time"
         mapping = f"mapping {described_mapping(result.machine.mapping)}, " if result.machine.gpus is None else ""
-        rows.append(("layout", f"{mapping}chosen for {PURPOSES[objective]}{users} (--objective {objective})"))
+        rows.append(("layout", f"{mapping}{_purpose(result)}"))
     if result.inputs["batching"] == STATIC:
         users = plural(result.inputs["max_users"], "user")
         rows.append(("batches", f"static: at most {users} start together, and none can join until the last one ends"))
@@ -193,6 +180,23 @@ def machine_table(result: ServeResult) -> Table:
     confidence = percent_text(CONFIDENCE)
     note = f"the {confidence} intervals do not sample KV tiers' links" if result.ranges and result.kv_tiers else ""
     return pair_table(rows, "Inputs of the simulation", note)
+
+
+def _purpose(result: ServeResult) -> str:
+    """Return for which objective and number of users the layout was chosen, as a table shows it.
+
+    Users who pause between requests do not count, because few of them have a request in progress.
+    """
+    objective, users, pauses = result.inputs["objective"], result.inputs.get("users"), result.requests.think_s
+    text = f"chosen for {PURPOSES[objective]}"
+    if users is not None and pauses:
+        text += f" with any number of users, because the {users:,} users pause"
+    elif users is not None:
+        text += f" of {plural(users, 'user')}"
+    elif objective == LATENCY:
+        text += f" of {plural(result.inputs.get('batch') or 1, 'user')} at a time"
+    text += f" (--objective {objective})"
+    return text if objective == LATENCY else f"{text}; `wse estimate` has --objective {LATENCY} as its default"
 
 
 def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
