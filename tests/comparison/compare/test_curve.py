@@ -35,7 +35,7 @@ MACHINES = st.builds(
 
 def row(kind: Kind, users: int, speed: float, usd_per_million: float, tier: str | None = None) -> CurveRow:
     """Return a row of 4 wafers or 4 GPUs whose cost has a range of a factor of 1.1."""
-    machine = "4 wse3, bands" if kind == WAFER else "8 h200, trtllm"
+    machine = "4 wse3 (bands)" if kind == WAFER else "8 h200 (trtllm)"
     return CurveRow(
         machine=machine,
         kind=kind,
@@ -78,7 +78,7 @@ def test_rows_have_the_operating_points_of_their_machine() -> None:
         assert one.usd_per_million_tokens == pytest.approx(2 * cost)
         assert (one.usd_per_million_tokens_low, one.usd_per_million_tokens_high) == pytest.approx((cost, 5 * cost))
         assert one.joules_per_token == pytest.approx(POWER_W * tpot_s / one.users)
-        assert (one.machine, one.kind, one.chips, one.dtype) == ("1 h200, vllm", GPU, 1, "fp8")
+        assert (one.machine, one.kind, one.chips, one.dtype) == ("1 h200 (vllm)", GPU, 1, "fp8")
 
 
 def test_rows_end_at_the_first_saturated_number_of_users() -> None:
@@ -151,14 +151,15 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
     wafers, gpus = wafer(0.001, usd_per_hour=10), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
     assert verdict_of(wafers, gpus) == (
         "Compared: wse3 (1 wafer), h200 (1 GPU). Other numbers of wafers or GPUs (--wafers, --gpus) may be cheaper.",
-        "One user is 20 times as fast on 1 wse3, bands as on 1 h200, vllm: 1,000 tokens/s against 50 tokens/s.",
-        "A token is cheapest on 1 h200, vllm, 0.0448 USD per million with "
-        "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3, bands.",
+        "One user is 20 times as fast on 1 wse3 (bands) as on 1 h200 (vllm): 1,000 tokens/s against 50 tokens/s.",
+        "A token is cheapest on 1 h200 (vllm), 0.0448 USD per million with "
+        "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3 (bands).",
         "At equal speed per user, tokens are cheaper on these wafers only where GPUs are too slow. The GPUs compared "
         "reach at most 50 tokens/s per user.",
         f"Of 4 samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is "
-        "faster on 1 wse3, bands than on 1 h200, vllm in 100 %, and a token is cheaper on 1 h200, vllm than on 1 wse3, "
-        "bands in 100 %; tokens are cheaper on wafers only where GPUs are too slow in 100 % of the samples.",
+        "faster on 1 wse3 (bands) than on 1 h200 (vllm) in 100 % of them, and a token is cheaper "
+        "on 1 h200 (vllm) than on 1 wse3 (bands) in 100 % of them; tokens are cheaper on wafers "
+        "only where GPUs are too slow in 100 % of the samples.",
     )
 
 
@@ -215,8 +216,8 @@ def test_number_of_gpus_without_room_for_a_user_is_left_out() -> None:
     base = make_request(EstimateRequest, model="llama-3.1-70b", prompt_len=100_000, new_tokens=1_000)
     serving, impossible = prepared_gpus(CompareRequest(base=base, gpu=("h100",)))
     assert [one.server.parallelism.gpus for one in serving] == [4, 8]
-    assert impossible.keys() == {"2 h100, vllm"}
-    with pytest.raises(DoesNotFit, match=r"^2 h100, vllm: the KV cache of one sequence of 101,000 tokens does not fit"):
+    assert impossible.keys() == {"2 h100 (vllm)"}
+    with pytest.raises(DoesNotFit, match=r"^2 h100 \(vllm\): .* of one sequence of 101,000 tokens does not fit"):
         curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
 
 

@@ -86,7 +86,7 @@ def test_without_users_and_limits_one_user_decides() -> None:
     (row,) = result.rows
     assert (result.tried, row.chips, row.users, row.keeps) == (2, 1, 1, True)
     (sentence,) = result.verdict
-    assert sentence.startswith(f"8 + 8 tokens: the fastest of 2 machines for one user is {row.machine} (")
+    assert sentence.startswith(f"8 + 8 tokens: the fastest of 2 machines for one user is {row.machine} with ")
     assert ("...", "1 machine of 2 not shown") in result.tables()[1].footer
 
 

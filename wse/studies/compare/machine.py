@@ -64,12 +64,12 @@ class Machine:
 
     @property
     def text(self) -> str:
-        """Description such as "8 h100, vllm" or "4 wse3, bands".
+        """Description such as "8 h100 (vllm)" or "4 wse3 (bands)".
 
         It consists of the number and name of the chips, and of the mapping (on wafers) or the
         serving stack (on GPUs). The inter-wafer link is appended if several links are compared.
         """
-        text = f"{self.deployment.chips:,} {printable(self.name)}, {printable(self.software)}"
+        text = f"{self.deployment.chips:,} {printable(self.name)} ({printable(self.software)})"
         return f"{text}, {self.link}" if self.link else text
 
 

@@ -113,7 +113,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     if not serving.saturated or serving.tpot_s is None:
         return speeds
     decoding = count(serving.decoding_users)
-    return f"{speeds} On average, {decoding} of them decode, and the others wait for their first token."
+    return f"{speeds} At any time, {decoding} of them decode on average, and the others wait for their first token."
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
@@ -204,7 +204,7 @@ def serving_rows(
         note = f"{'' if usd_interval else _range(low, high)}{at}"
         last = serving.points[-1]
         if last.users > serving.users and last.usd_per_million_tokens is not None:
-            note += f"; {three_figures(last.usd_per_million_tokens)} at {last.users:,}"
+            note += f"; {three_figures(last.usd_per_million_tokens)} USD/Mtok at concurrency {last.users:,}"
         if serving.usd_per_hour is not None:
             note += f"; all machines: {three_figures(serving.usd_per_hour)} USD/h"
         yield AnswerRow("cost", f"{three_figures(usd)} USD/Mtok", note, "cost.usd_per_million_tokens", usd_interval)

@@ -183,7 +183,7 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
     )
     estimate = "users and machine of the estimate; with drafts if --draft is given and the published speed may be too"
     if any(speed.estimated_users < layout_users for speed in speeds):
-        estimate += f"; its layout was chosen for {plural(layout_users, 'user')}"
+        estimate += f"; the layout is the one chosen for {plural(layout_users, 'user')}"
     footer = [
         (
             "published",

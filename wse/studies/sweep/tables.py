@@ -118,7 +118,7 @@ def _footer(
         if set(shown_columns) >= set(INTERVAL):
             docs.append(f"{_INTERVAL_COLUMN.title}: interval of tok/s/user")
         yield "*", "; ".join(["the best of a column", *docs])
-        yield "layouts", "each row has its own, so a single column can be better on a slower machine"
+        yield "layouts", "chosen for each row separately, so a slower machine can be better in one column"
     if "cost" in shown_columns:
         for price in prices[:_MAX_PRICES]:
             yield SHORT["cost"].title, printable(price)

@@ -139,7 +139,7 @@ def _certainty(
     faster_share, cheaper_share = percent_text(certainty.faster), percent_text(certainty.cheaper)
     return (
         f"Of {certainty.samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is faster on "
-        f"{places[0]} in {faster_share}, and a token is cheaper on {places[1]} in {cheaper_share}; "
+        f"{places[0]} in {faster_share} of them, and a token is cheaper on {places[1]} in {cheaper_share} of them; "
         f"tokens are cheaper on wafers {crossovers}."
     )
 

@@ -44,7 +44,7 @@ class PlannedRow(OperatingPointResult):
     keeps: Annotated[bool, Doc("whether there is room for the users and the limits are met")]
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
     pareto: Annotated[
-        bool, Doc("whether every other row of these lengths is slower for a user, more expensive, or equal in both")
+        bool, Doc("whether no other row of these lengths is faster or cheaper without being worse in the other")
     ] = field(default=False, compare=False)
     ranges: Annotated[
         Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
@@ -55,11 +55,11 @@ class PlannedRow(OperatingPointResult):
 
     @property
     def machine(self) -> str:
-        """Description such as "2 x 8 h100, vllm": replicas, chips per replica, and software.
+        """Description such as "2 x 8 h100 (vllm)": replicas, chips per replica, and software.
 
         The inter-wafer link is appended if links were requested.
         """
-        chips = f"{self.chips:,} {printable(self.name)}, {printable(self.software)}"
+        chips = f"{self.chips:,} {printable(self.name)} ({printable(self.software)})"
         if self.link_bytes_per_s is not None:
             chips += f", {rate_and_latency(self.link_bytes_per_s, self.link_latency_s)}"
         return chips if self.replicas == 1 else f"{self.replicas:,} x {chips}"
@@ -214,7 +214,7 @@ class PlanResult(Result):
         return [
             *[line for line in (KEEPS_WITH_LIMITS, KEEPS_WITHOUT_LIMITS, *DEFINITIONS) if line[0] in titles],
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
-            ("◆", "every other row has fewer tok/s/user, a higher cost per token, or both equal"),
+            ("◆", "no other row is better in tok/s/user or USD/Mtok without being worse in the other"),
             *price_footer(self.economics),
             *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),
         ]

@@ -93,7 +93,7 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     if not (wafers.keeps and gpus.keeps):
         return
     if goal.objective != COST:
-        yield f"The {BEST[goal.objective]} of wafers is {_text(wafers)}, that of GPUs {_text(gpus)}."
+        yield f"The {BEST[goal.objective]} of wafers is {_text(wafers)}; that of GPUs is {_text(gpus)}."
         return
     if cheaper is None:
         return
@@ -189,7 +189,7 @@ def _text(row: PlannedRow) -> str:
     else:
         cost = with_interval(three_figures(_usd(row)), " USD per million tokens", cost_interval, three_figures)
     ttft = with_interval(f"TTFT {seconds(row.ttft_s)}", "", ranges.get("ttft_s"), seconds)
-    return f"{row.machine} ({speed}{ttft}, {cost}, {three_figures(row.usd_per_hour or 0.0)} USD/h)"
+    return f"{row.machine} with {speed}{ttft}, {cost} and {three_figures(row.usd_per_hour or 0.0)} USD/h"
 
 
 def _usd(row: PlannedRow) -> float:
