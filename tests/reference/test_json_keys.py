@@ -26,16 +26,17 @@ INSPECT_OPTIONS = {
 }
 QUICK = ["--mapping", "region", "--schedule", "baseline"]
 PLACED = ["--mesh", "6x6", *QUICK]
-SMALL = ["config.json", *PLACED, "--prompt-len", "16", "--new-tokens", "8"]
+LENGTHS = ["--prompt-len", "16", "--new-tokens", "8"]
+SMALL = ["config.json", *PLACED, *LENGTHS]
 RUN = ["run", "--mesh", "16x16", *QUICK, "--trace", "none", "--new-tokens"]
 SERVE = ["serve-sim", "story", "--mesh", "16x16", *SMALL[3:], "--requests", "99"]
 COMMAND_LINES = {
     "run": [*RUN, "4", "--logits", "--profile"],
     "run with drafts": [*RUN, "40", "--verify-tokens", "2"],
     "run with defects": [*RUN, "3", "--defects", "0.01"],
-    "compile": ["compile", "config.json", *PLACED, "--mapping", "pipeline"],
+    "compile": ["compile", "config.json", "--mesh", "6x6", "--mapping", "pipeline", *QUICK[2:]],
     "compile with defects": ["compile", "config.json", *PLACED, "--defects", "0.05"],
-    "estimate": ["estimate", *SMALL, "--mapping", "auto", "--batch", "2"],
+    "estimate": ["estimate", "config.json", "--mesh", "6x6", *QUICK[2:], *LENGTHS, "--batch", "2"],
     "estimate with sensitivity": ["estimate", *SMALL, "--sensitivity"],
     "estimate of two wafers with a trace": ["estimate", *SMALL, "--wafers", "2", "--trace", "t.h5"],
     "estimate of a verification pass": ["estimate", *SMALL, "--verify-tokens", "4"],

@@ -49,13 +49,13 @@ class PanelCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, and refuse an option that is given more than once but does not repeat."""
-        remaining: list[str] = super().parse_args(ctx, list(args))
+        extra_words: list[str] = super().parse_args(ctx, list(args))
         if not ctx.resilient_parsing:  # which means that a shell completes the line
             parsed: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
             repeated = next((p for p in parsed if parsed.count(p) > 1 and not (p.multiple or p.is_flag)), None)
             if repeated is not None:
                 ctx.fail(f"{_label(repeated)} is given {parsed.count(repeated)} times; give it once")
-        return remaining
+        return extra_words
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words after the command's name in the usage line, such as ``[OPTIONS]``."""
