@@ -90,7 +90,7 @@ def test_command_imports_only_the_libraries_it_needs(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
-    process = start(tmp_path, "run", *PLACED, "--new-tokens", "200")
+    process = start(tmp_path, "run", *PLACED, "--new-tokens", "900")
     process.stdout.read(100)  # enough output that the run is generating tokens
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

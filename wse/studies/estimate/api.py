@@ -125,9 +125,9 @@ def estimate(
             or 1,024, or fewer if the model supports only fewer.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
-        users: Concurrent users: requests in flight; for serve-sim, people who send a request after
-            each answer. Default: the users of one pass; with objective throughput or cost, the
-            fewest with the highest throughput.
+        users: Concurrent users, each with one request in progress; in serve-sim, they may pause
+            between requests. Default: the users of one pass (batch); with objective throughput or
+            cost, the smallest number that reaches the highest throughput.
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
             have room for them in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the

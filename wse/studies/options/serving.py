@@ -129,9 +129,9 @@ class ServingOptions:
     users: Annotated[
         int | None,
         Option(
-            doc="Concurrent users: requests in flight; for serve-sim, people who send a request after each answer. "
-            "Default: the users of one pass; with --objective throughput or "
-            "cost, the fewest with the highest throughput."
+            doc="Concurrent users, each with one request in progress; in serve-sim, they may pause between requests. "
+            "Default: the users of one pass (--batch); with --objective throughput or cost, the smallest number that "
+            "reaches the highest throughput."
         ),
     ] = None
     objective: Objective = None
