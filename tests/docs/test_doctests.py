@@ -14,9 +14,9 @@ FOLDERS = {
     "wse_traces": ROOT / "traces",
 }
 MODULES = sorted(
-    ".".join(path.relative_to(folder).with_suffix("").parts)
+    ".".join(path.relative_to(ROOT / folder).with_suffix("").parts)
     for package, folder in FOLDERS.items()
-    for path in (folder / package).rglob("*.py")
+    for path in (ROOT / folder / package).rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")
 )
 
