@@ -133,8 +133,6 @@ def start(folder: Path, mesh: tuple[int, int], case: dict[str, Any], **options: 
     [
         ((1, 1), "region", 1),
         ((7, 5), "pipeline", 2),
-        pytest.param((4, 4), "region", 3, marks=pytest.mark.slow),
-        pytest.param((16, 16), "pipeline", 1, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -147,20 +145,18 @@ def test_stories260k_gives_its_golden_tokens(test_data: Path, mesh: tuple[int, i
     )
 
 
-@pytest.mark.parametrize("index", slow_but([0, 1, 2], 0))
-def test_stories260k_gives_its_golden_stories_with_mesh_gemm(test_data: Path, index: int) -> None:
-    """The first story is the one that the author of the model published; its digest is compared as well."""
+def test_stories260k_gives_its_golden_story_with_mesh_gemm(test_data: Path) -> None:
+    """The story is the one that the author of the model published; its digest is compared as well."""
     folder = test_data / "models" / "stories260k"
-    case = golden(folder)[index]
+    case = golden(folder)[0]
     run = start(folder, (16, 16), case)
     assert run.program.prefill_name == "mesh-gemm"
     tokens = run.greedy(len(answer(case)))
     assert tokens == answer(case)
     text = model(folder).tokenizer.decode([*case["prompt_ids"], *tokens])
     assert text == case["text"]
-    if index == 0:
-        digest = "30b2ffb07967932a88bfdf5e23b517a6f4cfcf7231db9e537360d3c12a4e4d10"
-        assert hashlib.sha256(text.encode()).hexdigest() == digest
+    digest = "30b2ffb07967932a88bfdf5e23b517a6f4cfcf7231db9e537360d3c12a4e4d10"
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 
 @pytest.mark.parametrize("mesh", slow_but([(16, 16), (33, 20)], (16, 16)), ids=["16x16", "33x20"])
