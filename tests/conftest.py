@@ -22,9 +22,12 @@ from wse.program.program import Program
 from wse.studies.compare.grid import combination
 from wse.studies.compare.plan import rows
 from wse.studies.compile import choose
+from wse.studies.compile import compile as compile_study
 from wse.studies.estimate import study as estimate_study
+from wse.studies.estimate.drafts import placement
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.serve_sim.machines import wafer_drafts, wafers
+from wse.studies.what_if import study as what_if_study
 from wse_kernels import library, precompile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # tests of downloads start a server of their own
@@ -83,7 +86,7 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_search() -> Iterator[None]:
-    """Memoize layout searches, pass costs and uncertainty ranges over all tests of this process.
+    """Memoize layouts, searches, pass costs and uncertainty ranges over all tests of this process.
 
     Many tests request the same Program: on the command line, from Python and as JSON. It is searched for and timed
     with other constants only once.
@@ -99,12 +102,18 @@ def one_search() -> Iterator[None]:
         p = prepared
         return p.request.machine, p.wafer, p.software, p.options, tuple(p.middle_context), digest_of(program)
 
+    def layout_key(prepared: PreparedEstimate, search: object = None, goal: object = None) -> Hashable:
+        return search_key(prepared), repr(prepared.request), repr(prepared.economics), search, goal
+
+    layout = memoized(estimate_study.choose_layout, layout_key)
     uncertainty = memoized(estimate_study.uncertainty_of, uncertainty_key)
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((choose, "compile_fastest"), (wafer_drafts, "wafer_costs")):
             patch.setattr(module, name, memoized(getattr(module, name), search_key))
         for module in (estimate_study, rows, combination, wafers):
             patch.setattr(module, "uncertainty_of", uncertainty)
+        for module in (estimate_study, combination, wafers, compile_study, placement, what_if_study):
+            patch.setattr(module, "choose_layout", layout)
         yield
 
 
@@ -127,7 +136,10 @@ def memoized(function: Callable[..., Any], key_of: Callable[..., Hashable]) -> C
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the several hundred thousand objects of the test collection from later garbage collections."""
+    """Exclude the several hundred thousand objects of the test collection from later garbage collections.
+
+    Compiled models are many small objects without cycles, so later collections are rare too.
+    """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 10, 10)
+    gc.set_threshold(1_000_000, 10, 10)

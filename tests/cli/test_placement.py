@@ -46,7 +46,7 @@ OPTIONS: list[tuple[str, ...]] = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+@pytest.mark.parametrize("options", slow_but(OPTIONS, OPTIONS[1], OPTIONS[3]), ids=" ".join)
 def test_compile_and_estimate_report_the_same_placement(wse: Wse, options: tuple[str, ...]) -> None:
     compiled, estimated = (json.loads(wse(name, *options, "--json").out) for name in ("compile", "estimate"))
     assert {key: compiled.get(key) for key in SHARED_KEYS} == {key: estimated.get(key) for key in SHARED_KEYS}

@@ -9,6 +9,7 @@ import pytest
 from compiled import compile_model
 from plain_decoder import plain_logits
 from session import SOFTWARE, check_traffic, forced, region_options, wafer
+from tiers import slow_but
 from tiny_model import latent_spec, linear_spec, tensors, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from trait_specs import POSITIONS, TRAITS, norms_spec
@@ -85,7 +86,7 @@ def test_trait_logits_are_those_of_the_plain_decoder(trait: str) -> None:
     assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
-@pytest.mark.parametrize("trait", HEAD_TRAITS)
+@pytest.mark.parametrize("trait", slow_but(HEAD_TRAITS, *list(HEAD_TRAITS)[:13]))
 def test_trait_logits_are_right_with_one_kv_head_over_all_columns(trait: str) -> None:
     """Prefill with its own weights has a separate lowering for models with one kv head."""
     max_error = worst_logit_error(spec_with(trait, heads=2, kv_heads=1), (3, 3), MESH_GEMM_OWN)

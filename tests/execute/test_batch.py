@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from session import SOFTWARE
+from tiers import slow_but
 from user_cases import CASES, user_engine
 
 from wse.backends.execute.engine import Engine
@@ -27,6 +28,17 @@ STEPS = 10
 COVERED = {"baseline", "more rows", "one row", "own weights", "1x1", "untied", "positions", "norms", "biased experts"}
 """Cases whose features all occur in other cases as well."""
 NAMES = [name for name in CASES if name not in COVERED]
+QUICK = (
+    "4x5",
+    "square",
+    "pipeline",
+    "over wafers",
+    "latent",
+    "linear",
+    "own experts in fp8",
+    "experts apart",
+    "traits",
+)
 
 
 def compiled(prompts: Sequence[Sequence[int]], name: str, context: int = CONTEXT) -> tuple[Engine, Program, WaferSpec]:
@@ -71,7 +83,7 @@ def batch_run(name: str) -> Batch:
     return Batch(tokens, np.stack(logits), costs, engine.link_words(), sum(engine.streams.crossed.values()))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(NAMES, *QUICK))
 def test_user_in_a_batch_gets_the_tokens_and_logits_of_a_single_run(name: str) -> None:
     """One of the four users is compared, a different one in each case."""
     batch, user = batch_run(name), NAMES.index(name) % 4
@@ -85,7 +97,7 @@ def test_user_in_a_batch_gets_the_tokens_and_logits_of_a_single_run(name: str) -
             engine.decode()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(NAMES, *QUICK))
 def test_link_words_and_crossing_bytes_are_those_of_the_fabric_model(name: str) -> None:
     found = batch_run(name)
     assert np.array_equal(sum(cost.links for cost in found.costs), found.links)

@@ -66,10 +66,10 @@ def dequantised_logits(loaded: LoadedModel) -> npt.NDArray[np.float32]:
 @pytest.mark.parametrize(
     ("block", "experts", "mesh"),
     [
-        ((16, 16), "distributed", (3, 3)),
         ((16, 16), "dedicated", (5, 4)),
         ((6, 32), "distributed", (5, 4)),
-        ((6, 32), "dedicated", (3, 3)),
+        pytest.param((16, 16), "distributed", (3, 3), marks=pytest.mark.slow),
+        pytest.param((6, 32), "dedicated", (3, 3), marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -8,6 +8,7 @@ from compiled import compile_model
 from dequantised import dequantised_tensors
 from plain_router import MIXTURES, mixture_spec
 from session import SOFTWARE, Session, check_traffic, region_options, wafer
+from tiers import slow_but
 from tiny_model import tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from wafer_runs import CHOICE, OPTIONS, wafer_run
@@ -152,7 +153,7 @@ def compiled(machine: WaferSpec, wafers: int = 2, experts: str = DISTRIBUTED) ->
 
 
 @pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
-@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("mixture", slow_but(MIXTURES, "shared", "softmax", "biased"))
 def test_expert_mapping_logits_are_those_of_the_plain_decoder(mixture: str, experts: str) -> None:
     run = wafer_run(
         mixture_spec(MIXTURES[mixture], layers=2), (3, 4), 2, [EXPERTS_APART_PROMPT], mapping="expert", experts=experts

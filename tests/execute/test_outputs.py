@@ -150,7 +150,7 @@ def compiled(case: Case, spec: ModelSpec) -> Program:
 
 ERROR = 2e-5
 """Maximum error of a logit, relative to the largest logit."""
-QUICK, SEEDS = 8, 16
+QUICK, SEEDS = 4, 16
 """Number of seeds of the quick tests, and of all tests."""
 
 

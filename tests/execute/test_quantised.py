@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from plain_decoder import plain_logits
 from plain_router import mixture_spec
 from session import SOFTWARE, Session, forced, golden, model, nll, region_options, session, wafer, worst_error
+from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
@@ -197,7 +198,7 @@ MIXTURES = {
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
-@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("coding", slow_but(CODINGS, "fp8", "int4"))
 def test_expert_logits_are_those_of_the_dequantised_weights(coding: str, experts: str, mixture: str) -> None:
     """The mesh has 3x3 PEs for the mixture with biases, and 4x5 PEs for the others."""
     spec = mixture_spec(MIXTURES[mixture])
@@ -230,7 +231,7 @@ def test_narrow_activations_change_logits_within_their_rounding(coding: str, act
     assert logit_error(run, SPEC, coding, activations) <= 20 * {"float16": 2.0**-11, "bfloat16": 2.0**-8}[activations]
 
 
-@pytest.mark.parametrize("coding", [*CODINGS, "float32"])
+@pytest.mark.parametrize("coding", slow_but([*CODINGS, "float32"], "int8", "int4"))
 def test_flipped_bit_of_weights_codes_scales_or_groups_changes_the_logits(coding: str) -> None:
     run = quantised_session(
         SPEC, (2, 3), coding, activations="float32" if coding in CODINGS else None, schedule=BASELINE
@@ -286,7 +287,7 @@ def float32_logits(folder: Path, count: int) -> Logits:
     return plain_logits(loaded.spec, loaded.checkpoint.tensor, ids).astype(np.float32)
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("coding", slow_but(CODINGS, "int4"))
 def test_trained_model_keeps_its_tokens_and_likelihood(test_data: Path, coding: str) -> None:
     folder, count = test_data / "models" / "stories260k", 150
     first, *rest = golden(folder)[0]["token_ids"][: count + 1]

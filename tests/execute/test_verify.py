@@ -36,7 +36,7 @@ REFUSED = ("linear", "linear over wafers", "qwen3_next", "qwen3_5", "qwen3_5_moe
 """Cases of models with linear attention, whose state cannot drop tokens, so that drafts are refused."""
 NAMES = [name for name in CASES if name not in (*SKIPPED, *REFUSED)]
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
-QUICK = ("4x5", "square", "untied", "latent", "own experts", "traits", "latent attention in the middle")
+QUICK = ("4x5", "latent", "own experts", "traits", "latent attention in the middle")
 
 
 def compiled_with_verify(
@@ -105,7 +105,9 @@ def test_verify_words_and_crossing_bytes_are_those_of_the_fabric_model(name: str
     check_traffic(engine, costs)
 
 
-@pytest.mark.parametrize("name", ["4x5", "pipeline", "latent", "attention in the middle"])
+@pytest.mark.parametrize(
+    "name", slow_but(["4x5", "pipeline", "latent", "attention in the middle"], "pipeline", "latent")
+)
 def test_verify_does_not_change_other_users(name: str) -> None:
     """Two users are verified alternately. Each gets the tokens of a run with this user alone."""
     alone = [one_by_one(compiled_with_verify([prompt], name)[0], prompt)[0] for prompt in PROMPTS]

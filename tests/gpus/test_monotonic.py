@@ -167,7 +167,9 @@ def test_round_with_drafts_includes_drafting_and_verification() -> None:
     assert 1 / 32 < head_s / server.decode_s(7, 500) < 1 / 4  # the draft head has one layer and the output head
 
 
-@pytest.mark.parametrize(("model", "gpu"), [("llama-3.1-70b", "h200"), ("deepseek-v3", "b200")])
+@pytest.mark.parametrize(
+    ("model", "gpu"), [("llama-3.1-70b", "h200"), pytest.param("deepseek-v3", "b200", marks=pytest.mark.slow)]
+)
 def test_user_with_drafts_is_not_faster_with_more_users(model: str, gpu: str) -> None:
     """Include the range of 100 to 160 users, where verified tokens make vectors too long for a one-shot all-reduce."""
     request = make_request(EstimateRequest, model=model, gpu=gpu, gpus=8, stack="trtllm", dtype="fp8", draft="typical")

@@ -58,7 +58,7 @@ def test_layers_with_equal_words_share_a_pattern(path: Path) -> None:
         assert trace.rows("pattern") < trace.rows("placed_layer")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_busiest_link_is_the_same_as_that_of_an_estimate(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     random = np.random.default_rng(seed)

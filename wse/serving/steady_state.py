@@ -28,7 +28,7 @@ The machine is saturated if more requests do not raise the rate. This happens in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
@@ -167,40 +167,32 @@ class ClosedLoop:
             """
             if not in_rounds:
                 return 0.0
-            state, wait_s = self._in_rounds(in_rounds, others_fraction)
-            return in_rounds + state.requests_per_s * wait_s
+            rate, times = self._rate_and_times(in_rounds, others_fraction)
+            return in_rounds + rate * self.costs.wait_s(others_fraction * in_rounds, times.prompts_at_arrival)
 
         others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that belong to other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
-        state, _ = self._in_rounds(in_rounds, others_fraction)
-        rate = max(state.requests_per_s, self._rate_alone)
-        return replace(state, ttft_s=concurrency / rate - state.answer_s, requests_per_s=rate)
+        rate, times = self._rate_and_times(in_rounds, others_fraction)
+        is_full = rate == self._rate_when_saturated or self.costs.is_busy(min(in_rounds, self._requests_when_saturated))
+        rate = max(rate, self._rate_alone)
+        ttft_s = concurrency / rate - times.answer_s
+        return SteadyState(ttft_s=ttft_s, answer_s=times.answer_s, requests_per_s=rate, saturated=is_full)
 
-    def _in_rounds(self, requests: float, others_fraction: float) -> tuple[SteadyState, float]:
-        """Return the steady state of requests in rounds, and a request's wait outside rounds.
+    def _rate_and_times(self, requests: float, others_fraction: float) -> tuple[float, _RequestTimes]:
+        """Return the requests per second, and how long the prompt and the answer of each take.
 
         A round is the time in which every decoding request gets one token. A request takes part in
         rounds while its prompt is processed and its answer is decoded. Before that, it may have to
-        wait until the rounds have room for its prompt; this wait is part of the steady state.
+        wait until the rounds have room for its prompt.
 
         Args:
             requests: Number of requests that take part in rounds or wait for room in them.
             others_fraction: Fraction of the requests in rounds that are not the given request:
                 1 - 1 / concurrency.
-
-        Returns:
-            The steady state, and the additional wait in seconds (`RoundCosts.wait_s`).
         """
         in_rounds = min(requests, self._requests_when_saturated)
         times = self._request_times(in_rounds, min(others_fraction * in_rounds, self._requests_when_saturated - 1))
-        rate = min(in_rounds / (times.reading_s + times.answer_s), self._rate_when_saturated)
-        state = SteadyState(
-            ttft_s=max(times.reading_s, requests / rate - times.answer_s),
-            answer_s=times.answer_s,
-            requests_per_s=rate,
-            saturated=rate == self._rate_when_saturated or self.costs.is_busy(in_rounds),
-        )
-        return state, self.costs.wait_s(others_fraction * requests, times.prompts_at_arrival)
+        return min(in_rounds / (times.reading_s + times.answer_s), self._rate_when_saturated), times
 
     def _request_times(self, in_rounds: float, other_requests: float) -> _RequestTimes:
         """Return how long a request's prompt and its answer take.
@@ -221,9 +213,11 @@ class ClosedLoop:
         """
         further_tokens = self.new_tokens - 1
         decoding = max(0.0, in_rounds - 1)
-        decode_s, rounds = self.costs.decode_round_s(decoding + 1), self.costs.prompt_rounds(decoding).rounds
+        decode_s, prompt = self.costs.decode_round_s(decoding + 1), self.costs.prompt_rounds(decoding)
+        rounds = prompt.rounds
         prompts_per_round = max(1.0, in_rounds * rounds / (rounds + further_tokens))
-        prompt = self.costs.prompt_rounds(decoding, prompts_per_round)
+        if prompts_per_round > 1:
+            prompt = self.costs.prompt_rounds(decoding, prompts_per_round)
         answer_s = further_tokens * decode_s + min(other_requests * rounds, further_tokens) * (
             prompt.round_s - decode_s
         )

@@ -44,7 +44,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     st.sampled_from([1, 16]),
     st.sampled_from(["same", "kept prefixes", "own"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_requests_are_served_once_and_within_the_room(
     work: Workload, max_users: int, room: int, block: int, prefill: str
 ) -> None:

@@ -73,7 +73,7 @@ def plain(models: dict[str, Path]) -> RunResult:
         ("near", 1, {"draft_place": "wafer", "draft_mesh": "2x3"}),
         pytest.param("target", 4, {"wafers": 2}, marks=pytest.mark.slow),
         ("ngram", 3, {"draft_place": "host"}),
-        ("near", 2, {"repetition_penalty": 1.3}),
+        pytest.param("near", 2, {"repetition_penalty": 1.3}, marks=pytest.mark.slow),
     ],
 )
 def test_greedy_tokens_equal_those_without_drafts(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import slow_but
 
 import wse
 from wse.backends.fabric.model import Fabric
@@ -147,7 +148,9 @@ MACHINES: tuple[dict[str, Any], ...] = (
 WINDOWED: dict[str, Any] = {"model": "gpt-oss-20b", "gpu": "h100", "prompt_len": 4096, "new_tokens": 200}
 
 
-@pytest.mark.parametrize("options", MACHINES, ids=lambda options: "-".join(map(str, options.values())))
+@pytest.mark.parametrize(
+    "options", slow_but(MACHINES, MACHINES[0], MACHINES[3]), ids=lambda options: "-".join(map(str, options.values()))
+)
 def test_batch_slots_are_limited_by_the_users_that_fit(options: dict[str, Any]) -> None:
     users = wse.estimate(**options).serving.max_users
     served = wse.serve_sim(**options, requests=9)

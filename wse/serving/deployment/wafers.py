@@ -64,6 +64,8 @@ class WaferDeployment:
         """
         whole_requests = math.floor(decoding)
         more_s = max(self.token_s, self._work_s(whole_requests + 1))
+        if more_s == self.token_s:  # also with fewer requests
+            return more_s
         return more_s - (whole_requests + 1 - decoding) * (more_s - max(self.token_s, self._work_s(whole_requests)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
