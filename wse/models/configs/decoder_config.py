@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.rope_config import RopeConfig
+from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.rope_config import RopeConfig, read_rope
 from wse.models.spec import Layer, ModelSpec
 from wse.number_formats import DTYPES
 
 # Upper bounds far above any published model. They prevent a damaged file from requesting terabytes.
-MAX_LAYERS: Final = 10_000
 MAX_HEADS: Final = 65_536
 MAX_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
@@ -128,14 +128,12 @@ def read_even_heads(
 
 def read_decoder(
     config: ConfigReader,
-    name: str,
-    unstated_dtype: str,
-    *,
-    family: str,
     heads: Heads,
-    rope: RopeConfig,
-    layers: tuple[Layer, ...],
+    *,
+    rope: RopeConfig | None = None,
+    layers: tuple[Layer, ...] | None = None,
     activations: Mapping[str, str] = SILU,
+    bias_key: str = "",
     eps_key: str = "rms_norm_eps",
     tied: bool = False,
 ) -> ModelSpec:
@@ -145,23 +143,23 @@ def read_decoder(
 
     Args:
         config: Reader of the model's config.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-        family: Name of the model family.
         heads: Attention heads.
-        rope: Rotary position embeddings.
-        layers: Attention and feed-forward type of each layer.
+        rope: Rotary position embeddings; None to read them from the config, as for Llama.
+        layers: Attention type of each layer; None if all layers have full attention.
         activations: Activation names used in configs, mapped to names in wse. The first is used if
             ``hidden_act`` is absent.
+        bias_key: Config key for whether all projections of attention have biases, false by default.
+            "" if they have none, or if the caller reads another key.
         eps_key: Config key for the epsilon of the norms.
         tied: Whether the embedding table also serves as the output head if the config does not
             specify it.
     """
+    rope = rope or read_rope(config, heads.size)
+    layers = layers or equal_layers(config)
+    biased = bool(bias_key) and config.flag(bias_key, default=False)
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     activation_name = config.choice("hidden_act", activations, default=next(iter(activations)))
     return ModelSpec(
-        name=name,
-        family=family,
         layers=layers,
         hidden_size=config.integer("hidden_size", 1, WIDEST),
         head_count=heads.count,
@@ -174,20 +172,17 @@ def read_decoder(
         context_limit=rope.context_limit,
         norm_eps=config.number(eps_key, 0.0, 1.0),
         tied_embedding=config.flag("tie_word_embeddings", default=tied),
-        dtype=read_dtype(config, unstated_dtype),
+        dtype=read_dtype(config),
         bos_token_id=read_bos(config, vocab_size),
         eos_token_ids=config.ids("eos_token_id", vocab_size),
+        qkv_bias=biased,
+        output_bias=biased,
         activation=activations[activation_name],
     )
 
 
-def layer_count(config: ConfigReader) -> int:
-    """Return the number of layers."""
-    return config.integer("num_hidden_layers", 1, MAX_LAYERS)
-
-
-def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
-    """Return a model's element type from its config, or a default if none is specified.
+def read_dtype(config: ConfigReader) -> str:
+    """Return a model's element type from its config, or "" if the config does not specify one.
 
     Raises:
         BadModel: The two keys for the element type (`DTYPE_KEYS`) contradict each other.
@@ -197,7 +192,7 @@ def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
         config.refuse(
             "torch_dtype", stated_dtypes["torch_dtype"], f"contradicts dtype = {stated_dtypes['dtype']!r}; keep one"
         )
-    return str(next(iter(stated_dtypes.values()), unstated_dtype))
+    return str(next(iter(stated_dtypes.values()), ""))
 
 
 def states_dtype(config: ConfigReader) -> bool:
