@@ -47,7 +47,9 @@ def with_mixture(spec: ModelSpec, experts: Experts, has_experts: Sequence[bool] 
     has_experts = has_experts or [True] * spec.layer_count
     return replace(
         spec,
-        layers=tuple(replace(layer, experts=has) for layer, has in zip(spec.layers, has_experts, strict=True)),
+        layers=tuple(
+            replace(layer, experts=is_mixture) for layer, is_mixture in zip(spec.layers, has_experts, strict=True)
+        ),
         ffn_size=0 if all(has_experts) else spec.ffn_size,
         experts=experts if any(has_experts) else None,
     )

@@ -8,11 +8,10 @@ from typing import Final
 
 from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_heads, read_text_model, require_class
 from wse.models.configs.expert_config import read_experts
 from wse.models.configs.layer_kinds import FULL, MAX_LAYERS, layer_count, layer_kinds, read_rotary
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
-from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.expert_tensors import stacked_slices

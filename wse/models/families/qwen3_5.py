@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, require_class
+from wse.models.configs.decoder_config import LARGEST_TABLE, read_text_model, require_class
 from wse.models.configs.linear_config import add_scaled_mixture, read_hybrid
-from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import expert_slices
