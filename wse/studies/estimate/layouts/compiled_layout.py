@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from wse.cache.cached import cached
 from wse.cache.content_key import content_key
+from wse.cache.records import cached
 from wse.compiler.choice import Choice
 from wse.compiler.options import Options
 from wse.compiler.search.search import Candidate, Compilation
