@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measured_page(asked: argparse.Namespace) -> str:
     """Measure all series and return the text of the page without the sections of other scripts."""
-    from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
+    from wse.backends.execute.step_times import read_bytes_per_s
 
     series = []
     with tempfile.TemporaryDirectory() as folder:

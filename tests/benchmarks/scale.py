@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures of one measurement as JSON (``--only``), or print or write the page."""
     from tests.benchmarks.growth import machine
     from tests.benchmarks.scale_measures import MEASURES
-    from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
+    from wse.backends.execute.step_times import read_bytes_per_s
 
     parser = argparse.ArgumentParser(description="Measure what large runs and sweeps need.")
     parser.add_argument("--only", choices=MEASURES, help="only this measurement; its figures are printed as JSON")

@@ -166,7 +166,7 @@ def store(rounds: int) -> Figures:
         Seconds to start a cluster, memory of an actor without a wafer in MB, and milliseconds to
         send arrays of two sizes from one actor to the next.
     """
-    from wse.studies.run.ray.wafer_actor import WaferActor
+    from wse.studies.run.ray.wafer_actors import WaferActor
     from wse.studies.workers import ray_cluster
 
     began = time.perf_counter()

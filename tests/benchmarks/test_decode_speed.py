@@ -19,7 +19,7 @@ from prefilled_engine import prefilled_engine
 
 from tests.benchmarks.conftest import BySize, Say
 from tests.benchmarks.growth import MODEL
-from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
+from wse.backends.execute.step_times import read_bytes_per_s
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.studies.options.option import make_request
 from wse.studies.run.request import RunRequest

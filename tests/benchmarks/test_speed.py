@@ -14,7 +14,7 @@ import pytest
 
 from tests.benchmarks.conftest import BySize, Say
 from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
+from wse.backends.execute.step_times import read_bytes_per_s
 from wse.program.isa.instructions import kernel_named
 from wse.program.isa.operands import VIEWS
 from wse_kernels.library import compiled_kernel

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import pytest
 
-from wse.cache.cached import cached
 from wse.cache.content_key import code_version, content_key
-from wse.cache.records import BadRecordError, from_plain, to_plain
+from wse.cache.records import BadRecordError, cached, from_plain, to_plain
 from wse.cache.store import DISABLED, FOLDER_VARIABLE
 
 

@@ -10,9 +10,9 @@ from wse.hardware.number import SourcedNumber
 from wse.studies.claims.certainty import by_rule, certainty_at_ends, certainty_of
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.layers_that_fit import LayersThatFit
-from wse.studies.claims.sampled_sram import parameters_that_fit
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics import chains, gpus, links, memory, residency
+from wse.studies.claims.topics.residency import parameters_that_fit
 from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of
 from wse.studies.estimate.ranges.study import SEED
 

@@ -26,7 +26,7 @@ from wse.serving.prices import (
     wafer_price,
 )
 from wse.studies.catalogue import machine
-from wse.studies.estimate.timing.user_latency import user_latency_result
+from wse.studies.estimate.timing.latency import user_latency_result
 from wse.studies.gpu_catalogue import gpus
 
 WSE3 = load_wafer("wse3")

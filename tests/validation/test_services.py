@@ -7,6 +7,7 @@ import pytest
 from wse.studies.estimate.ranges.model_error import error_distribution
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import get_option, make_request
+from wse.studies.validate.coverage import alternatives_of, undisclosed_settings
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse
 from wse.studies.validate.predictors.capacity import capacity_of, wafers_needed
 from wse.studies.validate.predictors.predict import predict
@@ -21,7 +22,6 @@ from wse.studies.validate.predictors.services import (
 )
 from wse.studies.validate.study import compare
 from wse.studies.validate.summary import ComparedRow
-from wse.studies.validate.undisclosed import alternatives_of, undisclosed_settings
 
 ROW = {
     "source_url": "x",

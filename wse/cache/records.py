@@ -3,17 +3,21 @@
 Unlike the reports of `wse.reports.result`, plain values here have every field, also those without a
 value, so that the same object can be created again. The values that are read may come from a
 damaged or foreign file. They are converted only if they agree with the types of the fields.
+`cached` keeps the record that a computation returns in the cache on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+
+from wse.cache.store import read_entry, write_entry
 
 PLAIN: Final = (str, bool, int, float, NoneType)
 
@@ -124,3 +128,28 @@ def _field_types(record: type) -> dict[str, Any]:
 def _mismatch(hint: Any, value: Any) -> BadRecordError:
     """Return the error for a value that does not have the expected type."""
     return BadRecordError(f"{type(value).__name__} is not {hint}")
+
+
+T = TypeVar("T")
+
+
+def cached(key: str | None, kind: Any, compute: Callable[[], T]) -> T:
+    """Return a result from the cache, or compute it and store it there.
+
+    If the cached result does not have the type ``kind``, it is computed again and replaced. Errors
+    are not cached.
+
+    Args:
+        key: Key of the result; None to compute it without the cache.
+        kind: Type of the result, for `from_plain`. A type such as ``int | None`` is possible.
+        compute: Function that computes the result.
+    """
+    if key is None:
+        return compute()
+    # An entry is a list with the result, so that the result None differs from a missing entry.
+    with suppress(BadRecordError):  # also if there is no entry
+        result: T = from_plain(tuple[kind], read_entry(key))[0]
+        return result
+    result = compute()
+    write_entry(key, to_plain((result,)))
+    return result

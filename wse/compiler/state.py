@@ -22,7 +22,7 @@ from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts
 from wse_mappings.cuts.linear_cut import LinearCut
-from wse_mappings.cuts.output_copies import most_copies
+from wse_mappings.cuts.split import most_copies
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import LineSchedule
 

@@ -129,9 +129,10 @@ class Family:
 
     Attributes:
         model_types: The ``model_type`` values in its configs. The first is the family's name.
-        read: Function that returns the `ModelSpec` for a config, a model name, and the element type
-            to use if the config does not specify one. Keys that the function does not read are
-            rejected afterwards, unless they are harmless.
+        read: Function that returns the `ModelSpec` for a config. The caller adds the names of the
+            model and of the family, and the element type if ``dtype`` is "" because the config does
+            not specify it. Keys that the function does not read are rejected afterwards, unless
+            they are harmless.
         tensors: Function that maps a spec and the tensor names in the file to all tensors of the
             model. If the family has several file layouts, the function recognises them by these
             names.
@@ -144,7 +145,7 @@ class Family:
     """
 
     model_types: tuple[str, ...]
-    read: Callable[[ConfigReader, str, str], ModelSpec]
+    read: Callable[[ConfigReader], ModelSpec]
     tensors: Callable[[ModelSpec, Collection[str]], Iterator[CanonicalTensor]]
     harmless_keys: frozenset[str] = frozenset()
     harmless_tensors: Callable[[ModelSpec], re.Pattern[str]] = harmless_names()  # noqa: RUF009 (a function)

@@ -176,8 +176,8 @@ class ModelSpec:
         packing: Storage format of quantised matrices in the checkpoint.
     """
 
-    name: str
-    family: str
+    name: str = ""
+    family: str = ""
     layers: tuple[Layer, ...]
     hidden_size: int
     head_count: int

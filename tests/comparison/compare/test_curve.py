@@ -17,10 +17,9 @@ from wse.models.load import load_model
 from wse.reports.intervals import SAMPLED_ON_WAFERS
 from wse.studies.compare.curve.certainty import certainty_of, crossover_of
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
-from wse.studies.compare.curve.points import curve_rows
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow, frontier, with_best
 from wse.studies.compare.curve.samples import sampled_machines
-from wse.studies.compare.curve.study import curve
+from wse.studies.compare.curve.study import curve, curve_rows
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest

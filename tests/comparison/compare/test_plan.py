@@ -13,9 +13,8 @@ from wse.serving.goal import COST, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
-from wse.studies.compare.plan.ranking import with_pareto
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow, PlanResult
-from wse.studies.compare.plan.rows import planned_row
+from wse.studies.compare.plan.rows import planned_row, with_pareto
 from wse.studies.compare.plan.study import counts_near
 from wse.studies.compare.plan.verdict import plan_verdict
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from wse.errors import BadInput
-from wse.studies.endpoint import stories as stories_module
-from wse.studies.endpoint.stories import OPENINGS
-from wse.studies.endpoint.texts import answer_text, read_texts, token_texts
+from wse.studies.endpoint import texts as texts_module
+from wse.studies.endpoint.texts import OPENINGS, answer_text, read_texts, token_texts
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.request import RunRequest
 from wse.studies.run.study import run
@@ -59,9 +58,9 @@ def test_invalid_text_file_is_refused(tmp_path: Path) -> None:
 
 def test_stories_are_generated_by_the_bundled_model(monkeypatch: pytest.MonkeyPatch) -> None:
     # two short stories are enough, because the others are generated in the same way
-    monkeypatch.setattr(stories_module, "OPENINGS", OPENINGS[:2])
+    monkeypatch.setattr(texts_module, "OPENINGS", OPENINGS[:2])
     short = {"new_tokens": 8, "mesh": "8x24", "mapping": "region", "schedule": "baseline"}
-    monkeypatch.setattr(stories_module, "run", lambda request: run(replace_options(request, **short)))
+    monkeypatch.setattr(texts_module, "run", lambda request: run(replace_options(request, **short)))
     texts = read_texts("story")
     assert texts is not None
     stories = ["".join(tokens) for tokens in texts]

@@ -19,9 +19,9 @@ from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_fastest, compile_program, timing_of
 from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
+from wse.studies.estimate.layouts.layout_versions import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
 from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room
-from wse.studies.estimate.layouts.variants import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate

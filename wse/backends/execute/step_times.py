@@ -7,17 +7,20 @@ for each PE that takes part.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wse.arrays import F64, I64
 from wse.backends.execute.calls.bind import BoundPhase
 from wse.backends.execute.host_memory.arena import Arena
-from wse.backends.execute.host_memory.read_bandwidth import read_bytes_per_s
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.operands import VIEWS
@@ -26,6 +29,28 @@ from wse.program.program import Program
 from wse.program.steps import Slots, Steps
 from wse.program.transfers.messages import HostWords, LineMessages
 from wse.program.transfers.transfer_types import transfer_of
+
+
+def read_bytes_per_s(memory: npt.NDArray[Any], repeats: int = 5) -> float:
+    """Measure the rate, in bytes per second, at which all cores together read an array.
+
+    Each core sums a part of the array with numpy. The result is the rate of the fastest of several
+    readings, after one warm-up reading that is not counted.
+
+    Args:
+        memory: Any array.
+        repeats: Number of readings.
+    """
+    words = memory.reshape(-1).view(np.uint8)[: memory.nbytes // 8 * 8].view(np.uint64)
+    cores = os.cpu_count() or 1
+    parts = np.array_split(words, cores)
+    seconds = []
+    with ThreadPoolExecutor(cores) as pool:
+        for _ in range(repeats + 1):
+            began = time.perf_counter()
+            list(pool.map(np.sum, parts))
+            seconds.append(time.perf_counter() - began)
+    return float(words.nbytes / min(seconds[1:]))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

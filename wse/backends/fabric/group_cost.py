@@ -1,6 +1,7 @@
 """Cycle counts of overlap groups (steps that run concurrently), over all iterations of their loops.
 
-A step outside any overlap group forms its own group.
+A step outside any overlap group forms its own group. The starts of the steps of a phase follow from
+the cycle counts of all groups.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wse.arrays import I64
+from wse.arrays import F64, I64
 from wse.backends.fabric.group_time import GroupCost, group_time, zero_cost
 from wse.backends.fabric.step_classes import by_slots, contents_of
 from wse.backends.fabric.step_cost import StepCosts
@@ -262,3 +263,38 @@ def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
     An overlap group consists of steps that run concurrently.
     """
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
+
+
+def origins(steps: Steps) -> tuple[I64, I64]:
+    """Return which steps determine when each step starts: the first of its group and its loop.
+
+    The result is the input of `starts`. A group consists of steps that run at the same time.
+
+    Returns:
+        Two arrays, int64 ``[steps]``: the index of the first step of each step's group, and the
+        index of the first step of its loop, or of the step itself outside loops.
+    """
+    first = first_steps(steps)
+    first_of_group = np.repeat(first, np.diff(first, append=len(steps)))
+    first_of_loop = np.where(steps.loop < 0, np.arange(len(steps)), np.append(steps.loops[:, 0], 0)[steps.loop])
+    return first_of_group, first_of_loop
+
+
+def starts(first_of_group: I64, first_of_loop: I64, cost: GroupCost) -> F64:
+    """Return the cycle at which each step starts for the first time, as float64 ``[steps]``.
+
+    A step in a loop starts after all steps before the loop and after the first iteration of the
+    preceding steps in the loop.
+
+    Args:
+        first_of_group: int64 ``[steps]``, the first step of each step's group of concurrent steps.
+        first_of_loop: int64 ``[steps]``, the first step of each step's loop, or the step itself.
+        cost: Cost of the groups, with one row per step.
+    """
+    cycles_before, first_iteration_cycles = (
+        np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_iteration)
+    )
+    return np.asarray(
+        cycles_before[first_of_loop] + first_iteration_cycles[first_of_group] - first_iteration_cycles[first_of_loop],
+        np.float64,
+    )

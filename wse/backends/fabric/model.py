@@ -17,13 +17,11 @@ from wse.arrays import I64
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.expert_columns import ASSUMED, Pairs
 from wse.backends.fabric.expert_costs import RoutedCosts
-from wse.backends.fabric.group_cost import GroupCosts
+from wse.backends.fabric.group_cost import GroupCosts, origins, starts
 from wse.backends.fabric.links.routes import Routes
 from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
-from wse.backends.fabric.phase_cost import CostClass, PhaseCost, PhaseTraffic
+from wse.backends.fabric.phase_cost import CacheUse, CostClass, PhaseCost, PhaseTraffic, TokenClass
 from wse.backends.fabric.step_cost import StepCosts
-from wse.backends.fabric.step_starts import origins, starts
-from wse.backends.fabric.token_class import CacheUse, TokenClass
 from wse.backends.fabric.traffic_counts import TrafficCounts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase

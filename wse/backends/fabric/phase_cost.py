@@ -1,4 +1,7 @@
-"""PhaseCost: cycles and traffic of one run of a phase, computed by the fabric model."""
+"""PhaseCost: cycles and traffic of one run of a phase, computed by the fabric model.
+
+Decode passes with the same cost form a class.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import numpy as np
 from wse.arrays import F64, I64
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.links.routes import Routes
+from wse.backends.fabric.links.traffic import StepTraffic
 from wse.program.steps import Slots, Steps
 from wse.program.transfers.transfer import WaferPair
 
@@ -119,3 +123,26 @@ class PhaseCost:
     def cause(self, name: str) -> float:
         """Return the cycles of the phase that are attributed to one cause, such as ``hops``."""
         return float(self.by_cause[:, CAUSES.index(name)].sum())
+
+
+CacheUse = tuple[Slots, tuple[int, ...]]
+"""Cache slots in use, and tokens in each user's cache before a decode pass (empty in prefill)."""
+
+
+class TokenClass(NamedTuple):
+    """Decode passes that all cost the same, and this cost.
+
+    They cost the same because the fullest row of PEs stores the same number of cached tokens.
+
+    Attributes:
+        tokens: Number of decode passes in the class.
+        slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
+        cost: Cost of one pass, without the traffic of cache shifts.
+        shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves a
+            user's cache entries to the row of PEs above.
+    """
+
+    tokens: int
+    slots: Slots
+    cost: PhaseCost
+    shift_traffic: StepTraffic

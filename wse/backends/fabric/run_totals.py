@@ -16,8 +16,7 @@ from wse.backends.fabric.links.link_map import NOTHING, PLANE, Link, scale_words
 from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.backends.fabric.links.traffic import StepTraffic
 from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.phase_cost import CostClass, PhaseCost
-from wse.backends.fabric.token_class import CacheUse, TokenClass
+from wse.backends.fabric.phase_cost import CacheUse, CostClass, PhaseCost, TokenClass
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Steps

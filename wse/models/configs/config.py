@@ -150,29 +150,26 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
             )
             raise BadModel(msg)
         config.refuse("model_type", model_type, f"give one of {family_names}")
-    remedy = "" if model_type in FAMILIES else _nearest_family_text(config, unstated_dtype)
+    remedy = "" if model_type in FAMILIES else _nearest_family_text(config)
     family = family_of(model_type, origin=str(config.path), remedy=remedy)
-    spec = family.read(config, name, unstated_dtype)
+    spec = family.read(config)
+    spec = replace(spec, name=name, family=family.model_types[0], dtype=spec.dtype or unstated_dtype)
     layers = {layer.experts: layer for layer in spec.layers}  # packing is the same in layers of one type
     packing = read_packing(config, family.tensors(replace(spec, layers=tuple(layers.values())), ()))
     finish(config, family.harmless_keys)
     return replace(spec, packing=packing)
 
 
-def _nearest_family_text(config: ConfigReader, unstated_dtype: str) -> str:
+def _nearest_family_text(config: ConfigReader) -> str:
     """Return a phrase for error messages that names the family nearest to an unsupported model.
 
     The result is "" if the family of the config is supported.
-
-    Args:
-        config: Reader of the keys.
-        unstated_dtype: Element type to use if the config does not specify one.
     """
     families = known_families()
     if config.value("model_type") in families:
         return ""
     distinct_families = {family.model_types: family for family in families.values()}.values()
-    return nearest_family(config, distinct_families, unstated_dtype)
+    return nearest_family(config, distinct_families)
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:

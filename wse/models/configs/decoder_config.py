@@ -1,19 +1,22 @@
-"""Read the config keys shared by most model families into the parts of a ModelSpec."""
+"""Read the config keys shared by most model families into the parts of a ModelSpec.
+
+The config of a multimodal model has those of its text model in the table ``text_config``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.rope_config import RopeConfig
+from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.rope_config import RopeConfig, read_rope
 from wse.models.spec import Layer, ModelSpec
 from wse.number_formats import DTYPES
 
 # Upper bounds far above any published model. They prevent a damaged file from requesting terabytes.
-MAX_LAYERS: Final = 10_000
 MAX_HEADS: Final = 65_536
 MAX_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
@@ -128,14 +131,12 @@ def read_even_heads(
 
 def read_decoder(
     config: ConfigReader,
-    name: str,
-    unstated_dtype: str,
-    *,
-    family: str,
     heads: Heads,
-    rope: RopeConfig,
-    layers: tuple[Layer, ...],
+    *,
+    rope: RopeConfig | None = None,
+    layers: tuple[Layer, ...] | None = None,
     activations: Mapping[str, str] = SILU,
+    bias_key: str = "",
     eps_key: str = "rms_norm_eps",
     tied: bool = False,
 ) -> ModelSpec:
@@ -145,23 +146,23 @@ def read_decoder(
 
     Args:
         config: Reader of the model's config.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-        family: Name of the model family.
         heads: Attention heads.
-        rope: Rotary position embeddings.
-        layers: Attention and feed-forward type of each layer.
+        rope: Rotary position embeddings; None to read them from the config, as for Llama.
+        layers: Attention type of each layer; None if all layers have full attention.
         activations: Activation names used in configs, mapped to names in wse. The first is used if
             ``hidden_act`` is absent.
+        bias_key: Config key for whether all projections of attention have biases, false by default.
+            "" if they have none, or if the caller reads another key.
         eps_key: Config key for the epsilon of the norms.
         tied: Whether the embedding table also serves as the output head if the config does not
             specify it.
     """
+    rope = rope or read_rope(config, heads.size)
+    layers = layers or equal_layers(config)
+    biased = bool(bias_key) and config.flag(bias_key, default=False)
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
     activation_name = config.choice("hidden_act", activations, default=next(iter(activations)))
     return ModelSpec(
-        name=name,
-        family=family,
         layers=layers,
         hidden_size=config.integer("hidden_size", 1, WIDEST),
         head_count=heads.count,
@@ -174,20 +175,17 @@ def read_decoder(
         context_limit=rope.context_limit,
         norm_eps=config.number(eps_key, 0.0, 1.0),
         tied_embedding=config.flag("tie_word_embeddings", default=tied),
-        dtype=read_dtype(config, unstated_dtype),
+        dtype=read_dtype(config),
         bos_token_id=read_bos(config, vocab_size),
         eos_token_ids=config.ids("eos_token_id", vocab_size),
+        qkv_bias=biased,
+        output_bias=biased,
         activation=activations[activation_name],
     )
 
 
-def layer_count(config: ConfigReader) -> int:
-    """Return the number of layers."""
-    return config.integer("num_hidden_layers", 1, MAX_LAYERS)
-
-
-def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
-    """Return a model's element type from its config, or a default if none is specified.
+def read_dtype(config: ConfigReader) -> str:
+    """Return a model's element type from its config, or "" if the config does not specify one.
 
     Raises:
         BadModel: The two keys for the element type (`DTYPE_KEYS`) contradict each other.
@@ -197,7 +195,7 @@ def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
         config.refuse(
             "torch_dtype", stated_dtypes["torch_dtype"], f"contradicts dtype = {stated_dtypes['dtype']!r}; keep one"
         )
-    return str(next(iter(stated_dtypes.values()), unstated_dtype))
+    return str(next(iter(stated_dtypes.values()), ""))
 
 
 def states_dtype(config: ConfigReader) -> bool:
@@ -226,3 +224,40 @@ def finish(config: ConfigReader, harmless: frozenset[str]) -> None:
     config.require("pruned_heads", ({},), "pruned heads are not supported; supported: {}")
     config.require("use_bfloat16", (False,), "name the element type with torch_dtype")
     config.finish(HARMLESS_KEYS | harmless)
+
+
+def read_text_model(
+    config: ConfigReader, read_text: Callable[[ConfigReader], ModelSpec], harmless_keys: frozenset[str]
+) -> ModelSpec:
+    """Read the config of a text model, or of a multimodal model that contains one.
+
+    In the config of a multimodal model, the settings of the text model are in the table
+    ``text_config``.
+
+    Args:
+        config: Reader of the keys in config.json.
+        read_text: Function that reads the config of a text model.
+        harmless_keys: Keys in ``text_config`` that may remain unread, because they do not affect
+            the results.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported, or a setting in ``text_config``
+            contradicts the same setting outside of it.
+    """
+    text = config.table("text_config")
+    if text is None:
+        return read_text(config)
+    dtype = read_dtype(config)
+    spec = read_text(text)
+    if dtype:
+        for key in DTYPE_KEYS:
+            text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
+    config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
+    finish(text, harmless_keys)
+    outer_start_id, outer_end_ids = read_bos(config, spec.vocab_size), config.ids("eos_token_id", spec.vocab_size)
+    return replace(
+        spec,
+        dtype=spec.dtype or dtype,
+        bos_token_id=outer_start_id if spec.bos_token_id is None else spec.bos_token_id,
+        eos_token_ids=spec.eos_token_ids or outer_end_ids,
+    )

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS, MAX_LAYERS
-from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS
+from wse.models.configs.layer_kinds import MAX_LAYERS, layer_count
+from wse.models.spec import Experts, ModelSpec
 
 COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 """Config keys for the number of experts. transformers 5 treats them as equivalent."""
@@ -32,53 +33,54 @@ def read_experts(config: ConfigReader, width_key: str) -> Experts:
     )
 
 
-def add_experts(layers: Sequence[Layer], has_experts: Sequence[bool]) -> tuple[Layer, ...]:
-    """Return copies of layers, with a mixture of experts where ``has_experts`` is true."""
-    return tuple(replace(layer, experts=experts) for layer, experts in zip(layers, has_experts, strict=True))
-
-
-def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts) -> ModelSpec:
-    """Return a copy of a model with a mixture of experts, if any of its layers uses experts.
+def with_mixture(spec: ModelSpec, experts: Experts, has_experts: Sequence[bool] = ()) -> ModelSpec:
+    """Return a copy of a dense model in which feed-forward blocks are mixtures of experts.
 
     If all layers use experts, the width of dense feed-forward blocks is set to 0.
 
     Args:
         spec: Specification of the model.
-        has_experts: For each layer, whether its feed-forward block is a mixture of experts.
         experts: Sizes and routing of the mixture.
+        has_experts: For each layer, whether its feed-forward block is a mixture of experts; () if
+            all of them are.
     """
+    has_experts = has_experts or [True] * spec.layer_count
     return replace(
-        spec, ffn_size=0 if all(has_experts) else spec.ffn_size, experts=experts if any(has_experts) else None
+        spec,
+        layers=tuple(
+            replace(layer, experts=is_mixture) for layer, is_mixture in zip(spec.layers, has_experts, strict=True)
+        ),
+        ffn_size=0 if all(has_experts) else spec.ffn_size,
+        experts=experts if any(has_experts) else None,
     )
 
 
-def sparse_step_layers(config: ConfigReader, count: int) -> list[bool]:
+def sparse_step_layers(config: ConfigReader) -> list[bool]:
     """Return, for each layer of a Qwen model, whether its feed-forward block is a mixture of experts.
 
     Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
 
     Args:
         config: Reader of the model's config.
-        count: Number of layers of the model.
     """
+    count = layer_count(config)
     dense_layers = config.integers("mlp_only_layers", 0, count - 1) or ()
     step = config.integer("decoder_sparse_step", 1, MAX_LAYERS, default=1)
     return [index not in dense_layers and (index + 1) % step == 0 for index in range(count)]
 
 
-def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -> list[bool]:
+def layers_with_experts(config: ConfigReader, unstated_dense: int) -> list[bool]:
     """Return, for each layer, whether its feed-forward block is a mixture of experts.
 
     The first ``first_k_dense_replace`` layers have a dense block, and all others have experts.
 
     Args:
         config: Reader of the model's config.
-        count: Number of layers of the model.
         unstated_dense: Number of dense layers if the config does not specify it.
     """
     config.require("moe_layer_freq", (1,), "every layer after the dense ones has experts; supported: 1")
     dense_layers = config.integer("first_k_dense_replace", 0, MAX_LAYERS, default=unstated_dense)
-    return [index >= dense_layers for index in range(count)]
+    return [index >= dense_layers for index in range(layer_count(config))]
 
 
 def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: int, scale: float) -> Experts:

@@ -9,8 +9,14 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.spec import Layer
 
+MAX_LAYERS: Final = 10_000  # far above any published model, so that a damaged file cannot request terabytes
 FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
+
+
+def layer_count(config: ConfigReader) -> int:
+    """Return the number of layers."""
+    return config.integer("num_hidden_layers", 1, MAX_LAYERS)
 
 
 def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Sequence[str]) -> tuple[str, ...]:
@@ -64,20 +70,19 @@ def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window:
     return tuple(Layer(window=window if kind == SLIDING else None) for kind in kinds)
 
 
-def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
+def equal_layers(config: ConfigReader, window: int | None = None) -> tuple[Layer, ...]:
     """Return identical layers, all with a sliding window or all with full attention.
 
     Args:
         config: Reader of the config. An error is raised if its ``layer_types`` contains another
             attention type.
-        count: Number of layers.
         window: Size of the window in tokens; None for full attention.
     """
     kind = FULL if window is None else SLIDING
     stated_kinds = config.value("layer_types")
     if stated_kinds is not None and (not isinstance(stated_kinds, list) or any(item != kind for item in stated_kinds)):
         config.refuse("layer_types", stated_kinds, f"supported: {kind} in every layer")
-    return (Layer(window=window),) * count
+    return (Layer(window=window),) * layer_count(config)
 
 
 def read_rotary(config: ConfigReader, count: int, unstated_interval: int) -> tuple[bool, ...]:

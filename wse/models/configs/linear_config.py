@@ -8,9 +8,9 @@ from typing import Final
 
 from wse.models.attention_traits import LinearAttention
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_HEADS, MAX_LAYERS, WIDEST, read_decoder, read_heads
-from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
-from wse.models.configs.layer_kinds import FULL, layer_kinds
+from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_HEADS, WIDEST, read_decoder, read_heads
+from wse.models.configs.expert_config import read_experts, with_mixture
+from wse.models.configs.layer_kinds import FULL, MAX_LAYERS, layer_count, layer_kinds
 from wse.models.configs.rope_config import read_rope
 from wse.models.spec import Layer, ModelSpec
 
@@ -24,9 +24,7 @@ KEYS_OF_POSITIONS_IN_SPACE: Final = ("mrope_section", "mrope_interleaved")
 """Rotary settings that affect images only. In a text, the three positions of a token are equal."""
 
 
-def read_hybrid(
-    config: ConfigReader, name: str, unstated_dtype: str, *, family: str, has_experts: Sequence[bool]
-) -> ModelSpec:
+def read_hybrid(config: ConfigReader) -> ModelSpec:
     """Return the specification of a hybrid model such as Qwen3-Next.
 
     Some layers of the model use linear attention. The others use full attention, whose output is
@@ -34,10 +32,6 @@ def read_hybrid(
 
     Args:
         config: Reader of the model's config.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-        family: Name of the model family.
-        has_experts: For each layer, whether its feed-forward block is a mixture of experts.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -45,14 +39,11 @@ def read_hybrid(
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family=family,
-        heads=heads,
+        heads,
         rope=read_rope(
             config, heads.size, rotated_fraction=UNSTATED_ROTATED_FRACTION, other_keys=KEYS_OF_POSITIONS_IN_SPACE
         ),
-        layers=add_experts(_layers(config, len(has_experts)), has_experts),
+        layers=_layers(config),
     )
     biased, linear = config.flag("attention_bias", default=False), _linear_attention(config)
     return replace(
@@ -66,7 +57,7 @@ def read_hybrid(
     )
 
 
-def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Sequence[bool]) -> ModelSpec:
+def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Sequence[bool] = ()) -> ModelSpec:
     """Return a copy of a model with a mixture of experts, including a gated shared expert.
 
     Every token uses the shared expert, whose output is multiplied by the sigmoid of a gate.
@@ -74,7 +65,8 @@ def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Seque
     Args:
         config: Reader of the model's config.
         spec: Specification of the model.
-        has_experts: For each layer, whether its feed-forward block is a mixture of experts.
+        has_experts: For each layer, whether its feed-forward block is a mixture of experts; () if
+            all of them are.
     """
     experts = replace(
         read_experts(config, "moe_intermediate_size"),
@@ -82,10 +74,10 @@ def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Seque
         shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=UNSTATED_SHARED_SIZE),
         shared_gate=True,
     )
-    return with_mixture(spec, has_experts, experts)
+    return with_mixture(spec, experts, has_experts)
 
 
-def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
+def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return one `Layer` per layer of a model, each with full attention or linear attention.
 
     Without ``layer_types``, every ``full_attention_interval``-th layer has full attention.
@@ -93,6 +85,7 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     Raises:
         BadModel: A value is impossible, or no layer has full attention.
     """
+    count = layer_count(config)
     interval = config.integer("full_attention_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
     kinds = layer_kinds(config, (FULL, LINEAR), [LINEAR if (index + 1) % interval else FULL for index in range(count)])
     if FULL not in kinds:

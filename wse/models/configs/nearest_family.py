@@ -38,7 +38,7 @@ class _Candidate(NamedTuple):
     name: str
 
 
-def nearest_family(config: ConfigReader, families: Iterable[Family], unstated_dtype: str) -> str:
+def nearest_family(config: ConfigReader, families: Iterable[Family]) -> str:
     """Find the supported family that is most similar to an unsupported model, for an error message.
 
     This is the family that accepts the config and ignores the fewest of its settings. Of several,
@@ -48,13 +48,12 @@ def nearest_family(config: ConfigReader, families: Iterable[Family], unstated_dt
         config: Reader of the model's config. If the model is multimodal, only its text model is
             compared.
         families: The supported families.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Returns:
         A phrase with the name of the family, and the reason why it cannot be used as it is.
     """
     model_type, text = str(config.value("model_type")), config.table("text_config") or config
-    candidates = [_candidate(text, family, model_type, unstated_dtype) for family in families]
+    candidates = [_candidate(text, family, model_type) for family in families]
     nearest_candidate = min(
         candidates,
         key=lambda item: (bool(item.refusal), len(item.settings), item.dissimilarity, item.traits, *_order(item.name)),
@@ -85,7 +84,7 @@ def _order(name: str) -> tuple[bool, str]:
     return name != "llama", name
 
 
-def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_dtype: str) -> _Candidate:
+def _candidate(config: ConfigReader, family: Family, model_type: str) -> _Candidate:
     """Read the config of an unsupported model as if it belonged to a supported family.
 
     Settings with a value such as false, 0 or null are not reported as ignored, because they only
@@ -95,7 +94,6 @@ def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_d
         config: Reader of the config.
         family: The supported family.
         model_type: ``model_type`` in the config, which wse does not support.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Returns:
         How well the family matches the config.
@@ -104,7 +102,7 @@ def _candidate(config: ConfigReader, family: Family, model_type: str, unstated_d
     ratio = SequenceMatcher(None, model_type, name).ratio()
     dissimilarity = 1.0 - ratio if ratio >= MIN_SIMILARITY else 1.0
     try:
-        spec = family.read(copy, name, unstated_dtype)
+        spec = family.read(copy)
     except BadModel as error:
         return _Candidate(str(error).removeprefix(f"{config.path}: "), [], dissimilarity, 0, name)
     keys = copy.unread_keys(HARMLESS_KEYS | family.harmless_keys)

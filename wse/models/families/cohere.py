@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
@@ -19,33 +19,22 @@ UNSTATED_BASE: Final = 500_000.0
 UNSTATED_LOGIT_SCALE: Final = 0.0625
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Cohere model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "CohereForCausalLM")
     config.require("use_qk_norm", (False,), "layer norms of heads are not supported; supported: false")
-    layers = equal_layers(config, layer_count(config), None)
-    return read_cohere(config, name, unstated_dtype, family="cohere", layers=layers, base=UNSTATED_BASE)
+    return read_cohere(config, layers=equal_layers(config), base=UNSTATED_BASE)
 
 
-def read_cohere(
-    config: ConfigReader, name: str, unstated_dtype: str, *, family: str, layers: tuple[Layer, ...], base: float
-) -> ModelSpec:
+def read_cohere(config: ConfigReader, *, layers: tuple[Layer, ...], base: float) -> ModelSpec:
     """Return the specification of a Cohere or Cohere 2 model with the given layers.
 
     Args:
         config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-        family: Name of the family.
         layers: Layers of the model.
         base: Base of the rotary frequencies if the config does not specify one.
 
@@ -55,24 +44,19 @@ def read_cohere(
     heads = read_heads(config)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family=family,
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, base=base),
         layers=layers,
         eps_key="layer_norm_eps",
         tied=True,
+        bias_key="attention_bias",
     )
-    biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
         norm="layer",
         norm_bias=False,
         parallel_blocks=True,
         logit_scale=config.number("logit_scale", SMALLEST_FACTOR, LARGEST_FACTOR, default=UNSTATED_LOGIT_SCALE),
-        qkv_bias=biased,
-        output_bias=biased,
     )
 
 

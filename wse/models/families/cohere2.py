@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, require_class
-from wse.models.configs.layer_kinds import pattern_kinds, read_window, windowed_layers
+from wse.models.configs.decoder_config import require_class
+from wse.models.configs.layer_kinds import layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import ORIGINAL_BASE
 from wse.models.families.cohere import read_cohere, tensors
 from wse.models.family import Family
@@ -17,13 +17,8 @@ UNSTATED_WINDOW: Final = 4096
 UNSTATED_INTERVAL: Final = 4
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Cohere 2 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -32,7 +27,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     kinds = pattern_kinds(config, layer_count(config), UNSTATED_INTERVAL)
     layers = windowed_layers(config, kinds, read_window(config, UNSTATED_WINDOW))
     layers = tuple(replace(layer, rotary=layer.window is not None) for layer in layers)
-    spec = read_cohere(config, name, unstated_dtype, family="cohere2", layers=layers, base=ORIGINAL_BASE)
+    spec = read_cohere(config, layers=layers, base=ORIGINAL_BASE)
     config.require("head_dim", (spec.head_size,), f"is hidden_size / num_attention_heads = {spec.head_size}")
     config.require("position_embedding_type", ("rope_gptj",), "supported: rope_gptj")
     config.require("order_of_interleaved_layers", ("local_attn_first",), "supported: local_attn_first")

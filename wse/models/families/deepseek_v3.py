@@ -13,9 +13,8 @@ import numpy as np
 
 from wse.models.attention_traits import Latent
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, layer_count, read_decoder, require_class
-from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, read_decoder, require_class
+from wse.models.configs.expert_config import layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names_beyond
 from wse.models.spec import ModelSpec
@@ -25,13 +24,8 @@ from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tens
 UNSTATED_DENSE: Final = 3
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a DeepSeek-V3 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -41,25 +35,17 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     latent = _latent(config)
     _require_derived(config, heads, latent)
     rope = read_rope(config, latent.rope_size)
-    count = layer_count(config)
-    has_experts = layers_with_experts(config, count, UNSTATED_DENSE)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="deepseek_v3",
-        heads=Heads(count=heads, kv_count=1, size=latent.kv_rank + latent.rope_size),
+        Heads(count=heads, kv_count=1, size=latent.kv_rank + latent.rope_size),
         rope=rope,
-        layers=add_experts(equal_layers(config, count, None), has_experts),
+        bias_key="attention_bias",
     )
     experts = read_sigmoid_experts(config, groups=8, chosen_groups=4, scale=2.5)
-    biased = config.flag("attention_bias", default=False)
     return replace(
-        with_mixture(spec, has_experts, experts),
+        with_mixture(spec, experts, layers_with_experts(config, UNSTATED_DENSE)),
         attention_scale=(latent.nope_size + latent.rope_size) ** -0.5 * rope.score_factor,
         latent=latent,
-        qkv_bias=biased,
-        output_bias=biased,
     )
 
 

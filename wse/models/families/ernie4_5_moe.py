@@ -9,17 +9,9 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import (
-    LARGEST_TABLE,
-    MAX_EXPERTS,
-    MAX_LAYERS,
-    layer_count,
-    read_decoder,
-    read_heads,
-    require_class,
-)
-from wse.models.configs.expert_config import add_experts, with_mixture
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import with_mixture
+from wse.models.configs.layer_kinds import MAX_LAYERS, layer_count
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Experts, ModelSpec
@@ -30,16 +22,11 @@ UNSTATED_BASE: Final = 500_000.0
 CORRECTION: Final = "mlp.moe_statics.e_score_correction_bias"
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a mixture-of-experts ERNIE 4.5 model from its config.json.
 
     Layers from ``moe_layer_start_index`` to ``moe_layer_end_index`` have experts if their index
     plus one is a multiple of ``moe_layer_interval``. An end index of -1 means the last layer.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -51,18 +38,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     step = config.integer("moe_layer_interval", 1, MAX_LAYERS, default=1)
     last = count - 1 if last < 0 else last
     has_experts = [first <= index <= last and (index + 1) % step == 0 for index in range(count)]
-    spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="ernie4_5_moe",
-        heads=heads,
-        rope=read_rope(config, heads.size, base=UNSTATED_BASE),
-        layers=add_experts(equal_layers(config, count, None), has_experts),
-        tied=True,
-    )
+    spec = read_decoder(config, heads, rope=read_rope(config, heads.size, base=UNSTATED_BASE), tied=True)
     config.require("use_bias", (False,), "biases are not supported in this family; supported: false")
-    return with_mixture(spec, has_experts, _experts(config))
+    return with_mixture(spec, _experts(config), has_experts)
 
 
 def _experts(config: ConfigReader) -> Experts:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import FULL, pattern_kinds, read_window, windowed_layers
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import FULL, layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
@@ -18,28 +17,14 @@ UNSTATED_WINDOW: Final = 4096
 UNSTATED_INTERVAL: Final = 4
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of an EXAONE 4 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Exaone4ForCausalLM")
-    heads = read_heads(config, requires_kv_count=True)
-    spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="exaone4",
-        heads=heads,
-        rope=read_rope(config, heads.size),
-        layers=_layers(config),
-    )
+    spec = read_decoder(config, read_heads(config, requires_kv_count=True), layers=_layers(config))
     return replace(spec, head_norm="rms", pre_norms=False, post_norms=True)
 
 

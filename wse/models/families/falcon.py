@@ -12,7 +12,6 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
     LARGEST_TABLE,
     MAX_HEADS,
-    layer_count,
     read_bos,
     read_dtype,
     read_even_heads,
@@ -28,16 +27,11 @@ UNSTATED_CONTEXT: Final = 2048
 ACTIVATIONS: Final = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu"}
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Falcon model from its config.json.
 
     With ``new_decoder_architecture``, blocks are parallel and ``num_kv_heads`` is used. Otherwise,
     ``multi_query`` means one KV head.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -53,9 +47,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     config.require("ff_factor", (ffn_size // hidden_size,), f"contradicts ffn_hidden_size = {ffn_size}; remove it")
     rope, biased = read_rope(config, heads.size), config.flag("bias", default=False)
     return ModelSpec(
-        name=name,
-        family="falcon",
-        layers=equal_layers(config, layer_count(config), None),
+        layers=equal_layers(config),
         hidden_size=hidden_size,
         head_count=heads.count,
         kv_head_count=_kv_heads(config, heads.count, is_new=is_new),
@@ -67,7 +59,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         context_limit=rope.context_limit,
         norm_eps=config.number("layer_norm_epsilon", 0.0, 1.0, default=1e-5),
         tied_embedding=config.flag("tie_word_embeddings", default=True),
-        dtype=read_dtype(config, unstated_dtype),
+        dtype=read_dtype(config),
         bos_token_id=read_bos(config, vocab_size),
         eos_token_ids=config.ids("eos_token_id", vocab_size),
         qkv_bias=biased,

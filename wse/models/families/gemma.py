@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import equal_layers
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import plain_tensors
@@ -21,39 +19,26 @@ Source: transformers pull request 29402.
 """
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Gemma model from its config.json.
 
     Two properties are common to the family and do not appear in the config: checkpoints store each
     norm gain minus 1, and embeddings are multiplied by the square root of the hidden size.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "GemmaForCausalLM")
-    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="gemma",
-        heads=heads,
-        rope=read_rope(config, heads.size),
-        layers=equal_layers(config, layer_count(config), None),
+        read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True),
         activations=ACTIVATIONS,
         tied=True,
+        bias_key="attention_bias",
     )
     config.require("hidden_activation", ("gelu_pytorch_tanh",), "supported: gelu_pytorch_tanh")
     config.require("use_bidirectional_attention", (False,), "only decoders are supported; supported: false")
-    biased = config.flag("attention_bias", default=False)
-    return replace(
-        spec, qkv_bias=biased, output_bias=biased, norm_unit_offset=True, embedding_scale=spec.hidden_size**0.5
-    )
+    return replace(spec, norm_unit_offset=True, embedding_scale=spec.hidden_size**0.5)
 
 
 FAMILY: Final = Family(model_types=("gemma",), read=read, tensors=plain_tensors)

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import alternating_kinds, read_window, windowed_layers
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import alternating_kinds, layer_count, read_window, windowed_layers
 from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
@@ -23,45 +22,33 @@ UNSTATED_WINDOW: Final = 4096
 ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Gemma 2 model from its config.json.
 
     Two properties are common to the family and do not appear in the config: checkpoints store each
     norm gain minus 1, and embeddings are multiplied by the square root of the hidden size.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Gemma2ForCausalLM")
-    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     window = read_window(config, UNSTATED_WINDOW)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="gemma2",
-        heads=heads,
-        rope=read_rope(config, heads.size),
+        read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True),
         layers=windowed_layers(config, alternating_kinds(layer_count(config)), window),
         activations=ACTIVATIONS,
         tied=True,
+        bias_key="attention_bias",
     )
     config.require("hidden_activation", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")
     config.require("sliding_window_size", (window,), f"contradicts sliding_window = {window}; remove it")
     config.require("use_bidirectional_attention", (False,), "only decoders are supported; supported: false")
-    biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
         attention_scale=config.number("query_pre_attn_scalar", SMALLEST_FACTOR, LARGEST_FACTOR) ** -0.5,
         score_cap=_cap(config, "attn_logit_softcapping", 50.0),
         logit_cap=_cap(config, "final_logit_softcapping", 30.0),
-        qkv_bias=biased,
-        output_bias=biased,
         norm_unit_offset=True,
         post_norms=True,
         embedding_scale=spec.hidden_size**0.5,

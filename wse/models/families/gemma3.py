@@ -8,11 +8,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import pattern_kinds, read_window, windowed_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, read_text_model, require_class
+from wse.models.configs.layer_kinds import layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_ropes
 from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
-from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, text_tensors
@@ -35,24 +34,19 @@ UNSTATED_BASE, UNSTATED_WINDOW_BASE = 1e6, 1e4
 ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Gemma 3 model from its config.json.
 
     If the model is multimodal, only its text model (``text_config``) is read.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Gemma3ForConditionalGeneration", "Gemma3ForCausalLM")
-    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
+    return read_text_model(config, _read_text, FAMILY.harmless_keys)
 
 
-def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def _read_text(config: ConfigReader) -> ModelSpec:
     """Return the specification of the text model, which may be part of a multimodal model."""
     config = config.with_defaults(UNSTATED)
     require_class(config, "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration")
@@ -68,26 +62,21 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
     kinds = pattern_kinds(config, layer_count(config), UNSTATED_INTERVAL)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="gemma3",
-        heads=heads,
+        heads,
         rope=rope,
         layers=windowed_layers(config, kinds, read_window(config, UNSTATED_WINDOW)),
         activations=ACTIVATIONS,
         tied=True,
+        bias_key="attention_bias",
     )
     config.require("hidden_activation", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")
     config.require("use_bidirectional_attention", (False,), "only decoders are supported; supported: false")
     for key in ("attn_logit_softcapping", "final_logit_softcapping"):
         config.require(key, (), "caps are not supported in this family; supported: null")
-    biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
         attention_scale=config.number("query_pre_attn_scalar", SMALLEST_FACTOR, LARGEST_FACTOR) ** -0.5,
         window_rope=window_rope,
-        qkv_bias=biased,
-        output_bias=biased,
         head_norm="rms",
         norm_unit_offset=True,
         post_norms=True,

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
@@ -21,22 +20,17 @@ UNSTATED_FRACTION: Final = 0.5
 UNSTATED_HEAD_SIZE: Final = 128
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a GLM model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "GlmForCausalLM")
-    return read_glm(config, name, unstated_dtype, family="glm")
+    return read_glm(config)
 
 
-def read_glm(config: ConfigReader, name: str, unstated_dtype: str, *, family: str) -> ModelSpec:
+def read_glm(config: ConfigReader) -> ModelSpec:
     """Return the specification of a GLM or GLM-4-0414 model.
 
     The norms after the blocks of a GLM-4-0414 model are not included. ``attention_bias`` applies to
@@ -44,23 +38,12 @@ def read_glm(config: ConfigReader, name: str, unstated_dtype: str, *, family: st
 
     Args:
         config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-        family: Name of the family.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
-    spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family=family,
-        heads=heads,
-        rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
-        layers=equal_layers(config, layer_count(config), None),
-    )
+    spec = read_decoder(config, heads, rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION))
     return replace(spec, qkv_bias=config.flag("attention_bias", default=True))
 
 

@@ -19,19 +19,14 @@ NORM_NAMES: Final = {
 }
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a GLM-4-0414 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Glm4ForCausalLM")
-    return replace(read_glm(config, name, unstated_dtype, family="glm4"), post_norms=True)
+    return replace(read_glm(config), post_norms=True)
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

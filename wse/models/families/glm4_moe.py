@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, harmless_names_beyond
 from wse.models.spec import ModelSpec
@@ -23,35 +22,20 @@ UNSTATED_FRACTION: Final = 0.5
 UNSTATED_DENSE: Final = 1
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a GLM-4-MoE model from its config.json.
 
     ``attention_bias`` in the config applies to queries, keys and values, but not to the output.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Glm4MoeForCausalLM")
     heads = read_heads(config, requires_kv_count=True)
-    count = layer_count(config)
-    has_experts = layers_with_experts(config, count, UNSTATED_DENSE)
-    spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="glm4_moe",
-        heads=heads,
-        rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
-        layers=add_experts(equal_layers(config, count, None), has_experts),
-    )
+    spec = read_decoder(config, heads, rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION))
     experts = read_sigmoid_experts(config, groups=1, chosen_groups=1, scale=1.0)
     return replace(
-        with_mixture(spec, has_experts, experts),
+        with_mixture(spec, experts, layers_with_experts(config, UNSTATED_DENSE)),
         qkv_bias=config.flag("attention_bias", default=False),
         head_norm="rms" if config.flag("use_qk_norm", default=False) else "",
     )

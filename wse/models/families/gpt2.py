@@ -9,14 +9,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import (
-    LARGEST_TABLE,
-    MAX_LAYERS,
-    read_bos,
-    read_dtype,
-    read_even_heads,
-    require_class,
-)
+from wse.models.configs.decoder_config import LARGEST_TABLE, read_bos, read_dtype, read_even_heads, require_class
+from wse.models.configs.layer_kinds import MAX_LAYERS
 from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec
@@ -25,15 +19,10 @@ from wse.models.tensors.tensor_names import Shape, canonical_tensors
 ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a GPT-2 model from its config.json.
 
     GPT-2 configs use different key names from other model families.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -48,8 +37,6 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         "scale_attn_by_inverse_layer_idx", (False,), "scores scaled by layer are not supported; supported: false"
     )
     return ModelSpec(
-        name=name,
-        family="gpt2",
         layers=(Layer(rotary=False),) * config.integer("n_layer", 1, MAX_LAYERS),
         hidden_size=hidden_size,
         head_count=heads.count,
@@ -62,7 +49,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         context_limit=positions,
         norm_eps=config.number("layer_norm_epsilon", 0.0, 1.0),
         tied_embedding=config.flag("tie_word_embeddings", default=True),
-        dtype=read_dtype(config, unstated_dtype),
+        dtype=read_dtype(config),
         bos_token_id=read_bos(config, vocab_size),
         eos_token_ids=config.ids("eos_token_id", vocab_size),
         qkv_bias=True,

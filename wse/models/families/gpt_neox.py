@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.rope_config import LARGEST_BASE, ORIGINAL_BASE, read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
@@ -21,13 +20,8 @@ UNSTATED_FRACTION: Final = 0.25
 ACTIVATIONS: Final = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu"}
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a GPT-NeoX model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -38,23 +32,19 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     fraction = config.number("rotary_pct", 0.0, 1.0, default=UNSTATED_FRACTION)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="gpt_neox",
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, base=base, rotated_fraction=fraction),
-        layers=equal_layers(config, layer_count(config), None),
         activations=ACTIVATIONS,
         eps_key="layer_norm_eps",
     )
     biased = config.flag("attention_bias", default=True)
     return replace(
         spec,
+        qkv_bias=biased,
+        output_bias=biased,
         norm="layer",
         parallel_blocks=config.flag("use_parallel_residual", default=True),
         gated=False,
-        qkv_bias=biased,
-        output_bias=biased,
         ffn_bias=True,
     )
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts
-from wse.models.configs.layer_kinds import alternating_kinds, read_window, windowed_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import read_experts, with_mixture
+from wse.models.configs.layer_kinds import alternating_kinds, layer_count, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
@@ -37,33 +37,24 @@ UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
 )
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a gpt-oss model from its config.json.
 
     gpt-oss applies a softmax to the scores of the selected experts. This is equivalent to a softmax
     over all experts that is renormalised over the selected experts, which is the default of
     `Experts`.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "GptOssForCausalLM")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
-    count = layer_count(config)
-    layers = windowed_layers(config, alternating_kinds(count), read_window(config, UNSTATED_WINDOW))
+    window = read_window(config, UNSTATED_WINDOW)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="gpt_oss",
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, base=UNSTATED_BASE, unstated_table=UNSTATED_SCALING),
-        layers=add_experts(layers, [True] * count),
+        layers=windowed_layers(config, alternating_kinds(layer_count(config)), window),
     )
     config.require("swiglu_alpha", (1.702,), "supported: 1.702")
     experts = replace(read_experts(config, "intermediate_size"), router_bias=True)
@@ -71,15 +62,13 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     config.value("initial_context_length")  # repeats original_max_position_embeddings
     biased = config.flag("attention_bias", default=True)
     return replace(
-        spec,
+        with_mixture(spec, experts),
         qkv_bias=biased,
         output_bias=biased,
         sinks=True,
-        ffn_size=0,
         activation="clamped_silu",
         activation_limit=config.number("swiglu_limit", 0.0, LARGEST_LIMIT, UNSTATED_LIMIT),
         ffn_bias=True,
-        experts=experts,
     )
 
 

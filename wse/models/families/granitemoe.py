@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, require_class
-from wse.models.configs.expert_config import add_experts, read_experts
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import require_class
+from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.families.granite import read_granite
 from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
@@ -20,25 +18,17 @@ BLOCK: Final = "block_sparse_moe"
 MATRICES: Final = ("input_linear.weight", "output_linear.weight")
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a mixture-of-experts Granite model from its config.json.
 
     The softmax of the scores of the selected experts is equivalent to a softmax over all experts
     that is renormalised over the selected experts, which is the default of `Experts`.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "GraniteMoeForCausalLM")
-    count = layer_count(config)
-    layers = add_experts(equal_layers(config, count, None), [True] * count)
-    spec = read_granite(config, name, unstated_dtype, family="granitemoe", layers=layers)
-    return replace(spec, ffn_size=0, experts=read_experts(config, "intermediate_size"))
+    return with_mixture(read_granite(config), read_experts(config, "intermediate_size"))
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

@@ -8,18 +8,10 @@ from typing import Final
 
 from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import (
-    LARGEST_TABLE,
-    MAX_LAYERS,
-    layer_count,
-    read_decoder,
-    read_heads,
-    require_class,
-)
+from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_heads, read_text_model, require_class
 from wse.models.configs.expert_config import read_experts
-from wse.models.configs.layer_kinds import FULL, layer_kinds, read_rotary
+from wse.models.configs.layer_kinds import FULL, MAX_LAYERS, layer_count, layer_kinds, read_rotary
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
-from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.expert_tensors import stacked_slices
@@ -32,46 +24,32 @@ UNSTATED_CHUNK: Final = 8192
 UNSTATED_INTERVAL: Final = 4
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Llama 4 model from its config.json.
 
     If the model is multimodal, only its text model (``text_config``) is read.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
-    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
+    return read_text_model(config, _read_text, FAMILY.harmless_keys)
 
 
-def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def _read_text(config: ConfigReader) -> ModelSpec:
     """Return the specification of the text model, which may be part of a multimodal model."""
     require_class(config, "Llama4ForCausalLM", "Llama4ForConditionalGeneration")
     config.require("model_type", ("llama4", "llama4_text"), "give llama4_text")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     layers = _layers(config)
     spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="llama4",
-        heads=heads,
-        rope=read_rope(config, heads.size, base=UNSTATED_BASE),
-        layers=layers,
+        config, heads, rope=read_rope(config, heads.size, base=UNSTATED_BASE), layers=layers, bias_key="attention_bias"
     )
     experts = read_experts(config, "intermediate_size")
     dense_width = config.integer("intermediate_size_mlp", 1, LARGEST_TABLE)
     has_experts = [layer.experts for layer in layers]
-    biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
-        qkv_bias=biased,
-        output_bias=biased,
         head_norm="l2" if config.flag("use_qk_norm", default=True) else "",
         position_scale=_position_scale(config),
         ffn_size=0 if all(has_experts) else dense_width,

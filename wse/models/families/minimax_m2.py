@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import WIDEST, layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import WIDEST, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
@@ -24,31 +23,19 @@ UNSTATED_HEAD_SIZE: Final = 128
 PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a MiniMax-M2 model from its config.json.
 
     Published configs give the number of rotary dimensions per head as ``rotary_dim``.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "MiniMaxM2ForCausalLM")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
-    count = layer_count(config)
     fraction = config.integer("rotary_dim", 2, WIDEST, default=heads.size) / heads.size
     spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="minimax_m2",
-        heads=heads,
-        rope=read_rope(config, heads.size, base=UNSTATED_BASE, rotated_fraction=fraction),
-        layers=add_experts(equal_layers(config, count, None), [True] * count),
+        config, heads, rope=read_rope(config, heads.size, base=UNSTATED_BASE, rotated_fraction=fraction)
     )
     config.require("rotary_dim", (spec.rotary_size,), f"contradicts {spec.rotary_size} rotated features; keep one")
     config.require("use_qk_norm", (True,), "heads are always normalised; supported: true")
@@ -56,9 +43,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     config.require("scoring_func", ("sigmoid",), "supported: sigmoid")
     config.require("use_routing_bias", (True,), "experts are selected with a correction; supported: true")
     config.require("shared_intermediate_size", (0,), "there is no shared expert; supported: 0")
-    config.require("attn_type_list", ([1] * count,), "supported: 1 (full attention) in every layer")
+    config.require("attn_type_list", ([1] * spec.layer_count,), "supported: 1 (full attention) in every layer")
     experts = replace(read_experts(config, "intermediate_size"), scoring="sigmoid", correction=True)
-    return replace(spec, head_norm="rms_all", ffn_size=0, experts=experts)
+    return replace(with_mixture(spec, experts), head_norm="rms_all")
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import read_decoder, read_heads, read_text_model, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope, rope_table
 from wse.models.configs.rope_scalings import LARGEST_FACTOR
-from wse.models.configs.text_config import read_text_model
 from wse.models.families.mistral import read as read_mistral
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
@@ -39,42 +38,34 @@ UNSTATED_ROPE: Final[Mapping[str, Any]] = MappingProxyType(
 BETA: Final = "llama_4_scaling_beta"
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Ministral 3 model from its config.json.
 
     If the model is multimodal, only its text model (``text_config``) is read.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Mistral3ForConditionalGeneration", "Ministral3ForCausalLM")
-    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
+    return read_text_model(config, _read_text, FAMILY.harmless_keys)
 
 
-def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def _read_text(config: ConfigReader) -> ModelSpec:
     """Return the specification of the text model, which may be part of a multimodal model.
 
     The text model of Mistral Small 3.1 and 3.2 has the ``model_type`` ``mistral`` and is read like
     a model of that family.
     """
     if config.value("model_type") == "mistral":
-        return replace(read_mistral(config, name, unstated_dtype), family="ministral3")
+        return replace(read_mistral(config))
     require_class(config, "Ministral3ForCausalLM", "Mistral3ForConditionalGeneration")
     config.require("model_type", ("ministral3",), "give ministral3 or mistral")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="ministral3",
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, unstated_table=UNSTATED_ROPE, other_keys=(BETA, "max_position_embeddings")),
-        layers=equal_layers(config, layer_count(config), read_window(config)),
+        layers=equal_layers(config, read_window(config)),
     )
     return replace(spec, position_scale=_position_scale(config))
 

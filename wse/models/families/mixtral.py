@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
@@ -20,34 +19,25 @@ UNSTATED_BASE: Final = 1e6
 PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Mixtral model from its config.json.
 
     Mixtral applies a softmax to the scores of the selected experts. This is equivalent to a softmax
     over all experts that is renormalised over the selected experts, which is the default of
     `Experts`.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "MixtralForCausalLM")
     heads = read_heads(config, requires_kv_count=True)
-    layers = equal_layers(config, layer_count(config), read_window(config))
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="mixtral",
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, base=UNSTATED_BASE),
-        layers=add_experts(layers, [True] * len(layers)),
+        layers=equal_layers(config, read_window(config)),
     )
-    return replace(spec, ffn_size=0, experts=read_experts(config, "intermediate_size"))
+    return with_mixture(spec, read_experts(config, "intermediate_size"))
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
@@ -20,13 +19,8 @@ UNSTATED_FRACTION: Final = 0.5
 ACTIVATIONS: Final = {"relu2": "relu2"}
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Nemotron model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -35,24 +29,14 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     heads = read_heads(config)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="nemotron",
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
-        layers=equal_layers(config, layer_count(config), None),
         activations=ACTIVATIONS,
         eps_key="norm_eps",
     )
     biased, mlp_biased = config.flag("attention_bias", default=False), config.flag("mlp_bias", default=False)
     return replace(
-        spec,
-        qkv_bias=biased,
-        output_bias=biased,
-        ffn_bias=mlp_biased,
-        gated=False,
-        norm="layer",
-        norm_unit_offset=True,
+        spec, qkv_bias=biased, output_bias=biased, ffn_bias=mlp_biased, gated=False, norm="layer", norm_unit_offset=True
     )
 
 

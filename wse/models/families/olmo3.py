@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import pattern_kinds, read_window, windowed_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_ropes
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
@@ -20,13 +20,8 @@ FULL_INTERVAL: Final = 4
 """Every fourth layer has full attention if the config has no ``layer_types``."""
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of an OLMo 3 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -37,23 +32,12 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     kinds = pattern_kinds(config, layer_count(config), FULL_INTERVAL)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="olmo3",
-        heads=heads,
+        heads,
         rope=rope,
         layers=windowed_layers(config, kinds, read_window(config, UNSTATED_WINDOW)),
+        bias_key="attention_bias",
     )
-    biased = config.flag("attention_bias", default=False)
-    return replace(
-        spec,
-        window_rope=window_rope,
-        qkv_bias=biased,
-        output_bias=biased,
-        head_norm="rms_all",
-        pre_norms=False,
-        post_norms=True,
-    )
+    return replace(spec, window_rope=window_rope, head_norm="rms_all", pre_norms=False, post_norms=True)
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

@@ -6,14 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import (
-    LARGEST_TABLE,
-    layer_count,
-    read_bos,
-    read_dtype,
-    read_even_heads,
-    require_class,
-)
+from wse.models.configs.decoder_config import LARGEST_TABLE, read_bos, read_dtype, read_even_heads, require_class
+from wse.models.configs.layer_kinds import layer_count
 from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import Layer, ModelSpec
@@ -25,13 +19,8 @@ FIRST_POSITION: Final = 2
 """Row of the position table that belongs to the first token."""
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of an OPT model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -47,8 +36,6 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     config.require("layer_norm_elementwise_affine", (True,), "norms have gains; supported: true")
     biased = config.flag("enable_bias", default=True)
     return ModelSpec(
-        name=name,
-        family="opt",
         layers=(Layer(rotary=False),) * layer_count(config),
         hidden_size=hidden_size,
         head_count=heads.count,
@@ -61,7 +48,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         context_limit=positions,
         norm_eps=NORM_EPS,
         tied_embedding=config.flag("tie_word_embeddings", default=True),
-        dtype=read_dtype(config, unstated_dtype),
+        dtype=read_dtype(config),
         bos_token_id=read_bos(config, vocab_size),
         eos_token_ids=config.ids("eos_token_id", vocab_size),
         qkv_bias=biased,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family, FileSlice
@@ -17,13 +17,8 @@ SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope
 """Names of supported RoPE scalings. Older configs use ``su`` and ``yarn`` for LongRoPE."""
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Phi-3 or Phi-4 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -36,12 +31,9 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         config.require(key, (1,), "supported: 1")
     return read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="phi3",
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, rotated_fraction=1.0, kinds=SCALINGS),
-        layers=equal_layers(config, layer_count(config), read_window(config)),
+        layers=equal_layers(config, read_window(config)),
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import RopeConfig, read_rope, rope_table
 from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
@@ -24,44 +24,29 @@ MAGNITUDES: Final = ("short_mscale", "long_mscale")
 BLOCK: Final = "block_sparse_moe"
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Phi-MoE model from its config.json.
 
     The router uses a sparse mixer: the weight of an expert is a softmax over only those experts
     whose router outputs are close to the maximum. ``router_jitter_noise`` determines how close.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "PhimoeForCausalLM", "PhiMoEForCausalLM")
-    heads, count = read_heads(config, requires_kv_count=True), layer_count(config)
+    heads = read_heads(config, requires_kv_count=True)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="phimoe",
-        heads=heads,
+        heads,
         rope=_rope(config, heads.size),
-        layers=add_experts(equal_layers(config, count, read_window(config)), [True] * count),
+        layers=equal_layers(config, read_window(config)),
+        bias_key="attention_bias",
     )
-    biased = config.flag("attention_bias", default=False)
     noise = config.number("router_jitter_noise", 0.0, 1.0, default=UNSTATED_NOISE)
     config.require("num_experts_per_tok", (2,), "the sparse mixer selects two experts; supported: 2")
     experts = replace(read_experts(config, "intermediate_size"), normalised=False, mixer_tolerance=noise)
-    return replace(
-        spec,
-        qkv_bias=biased,
-        output_bias=biased,
-        head_bias=config.flag("lm_head_bias", default=False),
-        norm="layer",
-        ffn_size=0,
-        experts=experts,
-    )
+    head_biased = config.flag("lm_head_bias", default=False)
+    return replace(with_mixture(spec, experts), head_bias=head_biased, norm="layer")
 
 
 def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
@@ -90,8 +75,5 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
 
 
 FAMILY: Final = Family(
-    model_types=("phimoe",),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset({"input_jitter_noise"}),
+    model_types=("phimoe",), read=read, tensors=tensors, harmless_keys=frozenset({"input_jitter_noise"})
 )

@@ -9,38 +9,25 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import qwen_layers
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import layer_count, qwen_layers
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import plain_tensors
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Qwen2 or Qwen2.5 model from its config.json.
 
     The query, key and value projections always have biases (``qkv_bias``), although no key of a
     Qwen2 config says so.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported, such as ``use_mrope``.
     """
     require_class(config, "Qwen2ForCausalLM")
-    heads = read_heads(config, requires_kv_count=True)
     spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="qwen2",
-        heads=heads,
-        rope=read_rope(config, heads.size),
-        layers=qwen_layers(config, layer_count(config)),
+        config, read_heads(config, requires_kv_count=True), layers=qwen_layers(config, layer_count(config))
     )
     config.require("use_mrope", (False,), "positions in space are not supported; supported: false")
     return replace(spec, qkv_bias=True)

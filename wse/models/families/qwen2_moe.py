@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts, sparse_step_layers, with_mixture
-from wse.models.configs.layer_kinds import equal_layers
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import read_experts, sparse_step_layers, with_mixture
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import SCALED_SHARED_NAMES, expert_tensors
@@ -19,29 +17,15 @@ from wse.models.tensors.tensor_names import NAMES
 UNSTATED_SHARED_SIZE: Final = 5632
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Qwen2-MoE model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Qwen2MoeForCausalLM")
-    heads, count = read_heads(config, requires_kv_count=True), layer_count(config)
-    has_experts = sparse_step_layers(config, count)
-    spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="qwen2_moe",
-        heads=heads,
-        rope=read_rope(config, heads.size),
-        layers=add_experts(equal_layers(config, count, None), has_experts),
-    )
+    has_experts = sparse_step_layers(config)
+    spec = read_decoder(config, read_heads(config, requires_kv_count=True))
     config.require("use_sliding_window", (False,), "a sliding window is not supported in this family; supported: false")
     experts = replace(
         read_experts(config, "moe_intermediate_size"),
@@ -49,7 +33,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=UNSTATED_SHARED_SIZE),
         shared_gate=True,
     )
-    return replace(with_mixture(spec, has_experts, experts), qkv_bias=config.flag("qkv_bias", default=True))
+    return replace(with_mixture(spec, experts, has_experts), qkv_bias=config.flag("qkv_bias", default=True))
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, layer_count, require_class
+from wse.models.configs.decoder_config import LARGEST_TABLE, read_text_model, require_class
 from wse.models.configs.linear_config import add_scaled_mixture, read_hybrid
-from wse.models.configs.text_config import read_text_model
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import expert_slices
@@ -22,35 +21,29 @@ CLASSES: Final = tuple(
 )
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Qwen3.5 model from its config.json.
 
     If the model is multimodal, only its text model (``text_config``) is read.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, *CLASSES)
-    return read_text_model(config, name, unstated_dtype, _read_text, FAMILY.harmless_keys)
+    return read_text_model(config, _read_text, FAMILY.harmless_keys)
 
 
-def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def _read_text(config: ConfigReader) -> ModelSpec:
     """Return the specification of the text model, which may be part of a multimodal model."""
     require_class(config, *CLASSES)
     config.require("model_type", (*DENSE, *MIXTURE), f"give {DENSE[1]} or {MIXTURE[1]}")
     has_mixture = config.value("model_type") in MIXTURE
-    has_experts = [has_mixture] * layer_count(config)
     if has_mixture:  # configs of mixtures have no width of dense blocks
         config = config.with_defaults({"intermediate_size": config.integer("moe_intermediate_size", 1, LARGEST_TABLE)})
         config.require("mlp_only_layers", ([],), "every layer has experts; supported: []")
     config.require("attn_output_gate", (True,), "the output of attention is always gated; supported: true")
-    spec = read_hybrid(config, name, unstated_dtype, family="qwen3_5", has_experts=has_experts)
-    return add_scaled_mixture(config, spec, has_experts) if has_mixture else spec
+    spec = read_hybrid(config)
+    return add_scaled_mixture(config, spec) if has_mixture else spec
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

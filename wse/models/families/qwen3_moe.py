@@ -7,51 +7,34 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import add_experts, read_experts, sparse_step_layers, with_mixture
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import read_experts, sparse_step_layers, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
-from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.expert_tensors import expert_tensors
 from wse.models.tensors.tensor_names import NAMES
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Qwen3-MoE model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Qwen3MoeForCausalLM")
     heads = read_heads(config, requires_kv_count=True)
-    count = layer_count(config)
-    has_experts = sparse_step_layers(config, count)
-    spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="qwen3_moe",
-        heads=heads,
-        rope=read_rope(config, heads.size),
-        layers=add_experts(_layers(config, count), has_experts),
-    )
-    experts = replace(
-        read_experts(config, "moe_intermediate_size"), normalised=config.flag("norm_topk_prob", default=False)
-    )
+    has_experts = sparse_step_layers(config)
+    spec = read_decoder(config, heads, layers=_layers(config), bias_key="attention_bias")
+    normalised = config.flag("norm_topk_prob", default=False)
+    experts = replace(read_experts(config, "moe_intermediate_size"), normalised=normalised)
     config.require("use_qk_norm", (True,), "heads are always normalised; supported: true")
     config.require("qkv_bias", (False,), "name biases with attention_bias; supported: false")
     config.require("shared_expert_intermediate_size", (0,), "there is no shared expert; supported: 0")
-    biased = config.flag("attention_bias", default=False)
-    return replace(with_mixture(spec, has_experts, experts), head_norm="rms", qkv_bias=biased, output_bias=biased)
+    return replace(with_mixture(spec, experts, has_experts), head_norm="rms")
 
 
-def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
+def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """Return identical layers, with a sliding window if ``use_sliding_window`` is set.
 
     Unlike in Qwen3, ``max_window_layers`` has no effect in this family.
@@ -60,7 +43,7 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     has_window = config.flag("use_sliding_window", default=False)
     if has_window and not config.is_stated("sliding_window"):
         config.refuse("use_sliding_window", has_window, "add sliding_window, or set it to false")
-    return equal_layers(config, count, window if has_window else None)
+    return equal_layers(config, window if has_window else None)
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:

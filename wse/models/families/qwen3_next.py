@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, require_class
+from wse.models.configs.decoder_config import require_class
 from wse.models.configs.expert_config import sparse_step_layers
 from wse.models.configs.linear_config import add_scaled_mixture, read_hybrid
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
@@ -18,20 +18,15 @@ from wse.models.tensors.linear_names import HYBRID_NAMES, hybrid_slices
 from wse.models.tensors.tensor_names import LAYERS, Shape, canonical_tensors, rows_of_heads
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Qwen3-Next model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Qwen3NextForCausalLM")
-    has_experts = sparse_step_layers(config, layer_count(config))
-    spec = read_hybrid(config, name, unstated_dtype, family="qwen3_next", has_experts=has_experts)
+    has_experts = sparse_step_layers(config)
+    spec = read_hybrid(config)
     config.require("use_sliding_window", (False,), "no layer has a window; supported: false")
     return add_scaled_mixture(config, spec, has_experts)
 

@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import equal_layers
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import plain_tensors
@@ -16,31 +14,17 @@ from wse.models.tensors.tensor_names import plain_tensors
 UNSTATED_HEAD_SIZE: Final = 128
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Seed-OSS model from its config.json.
 
     ``attention_bias`` applies to queries, keys and values, and ``attention_out_bias`` to the output
     of attention.
 
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
-
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "SeedOssForCausalLM")
-    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
-    spec = read_decoder(
-        config,
-        name,
-        unstated_dtype,
-        family="seed_oss",
-        heads=heads,
-        rope=read_rope(config, heads.size),
-        layers=equal_layers(config, layer_count(config), None),
-    )
+    spec = read_decoder(config, read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True))
     return replace(
         spec,
         qkv_bias=config.flag("attention_bias", default=True),

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import FULL, SLIDING, read_rotary, read_window, windowed_layers
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import FULL, SLIDING, layer_count, read_rotary, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
 from wse.models.spec import Layer, ModelSpec
@@ -17,13 +17,8 @@ UNSTATED_BASE: Final = 2e6
 UNSTATED_INTERVAL: Final = 4
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a SmolLM3 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -32,17 +27,14 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     heads = read_heads(config, requires_kv_count=True)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="smollm3",
-        heads=heads,
+        heads,
         rope=read_rope(config, heads.size, base=UNSTATED_BASE),
         layers=_layers(config),
         tied=True,
+        bias_key="attention_bias",
     )
-    biased = config.flag("attention_bias", default=False)
     mlp_biased = config.flag("mlp_bias", default=False)
-    return replace(spec, qkv_bias=biased, output_bias=biased, ffn_bias=mlp_biased)
+    return replace(spec, ffn_bias=mlp_biased)
 
 
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:

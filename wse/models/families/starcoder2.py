@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
-from wse.models.configs.rope_config import read_rope
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, canonical_tensors
@@ -17,27 +16,17 @@ from wse.models.tensors.tensor_names import NAMES, canonical_tensors
 ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a StarCoder2 model from its config.json.
-
-    Args:
-        config: Reader of the keys in config.json.
-        name: Name of the model.
-        unstated_dtype: Element type to use if the config does not specify one.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Starcoder2ForCausalLM")
-    heads = read_heads(config, requires_kv_count=True)
     spec = read_decoder(
         config,
-        name,
-        unstated_dtype,
-        family="starcoder2",
-        heads=heads,
-        rope=read_rope(config, heads.size),
-        layers=equal_layers(config, layer_count(config), read_window(config)),
+        read_heads(config, requires_kv_count=True),
+        layers=equal_layers(config, read_window(config)),
         activations=ACTIVATIONS,
         eps_key="norm_epsilon",
         tied=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wse.models.gguf.header import EMBEDDING, Header
+from wse.models.gguf.file import EMBEDDING, Header
 
 Config = dict[str, Any]
 

@@ -19,7 +19,7 @@ from wse.models.gguf.config_keys import (
     routing_keys,
     vocabulary_keys,
 )
-from wse.models.gguf.header import Header
+from wse.models.gguf.file import Header
 
 LAYERS_OF_GEMMA_2_27B: Final = 46
 EXPERTS_OF_MAVERICK: Final = 128

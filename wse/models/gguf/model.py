@@ -12,8 +12,7 @@ from wse.models.attention_traits import Rope
 from wse.models.configs.config import spec_of
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.configs import ARCHITECTURES, hugging_face_config
-from wse.models.gguf.file import GgufFile
-from wse.models.gguf.header import Header
+from wse.models.gguf.file import GgufFile, Header
 from wse.models.gguf.names import ROPE_FACTORS, family_entries
 from wse.models.gguf.rules import stored_entry
 from wse.models.spec import ModelSpec

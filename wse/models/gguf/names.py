@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.errors import BadModel
-from wse.models.gguf.header import Header
+from wse.models.gguf.file import Header
 from wse.models.gguf.rules import (
     Rule,
     StoredTensor,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wse.models.gguf.blocks import BLOCK_KINDS
-from wse.models.gguf.file import GgufFile
-from wse.models.gguf.header import Header
+from wse.models.gguf.file import GgufFile, Header
 from wse.models.gguf.tensor_places import PLAIN, GgufTensor
 from wse.models.tensors.tensor_entry import Array, Rows, RowSelection, TensorEntry, mapped_array, plain_entry
 

@@ -17,7 +17,7 @@ import numpy as np
 from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.prefix_use import PrefixUse
+from wse.serving.simulation.prefixes import PrefixUse
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 

@@ -11,8 +11,7 @@ from wse.errors import BadInput
 from wse.reports.output_file import output_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.claims.laboratory import Laboratory
-from wse.studies.claims.page import write_page
-from wse.studies.claims.plot import image_of
+from wse.studies.claims.page import image_of, write_page
 from wse.studies.claims.result import Claim, ClaimsResult, Decided, claim_result
 from wse.studies.claims.topics import chains, gpus, links, memory, queues, residency
 

@@ -12,7 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from wse.serving.simulation.continuous.live_machine import LiveMachine
-from wse.studies.endpoint.answer import PacedAnswer
+from wse.studies.endpoint.paced_machine import PacedAnswer
 
 ABORT: Final = "abort"
 BUCKETS_S: Final = tuple(digit * 10.0**power for power in range(-5, 3) for digit in (1, 2, 5))

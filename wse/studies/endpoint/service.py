@@ -8,11 +8,9 @@ from itertools import cycle
 from typing import Final
 
 from wse.serving.simulation.continuous.live_machine import LiveMachine
-from wse.studies.endpoint.answer import PacedAnswer
-from wse.studies.endpoint.bodies import ChatBody, CompletionBody
-from wse.studies.endpoint.errors import TOO_MANY_REQUESTS, ApiError
+from wse.studies.endpoint.bodies import TOO_MANY_REQUESTS, ApiError, ChatBody, CompletionBody
 from wse.studies.endpoint.metrics import ABORT, Metrics
-from wse.studies.endpoint.paced_machine import Clock, PacedMachine
+from wse.studies.endpoint.paced_machine import Clock, PacedAnswer, PacedMachine
 from wse.studies.endpoint.texts import AnswerText, answer_text, token_texts
 
 MAX_BACKLOG: Final = 1_000

@@ -15,6 +15,9 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.studies.endpoint.request import ECHO, STORY
+from wse.studies.options.option import make_request
+from wse.studies.run.request import RunRequest
+from wse.studies.run.study import run
 
 TOKEN_CHARACTERS: Final = 4
 LENGTH, STOP = "length", "stop"
@@ -58,7 +61,7 @@ def read_texts(name: str) -> list[list[str]] | None:
     if name == ECHO:
         return None
     if name == STORY:
-        from wse.studies.endpoint.stories import written_stories  # slow to load, as it executes a model
+        from wse.studies.endpoint.texts import written_stories  # slow to load, as it executes a model
 
         return [token_texts(story) for story in written_stories()]
     choices = f"give a text file, {STORY} or {ECHO}"
@@ -99,3 +102,25 @@ def answer_text(
         if position >= stop_end:
             break
     return AnswerText(pieces=stopped_pieces, finish_reason=STOP)
+
+
+MODEL: Final = "story"
+OPENINGS: Final = (
+    "Once upon a time, there was a little fox",
+    "One day, a girl named Lily",
+    "Tom and his dog",
+    "There was a little boat",
+    "Mia had a red ball",
+    "The old man and the bird",
+)
+"""Prompts of the model, which are also the first words of the stories."""
+
+
+def written_stories() -> list[str]:
+    """Run the bundled model on an emulated wafer, and return a story for each of `OPENINGS`.
+
+    All stories are generated in one batch, which takes a few seconds. Each ends when the model
+    generates an end token, or after the default number of tokens of ``wse run``.
+    """
+    result = run(make_request(RunRequest, model=MODEL, prompt=OPENINGS, trace=None))
+    return [answer.text or "" for answer in result.users]  # the model has a tokenizer, so a text is there

@@ -6,7 +6,7 @@ longer than reading the answer.
 
 from __future__ import annotations
 
-from wse.cache.cached import cached
+from wse.cache.records import cached
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from wse.cache.cached import cached
 from wse.cache.content_key import content_key
+from wse.cache.records import cached
 from wse.reports.result import Doc, Result
 
 if TYPE_CHECKING:

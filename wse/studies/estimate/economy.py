@@ -19,8 +19,8 @@ from wse.studies.results.operating_points import ServingResult
 
 if TYPE_CHECKING:
     from wse.backends.fabric.model import Fabric
+    from wse.backends.fabric.phase_cost import TokenClass
     from wse.backends.fabric.run_totals import PhaseTotals
-    from wse.backends.fabric.token_class import TokenClass
 
 Range = tuple[float, float]
 EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]

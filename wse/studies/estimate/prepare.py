@@ -25,8 +25,7 @@ from wse.studies.options.basis import (
     placement_options,
 )
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
-from wse.studies.options.drafts.draft import PLACES, SAME
-from wse.studies.options.drafts.vocabulary import check_vocabulary
+from wse.studies.options.drafts.draft import PLACES, SAME, check_vocabulary
 from wse.studies.options.listed_regions import check_listed
 from wse.studies.options.routing import read_routing
 from wse.studies.options.serving import LENGTH

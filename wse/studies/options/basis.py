@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from wse.cache.cached import cached
 from wse.cache.content_key import content_key
+from wse.cache.records import cached
 from wse.compiler.options import Options, check_types
 from wse.compiler.placeable import Placeable
 from wse.compiler.rewrites.recipes import rewrites_of

@@ -7,8 +7,7 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.models.load import load_model
-from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, draft_name, draft_place, has_draft
-from wse.studies.options.drafts.vocabulary import check_vocabulary
+from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, check_vocabulary, draft_name, draft_place, has_draft
 from wse.studies.options.placement import LayoutOptions
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.prompt_options import PromptOptions

@@ -10,9 +10,8 @@ from wse.backends.execute.backend import Backend
 from wse.backends.execute.host_tokens.sampling import Sampler
 from wse.backends.fabric.expert_columns import Pairs
 from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
-from wse.backends.fabric.token_class import CacheUse
 from wse.compiler.options import DECODE, PREFILL, VERIFY
 from wse.program.phase import Phase
 from wse.program.program import Program

@@ -1,8 +1,9 @@
-"""Entry point of ``wse scenario``: checks output paths, runs the study, prints and writes files."""
+"""Entry point of ``wse scenario``: checks output paths, runs the study, and writes its page and plot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -12,12 +13,48 @@ from wse.reports.table import pair_table
 from wse.reports.terminal import console_on, heading, printable
 from wse.reports.terminal_table import print_table, print_tables
 from wse.studies.compare.files import check_files
+from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.compare.summary import print_text
-from wse.studies.scenario.page import scenario_as_html
+from wse.studies.scenario.drawing import drawings_of, series_of
+from wse.studies.scenario.figures import published_texts
 from wse.studies.scenario.plot import scenario_as_png
 from wse.studies.scenario.request import bundled_scenarios, read_scenario
-from wse.studies.scenario.result import ScenarioResult, ScenariosResult, ScenarioSummary
+from wse.studies.scenario.result import PublishedResult, ScenarioResult, ScenariosResult, ScenarioSummary
 from wse.studies.scenario.study import answer
+
+NOTE: Final = (
+    "A line connects the numbers of users of one combination. Lines of GPUs are dashed, and combinations that are "
+    "ruled out are grey. Diamonds are published speeds with a price, ticks at the top those without a price."
+)
+
+
+def scenario_as_html(result: ScenarioResult) -> bytes:
+    """Build the HTML page of a scenario, with its verdict, tables and charts, encoded in UTF-8."""
+    drawings = drawings_of(result)
+    return comparison_page(
+        title=printable(result.title),
+        verdict=result.verdict,
+        tables=result.tables(detail=True),
+        curves=CurveSection(
+            title="Predicted and published figures",
+            note=NOTE,
+            series=series_of(drawings),
+            charts=[asdict(drawing) for drawing in drawings],
+        ),
+        command="wse scenario --detail",
+        lists=[
+            ("Question", [("question", printable(result.question))]),
+            ("Published", [_source(published) for published in result.published]),
+            ("Assumptions", [(name, printable(assumed.text)) for name, assumed in result.economics.items()]),
+        ],
+    )
+
+
+def _source(published: PublishedResult) -> tuple[str, str]:
+    """Return two strings: a published figure's value, and its publisher, evidence and source."""
+    text, publisher = published_texts(published)
+    return text, f"{publisher}; {printable(published.evidence)}. {printable(published.source)}"
+
 
 WRITERS: Final = {"html": scenario_as_html, "png": scenario_as_png}
 

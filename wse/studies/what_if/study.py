@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wse.cache.cached import cached
+from wse.cache.records import cached
 from wse.errors import BadInput, WseBug, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.reports.progress import OnProgress, ignore

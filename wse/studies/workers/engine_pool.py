@@ -19,7 +19,7 @@ class Outputs(Protocol):
     """Function that computes an output for each item of a queue, using several processes.
 
     There are two implementations: `wse.studies.workers.pool.outputs` for processes on this
-    computer, and `wse.studies.workers.ray_pool.ray_outputs` for a Ray cluster.
+    computer, and `wse.studies.workers.ray_cluster.ray_outputs` for a Ray cluster.
     """
 
     def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | KilledItem]]:
@@ -110,8 +110,11 @@ def engine_pool(engine: EngineChoice, jobs: int | None) -> Iterator[Pool]:
     if engine.name != RAY:
         yield Pool(processes=process_count(jobs), outputs=outputs)
         return
-    from wse.studies.workers.ray_cluster import ray_cluster  # brings Ray, which is optional
-    from wse.studies.workers.ray_pool import ray_outputs, ray_process_count
+    from wse.studies.workers.ray_cluster import (
+        ray_cluster,  # brings Ray, which is optional
+        ray_outputs,
+        ray_process_count,
+    )
 
     with ray_cluster(engine.ray_address):
         yield Pool(processes=ray_process_count(jobs), outputs=ray_outputs)

@@ -26,8 +26,7 @@ from wse.tracing.print.steps import step_table
 from wse.tracing.query.costs.step_sums import cycle_fraction
 from wse.tracing.query.costs.tree import kind_totals
 from wse.tracing.query.places.stages import Stage, narrow_attention
-from wse.tracing.query.summary import SummaryView
-from wse.tracing.query.traced_run import TracedUser
+from wse.tracing.query.summary import SummaryView, TracedUser
 from wse_mappings.strategies.catalogue import bundled_strategies
 
 MAX_TEXT: Final = 120

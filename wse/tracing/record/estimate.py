@@ -18,9 +18,8 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.backends.fabric.expert_columns import Pairs
-from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.phase_cost import CacheUse, PhaseCost, TokenClass
 from wse.backends.fabric.run_totals import RunTotals, TimedRun
-from wse.backends.fabric.token_class import CacheUse, TokenClass
 from wse.compiler.placeable import Placeable
 from wse.errors import BadTrace
 from wse.program.expert_pairs import assumed_pairs

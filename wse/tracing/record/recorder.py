@@ -18,9 +18,8 @@ import numpy.typing as npt
 from wse.arrays import I64
 from wse.backends.fabric.expert_columns import Pairs
 from wse.backends.fabric.links.layer_links import LayerLinks, layer_links
-from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
-from wse.backends.fabric.token_class import CacheUse
 from wse.program.expert_pairs import pairs_of_columns
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps

@@ -18,9 +18,8 @@ from wse.backends.execute.host_tokens.sampling import Sampling
 from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.observation.pe_contents import Bytes, PePlace
 from wse.backends.fabric.expert_columns import Pairs
-from wse.backends.fabric.phase_cost import PhaseCost
+from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
-from wse.backends.fabric.token_class import CacheUse
 from wse.compiler.placeable import Placeable
 from wse.program.program import Program
 from wse.tracing.expert_load import ExpertLoad

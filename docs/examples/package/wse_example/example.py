@@ -6,20 +6,15 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads
-from wse.models.configs.layer_kinds import equal_layers
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.decoder_config import read_decoder, read_heads
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import plain_tensors
 
 
-def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+def read(config: ConfigReader) -> ModelSpec:
     """Return the spec of a model. Its queries, keys and values have biases if ``biased`` is true in the config."""
-    heads = read_heads(config)
-    layers = equal_layers(config, layer_count(config), None)
-    rope = read_rope(config, heads.size)
-    spec = read_decoder(config, name, unstated_dtype, family="example", heads=heads, rope=rope, layers=layers)
+    spec = read_decoder(config, read_heads(config))
     return replace(spec, qkv_bias=config.flag("biased", default=False))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.number_formats import WORD_BYTES
-from wse_mappings.link_words import words_on_links
+from wse_mappings.outcome import words_on_links
 from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
 from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import LineSchedule

@@ -19,8 +19,8 @@ from wse.backends.fabric.links.link_map import (
 from wse.backends.fabric.links.routes import DIRECTIONS
 from wse.backends.fabric.links.traffic import Traffic
 from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.phase_cost import CacheUse
 from wse.backends.fabric.step_classes import by_slots
-from wse.backends.fabric.token_class import CacheUse
 from wse.program.phase import Phase
 from wse.program.program import Stage
 from wse.program.steps import Slots, StepKind

@@ -27,8 +27,8 @@ from wse.backends.fabric.links.link_map import (
 from wse.program.steps import ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse_mappings.cuts.recut import RECEIVER, SENDER
-from wse_mappings.link_words import words_on_links
 from wse_mappings.mesh.placement import Rect
+from wse_mappings.outcome import words_on_links
 from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
 from wse_mappings.schedule import LineSchedule
 

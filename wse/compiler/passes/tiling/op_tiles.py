@@ -23,7 +23,7 @@ from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.expert_groups import ExpertGroups
-from wse_mappings.cuts.output_copies import copied_blocks
+from wse_mappings.cuts.split import copied_blocks
 from wse_mappings.result_cache import ResultCache
 
 ROUTED = ("experts", "experts_down")

@@ -13,7 +13,7 @@ from math import inf
 
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.pass_costs import PassCosts, PromptPart
-from wse.serving.simulation.prefix_use import PrefixUse
+from wse.serving.simulation.prefixes import PrefixUse
 
 
 class PrefixLoads:

@@ -28,9 +28,16 @@ from wse.studies.compare.grid.combination import Combination
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.grid.study import all_outputs
 from wse.studies.compare.plan.certainty import cheaper_kinds
-from wse.studies.compare.plan.ranking import compares_hours, rank, usd_per_hour, with_pareto
 from wse.studies.compare.plan.result import PlannedRow, PlanResult, RowSamples
-from wse.studies.compare.plan.rows import CombinationPlan, plan_combination, rows_of_gpus
+from wse.studies.compare.plan.rows import (
+    CombinationPlan,
+    compares_hours,
+    plan_combination,
+    rank,
+    rows_of_gpus,
+    usd_per_hour,
+    with_pareto,
+)
 from wse.studies.compare.plan.verdict import plan_verdict
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import AssumptionResult

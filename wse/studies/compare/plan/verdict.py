@@ -9,8 +9,8 @@ from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
 from wse.reports.terminal import count, plural, ranged, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
-from wse.studies.compare.plan.ranking import compares_hours, usd_per_hour
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow
+from wse.studies.compare.plan.rows import compares_hours, usd_per_hour
 
 BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest per token"}
 """Description of the machine that comes first for each objective."""

@@ -21,7 +21,7 @@ from wse.studies.estimate.grades import SOURCES
 
 if TYPE_CHECKING:
     from wse.backends.fabric.model import Fabric
-    from wse.backends.fabric.token_class import TokenClass
+    from wse.backends.fabric.phase_cost import TokenClass
     from wse.models.spec import Layer, ModelSpec
     from wse.studies.estimate.grades import Grades
     from wse.studies.results.phases import CyclesBy

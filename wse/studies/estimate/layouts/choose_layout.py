@@ -20,6 +20,7 @@ from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
 from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
+from wse.studies.estimate.layouts.layout_versions import Variant, variants_of
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.searches import (
     FASTEST,
@@ -32,7 +33,6 @@ from wse.studies.estimate.layouts.searches import (
     wafers_by_bytes,
     with_trials,
 )
-from wse.studies.estimate.layouts.variants import Variant, variants_of
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse.studies.results.operating_points import user_counts

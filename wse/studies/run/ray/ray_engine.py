@@ -33,8 +33,7 @@ from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.ray.ray_passes import RayPasses, SubmittedPass
-from wse.studies.run.ray.wafer_actor import WaferActor, WaferJob
-from wse.studies.run.ray.wafer_actors import WaferActors, merge_states, state_of_wafer
+from wse.studies.run.ray.wafer_actors import WaferActor, WaferActors, WaferJob, merge_states, state_of_wafer
 from wse.studies.run.request import RunRequest
 from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_resources, ray_cluster
 

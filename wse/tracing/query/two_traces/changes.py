@@ -12,7 +12,7 @@ from wse.tracing.query.costs.folds import Ranges, consecutive_ranges, op_in_laye
 from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.steps import crossing_bytes
 from wse.tracing.query.costs.tree import LayerOps, read_tree
-from wse.tracing.query.traced_run import TracedRun, read_run
+from wse.tracing.query.summary import TracedRun, read_run
 from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES
 

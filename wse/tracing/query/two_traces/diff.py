@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.reports.result import Doc, Result, plain
-from wse.tracing.query.traced_run import TracedRun
+from wse.tracing.query.summary import TracedRun
 from wse.tracing.query.two_traces.changes import (
     LAYER,
     Amount,
