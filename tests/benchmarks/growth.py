@@ -165,8 +165,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
     yield from ("", "The following exponents show how the time per token scales with each parameter. With an exponent")
-    yield "of 1, doubling the parameter doubles the time. With 0, the time stays the same. The parentheses contain"
-    yield from ("the interquartile range of the exponents of the individual repetitions:", "")
+    yield "of 1, doubling the parameter doubles the time. With 0, the time stays the same. To estimate the time for"
+    yield "another value, multiply a time in the table by the ratio of the values to the power of the exponent. The"
+    yield from ("parentheses contain the interquartile range of the exponents of the individual repetitions:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))

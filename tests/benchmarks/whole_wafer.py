@@ -248,7 +248,7 @@ def section(found: WholeWafer) -> Iterator[str]:
     yield "This measurement shows that one computer can emulate a model on most PEs of a wafer, and how exact the"
     yield "result is. To check it, the same values are computed with plain numpy in float64. The table has root mean"
     yield "square errors. They are relative to the root mean square of the logits or, for a layer, of the values that"
-    yield "the layer adds to its input. The weights are random:"
+    yield "the layer adds to its input. The command, with random weights, was:"
     yield from ("", f"`{found.command}`", "")
     yield from ("| | |", "|---|---:|")
     yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"
