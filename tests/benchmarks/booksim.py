@@ -187,11 +187,12 @@ def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
 def section(found: Sequence[Pair]) -> Iterator[str]:
     """Yield the lines of the section about BookSim2 in docs/performance.md."""
     yield from ("## Wavelet reference compared with BookSim2", "")
-    yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
-    yield "and with BookSim2, a network-on-chip simulator. The table shows how many word hops (one word over one"
-    yield "link) each of them simulates per second on one core. The ratio compares tools rather than algorithms:"
-    yield "BookSim2 allocates virtual channels during the simulation, while the colours of the wavelet reference"
-    yield "are fixed in advance, which is an easier problem."
+    yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the wavelet reference (wse's slow,"
+    yield "cycle-by-cycle timing model) and with BookSim2, a network-on-chip simulator. The table shows how many word"
+    yield "hops (one word over one link) each of them simulates per second on one core. With *neighbour* traffic,"
+    yield "each PE sends to the PE one row and one column further; with *uniform* traffic, destinations are random."
+    yield "The ratio compares tools rather than algorithms. The wavelet reference has an easier problem: its routes"
+    yield "are fixed in advance, while BookSim2 allocates virtual channels during the simulation."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

@@ -153,8 +153,8 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield from ("", base + ".", "")
     yield f"Each row shows the time per generated token: the median of {len(series[0].s)} repetitions, their"
     yield "interquartile range, and the median relative to the first row of the group. Each group except *tokens"
-    yield "in the cache* has a row with exactly the values above. These rows measure the same run, so the differences"
-    yield "between their times are measurement noise."
+    yield "in the cache* has a row with exactly the values above. The times of these rows show the measurement noise,"
+    yield "because the run is the same."
     yield ""
     yield "| parameter | value | ms per token | interquartile range | relative |"
     yield "|---|---:|---:|---:|---:|"
@@ -165,8 +165,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
     yield from ("", "The following exponents show how the time per token scales with each parameter. With an exponent")
-    yield "of 1, doubling the parameter doubles the time; with 0, the time stays the same. The parentheses contain"
-    yield from ("the interquartile range of the exponents of the individual repetitions:", "")
+    yield "of 1, doubling the parameter doubles the time. With 0, the time stays the same. To estimate the time for"
+    yield "another value, multiply a time in the table by the ratio of the values to the power of the exponent. The"
+    yield from ("parentheses contain the interquartile range of the exponents of the individual repetitions:", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))

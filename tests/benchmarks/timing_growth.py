@@ -92,10 +92,11 @@ def links_per_s(side: int) -> float:
 def section(found: Sequence[Rates]) -> Iterator[str]:
     """Yield the lines of the section about timing models in docs/performance.md."""
     yield from ("## How the timing models scale", "")
-    yield "`python -m tests.benchmarks.timing_growth` measures the speed of both timing models of wse on one core. The"
-    yield "table shows the median and the interquartile range of the rate over several repetitions. The rates are:"
+    yield "wse has two timing models, the wavelet reference and the fast fabric model, which all commands use. `python"
+    yield "-m tests.benchmarks.timing_growth` measures the speed of both on one core. The table shows the median and"
+    yield "the interquartile range of the rate over several repetitions. The rates are:"
     yield from ("", "- wavelet reference: hops of words over links per second")
-    yield "- fabric model: links and ramps whose words are counted, per second"
+    yield "- fabric model: links and ramps (connections of PEs to their routers) whose words are counted, per second"
     yield from ("", "The exponent in the last column shows how the rate grows with the number of PEs. With an exponent")
     yield "of 0, the rate is the same on all meshes. With 0.5, it doubles on a mesh with four times as many PEs."
     yield "With a negative exponent, it decreases on larger meshes."

@@ -245,9 +245,10 @@ def pes_of(system: dict[str, Any]) -> int:
 def section(found: WholeWafer) -> Iterator[str]:
     """Yield the lines of the section about most of a wafer in docs/performance.md."""
     yield from ("## Most of a wafer", "")
-    yield "The following command emulates a model with random weights on most of the PEs of a wafer. To check the"
-    yield "result, the same values are computed with plain numpy in float64. The errors in the table are root mean"
-    yield "square errors, relative to the logits or, for a layer, to the values that the layer adds to its input."
+    yield "This measurement shows that one computer can emulate a model on most PEs of a wafer, and how exact the"
+    yield "result is. To check it, the same values are computed with plain numpy in float64. The table has root mean"
+    yield "square errors. They are relative to the root mean square of the logits or, for a layer, of the values that"
+    yield "the layer adds to its input. The command, with random weights, was:"
     yield from ("", f"`{found.command}`", "")
     yield from ("| | |", "|---|---:|")
     yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"
