@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TextIO
 
 from wse.compiler.strategies import strategies
 from wse.hardware.load import known_software, known_wafers, load_wafer, provenance
-from wse.hardware.number import numeric_fields
+from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.spec import WaferSpec
 from wse.known_names import known_name
 from wse.models.catalogue import BUNDLED, CONFIGURATIONS, origins
@@ -163,13 +163,17 @@ def machine(name: str) -> MachineResult:
 
 def _wafer_numbers(name: str) -> Numbers:
     """Return a wafer's constants, followed by its power, its price and the energies of operations."""
-    economics = load_economics(load_wafer(name)).sources
-    return _numbers(name) | {key: NumberResult(**dataclasses.asdict(source)) for key, source in economics.items()}
+    return _numbers(name) | number_results(load_economics(load_wafer(name)).sources)
 
 
 def _numbers(name: str) -> dict[str, NumberResult]:
     """Return a wafer's or software profile's constants and their sources, keyed by name."""
-    return {key: NumberResult(**dataclasses.asdict(source)) for key, source in provenance(name).items()}
+    return number_results(provenance(name))
+
+
+def number_results(numbers: Mapping[str, SourcedNumber]) -> dict[str, NumberResult]:
+    """Return constants and their sources as results, keyed by name."""
+    return {key: NumberResult(**dataclasses.asdict(source)) for key, source in numbers.items()}
 
 
 def print_wafers(content: WafersResult, stream: TextIO) -> None:
@@ -213,21 +217,37 @@ def _sram_in_all(wafer: WaferSpec) -> str:
 
 def print_machine(content: MachineResult, stream: TextIO) -> None:
     """Print all constants of one wafer or software profile as a table with grades and sources."""
+    print_numbers(content.name, content.numbers, (ANNOUNCED,) if content.announced else (), stream)
+
+
+def print_numbers(
+    name: str, numbers: Numbers, notes: Iterable[str], stream: TextIO, *, units: tuple[Column, ...] = ()
+) -> None:
+    """Print constants as a table with grades and sources.
+
+    Args:
+        name: Name of the machine or software that has the constants.
+        numbers: The constants, by name.
+        notes: Lines between the name and the table.
+        stream: Stream to print to.
+        units: Column for the units, if the names of the constants do not state them.
+    """
     console = console_on(stream)
     columns = (
         Column(key="key", title="number"),
         number("value", "value", lambda value: f"{value:,.12g}"),
+        *units,
         Column(key="grade"),
-        Column(key="source", title="source", wraps=True, cell=source_and_range),
+        Column(key="source", title="source", wraps=True, cell=_source_and_range),
     )
-    rows = [{"key": key, **source.to_dict()} for key, source in content.numbers.items()]
-    heading(console, printable(content.name), GRADES)
-    if content.announced:
-        console.print(ANNOUNCED)
+    rows = [{"key": key, **source.to_dict()} for key, source in numbers.items()]
+    heading(console, printable(name), GRADES)
+    for note in notes:
+        console.print(note, soft_wrap=False)
     print_table(console, Table(columns=columns, rows=rows))
 
 
-def source_and_range(row: Mapping[str, Any]) -> str:
+def _source_and_range(row: Mapping[str, Any]) -> str:
     """Return the source of a constant, followed by its range with the reason if it has one.
 
     Args:

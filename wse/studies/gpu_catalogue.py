@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Final, TextIO
 
 from wse.errors import UnknownName
 from wse.files import names_toml_file
-from wse.hardware.number import SourcedNumber
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import console_on, heading, printable
+from wse.reports.terminal import console_on, printable
 from wse.reports.terminal_table import print_table
 from wse.serving.economics import load_gpu_economics
 from wse.serving.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, stack_numbers, stack_texts
-from wse.studies.bundled_result import GpuResult, GpusResult, NumberResult, Numbers, StackResult
-from wse.studies.catalogue import GRADES, range_text, source_and_range
+from wse.studies.bundled_result import GpuResult, GpusResult, Numbers, StackResult
+from wse.studies.catalogue import number_results, print_numbers, range_text
 
 TERA: Final = 1e12
 GIGA: Final = 1e9
@@ -54,16 +51,12 @@ def gpu(name: str) -> GpuResult:
 def _gpu_numbers(name: str) -> Numbers:
     """Return the constants of a GPU, followed by its power and price if both are known."""
     economics = load_gpu_economics(load_gpu(name))
-    return _numbers(gpu_numbers(name)) | ({} if economics is None else _numbers(economics.sources))
+    return number_results(gpu_numbers(name)) | ({} if economics is None else number_results(economics.sources))
 
 
 def _stack(name: str) -> StackResult:
     texts = stack_texts(name)
-    return StackResult(title=texts["title"], fitted_on=texts["fitted_on"], numbers=_numbers(stack_numbers(name)))
-
-
-def _numbers(numbers: Mapping[str, SourcedNumber]) -> dict[str, NumberResult]:
-    return {key: NumberResult(**dataclasses.asdict(source)) for key, source in numbers.items()}
+    return StackResult(title=texts["title"], fitted_on=texts["fitted_on"], numbers=number_results(stack_numbers(name)))
 
 
 def print_gpus(content: GpusResult, stream: TextIO) -> None:
@@ -110,17 +103,6 @@ def _teraflops(rate: float) -> str:
 
 def print_gpu(content: GpuResult, stream: TextIO) -> None:
     """Print all constants of one GPU or serving stack as a table with grades and sources."""
-    console = console_on(stream)
-    columns = (
-        Column(key="key", title="number"),
-        number("value", "value", lambda value: f"{value:,.12g}"),
-        Column(key="unit", title="unit"),
-        Column(key="grade"),
-        Column(key="source", title="source", wraps=True, cell=source_and_range),
-    )
-    rows = [{"key": key, **source.to_dict()} for key, source in content.numbers.items()]
-    heading(console, printable(content.name), GRADES)
-    for text in (content.title, content.fitted_on and f"fitted on: {content.fitted_on}"):
-        if text is not None:
-            console.print(printable(text), soft_wrap=False)
-    print_table(console, Table(columns=columns, rows=rows))
+    texts = (content.title, content.fitted_on and f"fitted on: {content.fitted_on}")
+    notes = (printable(text) for text in texts if text is not None)
+    print_numbers(content.name, content.numbers, notes, stream, units=(Column(key="unit", title="unit"),))
