@@ -81,7 +81,7 @@ def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep |
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation only normalises the input of the activation.
+    """Return whether the step before an activation normalises the activation's input and no more.
 
     If so, each PE needs to normalise only the features that it activates. The step must be an RMS
     normalisation of exactly the values that the activation reads, and must not be in a loop. No

@@ -52,8 +52,8 @@ class Moves:
 def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> Moves:
     """Group the transfers of a phase into classes, and count the words of each class on links.
 
-    Transfers of a class send the same words over links. The words are summed over all runs of the
-    phase.
+    A class contains equivalent steps, which have the same traffic. The words are summed over all
+    runs of the phase.
 
     Args:
         fabric: Timing model of the Program.
@@ -134,10 +134,10 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return links with 0 words that cover the PEs of a stage (group of layers).
+    """Return the links of all PEs of a stage (group of layers), each with 0 words.
 
-    If they are added to the links in use, a map of these links also covers PEs that send nothing.
-    The result has one rectangle of links for each wafer of the stage.
+    They are added to the links in use, so that a map of links also shows PEs that send nothing. The
+    result has one rectangle of links for each wafer of the stage.
     """
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)

@@ -27,7 +27,7 @@ CHOSEN: Final = "as chosen"
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """Number of users whose KV caches fit on a variant of a layout, and cycles per token.
+    """Room and speed of one variant of a layout: users whose KV caches fit, and cycles per token.
 
     The variants are the layout as chosen, and slower versions of it that need less SRAM.
     """
