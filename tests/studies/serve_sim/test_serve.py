@@ -37,7 +37,9 @@ def test_verdict_states_whether_room_for_kv_caches_limits_the_capacity() -> None
     for busy, slots, limited in ((0.35, 5, True), (0.65, 5, False), (0.35, 4, False)):
         use = replace(served.use, slowest_stage=busy, most_users=slots)
         verdict = replace(result, machine=machine, served=replace(served, use=use)).verdict
-        assert ("The capacity is limited by the 5 KV caches that fit" in verdict and "only 50 %" in verdict) == limited
+        assert (
+            "The capacity is limited by the 5 KV caches for which there is room" in verdict and "only 50 %" in verdict
+        ) == limited
 
 
 @pytest.mark.parametrize(("load", "replicas"), [(1.8, 2), (1.81, 3)])

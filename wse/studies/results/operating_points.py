@@ -197,9 +197,9 @@ def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
 
 
 def _saturated_text(serving: ServingResult) -> str:
-    """Return a note such as "; above 64, additional users only wait".
+    """Return a note such as "; more than 64 users do not raise tok/s".
 
     The note is empty if none of the reported numbers of users saturates the machine.
     """
     first = next((point.users for point in serving.points if point.saturated), None)
-    return "" if first is None else f"; above {min(first, serving.max_users)}, additional users only wait"
+    return "" if first is None else f"; more than {min(first, serving.max_users)} users do not raise tok/s"

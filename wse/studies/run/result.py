@@ -189,14 +189,16 @@ def _speed_table(result: RunResult) -> Table:
 def _prefill_text(result: RunResult) -> str:
     """Describe how long prompts and first tokens are transferred between the host and the wafers.
 
-    The transfer of the first token is only stated if the prompts were read in one chunk. Several
-    chunks can overlap, so that TTFT is not the sum of the prefill cycles and this transfer.
+    The duration of the first token's transfer is only stated if the prompts were read in one chunk.
+    Several chunks can overlap, so that TTFT is not the sum of the prefill cycles and this transfer.
     """
     prefill = result.prefill
     texts = [prompt_transfer_text(prefill.cycles_by["host"], result.wafer.clock_hz)]
     if len(result.system.prefill_chunks) == 1 and prefill.ttft_s > prefill.s:
         transfer_time = seconds(prefill.ttft_s - prefill.s)
         texts.append(f"TTFT adds {transfer_time} for the transfer of the first token to the host")
+    else:
+        texts.append("TTFT also includes the transfer of the first token to the host")
     return "; ".join(filter(None, texts))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,12 +20,14 @@ SHORT: Final = 16
 """Maximum number of rows per table without ``--detail``."""
 FEW: Final = 12
 """Maximum number of combinations up to which all are shown without ``--detail``."""
+_CAUSE: Final = re.compile(r"(?:\([^)]*\)|(?!; ).)*", re.DOTALL)
+"""The part of a reason before the first semicolon outside brackets."""
 
 _SUBJECT: Final = (
     Column(key="model", title="model", formatter=printable),
     Column(key="dtype", title="as"),
     Column(key="machine", title="machine", formatter=printable, wraps=True),
-    number("chips", "chips", priority=1),
+    number("chips", "chips", priority=2),
 )
 _AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
 
@@ -73,18 +76,18 @@ _DRAFTS: Final = (
     _draft_column("gain", "gain", "{:.2f} x".format, 3),
 )
 _PREDICTIONS: Final = (
-    _part_column("prediction", "users", "users", priority=2),
+    _part_column("prediction", "users", "users", priority=1),
     _part_column("prediction", "tokens_per_s_per_user", "a user", three_figures),
     _part_column("prediction", "ttft_s", "first token", seconds, priority=3),
-    _part_column("prediction", "usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
+    _part_column("prediction", "usd_per_million_tokens", "USD/Mtok", three_figures, priority=1),
     _part_column("prediction", "joules_per_token", "J/token", three_figures, priority=4),
     _part_column("prediction", "grade", "grade", str, priority=3),
 )
 _TIERS: Final = (
     _part_column("tiers", "ordinary_users", "users"),
-    _part_column("tiers", "ordinary_tokens_per_s_per_user", "each", three_figures),
+    _part_column("tiers", "ordinary_tokens_per_s_per_user", "each", three_figures, priority=1),
     _part_column("tiers", "fast_users", "fast"),
-    _part_column("tiers", "fast_tokens_per_s_per_user", "each", three_figures),
+    _part_column("tiers", "fast_tokens_per_s_per_user", "each", three_figures, priority=1),
     _part_column("tiers", "speed_up", "speed", "{:.2f} x".format),
     _part_column("tiers", "cost_ratio", "cost", "{:.1f} x".format),
     _part_column("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
@@ -283,10 +286,10 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 def _reasons(combination: CombinationResult) -> str:
     """Return the reasons that rule out a combination of settings, as one string.
 
-    Only the part of a reason before the first semicolon is included, not the remedies after it.
+    The remedies after the cause are left out.
     """
     reasons = combination.ruled_out_by or ()
-    return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
+    return printable("; ".join(_cause(reason) for reason in reasons))
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
@@ -298,3 +301,9 @@ def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[s
     """
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()
+
+
+def _cause(reason: str) -> str:
+    """Return the part of a reason before its remedies and before a list of memory uses."""
+    match = _CAUSE.match(reason)
+    return (match.group() if match else reason).partition(": code ")[0]

@@ -210,7 +210,7 @@ class ServeResult(Result):
     ] = None
     ranges: Annotated[
         Mapping[str, RangeResult] | None,
-        Doc("90 % intervals of figures; absent with a separate machine for prompts; keys are paths"),
+        Doc("90 % intervals of figures; absent with a separate machine for prompts or a prefix cache; keys are paths"),
     ] = None
     timeline: Annotated[str | None, Doc("path of the timeline")] = None
     page: Annotated[str | None, Doc("path of the page")] = None
@@ -283,7 +283,7 @@ class ServeResult(Result):
         if use.most_users < room or stage_share >= SATURATED_STAGE:
             return ""
         share = f"{stage_share:.0%}".replace("%", " %")
-        limit = f"The capacity is limited by the {plural(room, 'KV cache')} that fit"
+        limit = f"The capacity is limited by the {plural(room, 'KV cache')} for which there is room"
         return f" {limit}: with all of them in use, the busiest stage works only {share} of the time."
 
     def _interval(self, path: str) -> RangeResult | None:

@@ -149,13 +149,16 @@ def _with_ranges(
 ) -> ServeResult:
     """Add 90 % intervals to the result of a simulated service, if the machine has them.
 
+    With a prefix cache, there are none: the intervals are those of whole prompts, whose prefill may
+    limit the throughput although most of it is skipped.
+
     Args:
         result: The result without intervals.
         prepared_serve: The serving request.
         outcome: The times of all requests.
         decode: One replica.
     """
-    if result.served is None:
+    if result.served is None or result.served.prefix_cache is not None:
         return result
     has_rate = prepared_serve.has_times or prepared_serve.request.traffic.rate is not None
     ranges = ranges_of_service(

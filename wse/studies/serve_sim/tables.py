@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from wse.reports.intervals import CONFIDENCE, percent_text, sampled_text, with_interval
+from wse.reports.intervals import sampled_text, with_interval
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, range_text, ranged, seconds, three_figures
 from wse.serving.goal import LATENCY, PURPOSES
@@ -66,10 +66,10 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if use.prefill_busy is not None:
         busy += f"; the machine for prompts works {percent(use.prefill_busy)} of the time"
     prefix_note = "" if served_result.prefix_cache is None else ", including kept prefixes"
-    # of the shortest requests, so the mean may need more; a shared prefix needs room only once
-    room, is_shared = use.most_users, served_result.prefix_cache is not None
-    if not is_shared:
-        room = min(room, result.replicas * result.machine.kv_capacity_users)
+    room_text = ""
+    if served_result.prefix_cache is None:  # otherwise, the room depends on the prefixes that requests share
+        room = min(use.most_users, result.replicas * result.machine.kv_capacity_users)
+        room_text = f"; there is room for {room:,}"
     ranges = result.ranges or {}
     throughput = with_interval(
         count(served_result.tokens_per_s), " output tokens/s", ranges.get("served.tokens_per_s"), count
@@ -82,7 +82,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         ("busy", busy),
         (
             "decoding",
-            f"{count(use.users)} users on average; there is room for {room:,}{' with shared prefixes' * is_shared}",
+            f"{count(use.users)} users on average{room_text}",
         ),
         ("KV cache", f"{percent(use.kv)} reserved on average, for whole requests{prefix_note}"),
     ]
@@ -138,6 +138,9 @@ def machine_table(result: ServeResult) -> Table:
     mean = "" if fixed else " on average"
     lengths = f"{count(requests.prompt_tokens)} prompt + {count(requests.new_tokens)} output tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
+    if prefix_tokens := result.inputs.get("prefix_tokens"):
+        use = "their KV cache is kept" if result.inputs["prefix_cache"] else "but processed again (no --prefix-cache)"
+        rows.append(("prefixes", f"{count(prefix_tokens)} tokens at the start of each prompt are shared, {use}"))
     if requests.too_long or requests.without_answer:
         rows.append(("not served", _left_out_text(requests)))
     for name, machine in (("machine", result.machine), ("for prompts", result.prefill_machine)):
@@ -177,9 +180,7 @@ def machine_table(result: ServeResult) -> Table:
         place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
         rows.append(("drafts", _drafts_text(result.drafts, place)))
         rows += [(f"drafts: {name}", text) for name, text in acceptance_rows(result.drafts)]
-    confidence = percent_text(CONFIDENCE)
-    note = f"the {confidence} intervals do not sample KV tiers' links" if result.ranges and result.kv_tiers else ""
-    return pair_table(rows, "Inputs of the simulation", note)
+    return pair_table(rows, "Inputs of the simulation")
 
 
 def _purpose(result: ServeResult) -> str:

@@ -204,6 +204,7 @@ class PlanResult(Result):
                 priority=3,
             ),
             number("usd_per_hour", "USD/h", three_figures, priority=2),
+            number("joules_per_token", "J/token", three_figures, priority=4),
             Column(key="pareto", formatter=lambda front: "◆" if front else ""),
         )
 

@@ -181,7 +181,7 @@ def _text(row: PlannedRow) -> str:
         interval = ranges.get("tokens_per_s_per_user")
         speed = f"{with_interval(count(row.tokens_per_s_per_user), ' tokens/s per user', interval, count)}, "
     if row.saturated:
-        speed = f"{count(row.decoding_users)} of {plural(row.users, 'user')} decode at a time, {speed}"
+        speed = f"{count(row.decoding_users)} of {plural(row.users, 'user')} decoding at a time, {speed}"
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost_interval = ranges.get("usd_per_million_tokens")
     if cost_interval is None:

@@ -29,7 +29,6 @@ from typing import Final
 
 from wse.compiler.search.search import MARGIN, Compilation
 from wse.serving.goal import LATENCY, THROUGHPUT, Goal
-from wse.serving.operating_point import operating_point
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
 from wse.studies.estimate.layouts.improved_layouts import improved_layouts
@@ -129,7 +128,8 @@ class LayoutRanking:
         If the number of users is free and the objective is not latency, layouts with room for more
         users are searched for as well. Replicas are identical machines that share the users.
 
-        1. If the fastest layouts for one user may be better, search for them (`_needs_fastest`).
+        1. Search for the fastest layouts for one user, unless only throughput counts. Versions of them
+           that decode more users per pass may be the best for many users.
         2. If the best layout decodes several users per pass, search for layouts for this number of
            users per pass. Searches for fewer users per pass may miss the layouts that are best.
         3. If the goal states the number of replicas and the best layout has too little room for the
@@ -144,7 +144,7 @@ class LayoutRanking:
         if goal.users is None and goal.objective == LATENCY:
             return layouts
         # 1. Fastest layouts for one user.
-        if self._needs_fastest(layouts[0], goal):
+        if not (self._searched_fastest or goal.only_throughput):
             self._search_fastest()
             layouts = self._layouts_for(goal)
         # 2. As many users per pass as the best layout.
@@ -236,26 +236,6 @@ class LayoutRanking:
             return 0
         roomy_plan = plan(roomy_layout.deployment, free_goal)
         return 0 if roomy_plan is None else roomy_plan.point.concurrency
-
-    def _needs_fastest(self, best: CompiledLayout, goal: Goal) -> bool:
-        """Return whether the fastest layouts for one user may be better, and were not searched yet.
-
-        They are not better in two cases: only throughput counts; or there are no latency limits, and
-        the users saturate the best layout (more of them would only wait). In the second case, the
-        throughput determines how long requests take, and the search for many users looks for the
-        layouts with the highest throughput.
-
-        Args:
-            best: The best known layout.
-            goal: The goal.
-        """
-        if self._searched_fastest or goal.only_throughput:
-            return False
-        best_plan = self.plan(best, goal)
-        if best_plan is None or goal.limits_s:
-            return True
-        users = min(math.ceil(best_plan.point.concurrency / best_plan.point.replicas), best.deployment.max_concurrency)
-        return not operating_point(best.deployment, users).saturated
 
     def _search_fastest(self) -> None:
         """Search for the fastest layouts for one user."""
