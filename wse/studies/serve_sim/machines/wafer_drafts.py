@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from wse.compiler.search.search import Compilation
 from wse.serving.simulation.staged_costs import DecodeGrid, PassTime, StagedCosts
-from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.drafting import WaferDrafter, wafer_drafter
 from wse.studies.estimate.drafts.placement import PlacedDraft, place_draft
 from wse.studies.estimate.drafts.plan import place_result
+from wse.studies.estimate.layouts.compiled_layout import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.drafts.draft import HEAD
 from wse.studies.results.sram import kv_capacity_tokens
