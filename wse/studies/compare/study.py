@@ -10,14 +10,13 @@ from wse.reports.terminal_table import print_result
 from wse.studies.compare.checks import check_question
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.study import curve
-from wse.studies.compare.curve.summary import print_curve
 from wse.studies.compare.grid.questions import answer
 from wse.studies.compare.grid.study import compare
 from wse.studies.compare.plan.result import PlanResult
 from wse.studies.compare.plan.study import plan_machines
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
-from wse.studies.compare.summary import print_comparison
+from wse.studies.compare.summary import print_comparison, print_curve
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 
 

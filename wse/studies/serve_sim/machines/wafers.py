@@ -13,9 +13,9 @@ from wse.studies.estimate.layouts.compiled_layout import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
+from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine, times
-from wse.studies.serve_sim.machines.wafer_drafts import drafted_costs
 from wse.studies.serve_sim.options import TierOptions
 
 NO_INPUTS: Final = ("capacity", "verify_tokens")
