@@ -26,7 +26,7 @@ from wse.studies.compile import compile as compile_study
 from wse.studies.estimate import study as estimate_study
 from wse.studies.estimate.drafts import placement
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.serve_sim.machines import wafer_drafts, wafers
+from wse.studies.serve_sim.machines import drafts, wafers
 from wse.studies.what_if import study as what_if_study
 from wse_kernels import library, precompile
 
@@ -108,7 +108,7 @@ def one_search() -> Iterator[None]:
     layout = memoized(estimate_study.choose_layout, layout_key)
     uncertainty = memoized(estimate_study.uncertainty_of, uncertainty_key)
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((choose, "compile_fastest"), (wafer_drafts, "wafer_costs")):
+        for module, name in ((choose, "compile_fastest"), (drafts, "wafer_costs")):
             patch.setattr(module, name, memoized(getattr(module, name), search_key))
         for module in (estimate_study, rows, combination, wafers):
             patch.setattr(module, "uncertainty_of", uncertainty)

@@ -19,7 +19,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
 from wse.hardware.load import load_software, load_wafer
 from wse.program.steps import ROWS
-from wse.reports.markdown import markdown_table
+from wse.reports.table import markdown_table
 from wse_mappings.patterns.auto import cheapest_pattern
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree

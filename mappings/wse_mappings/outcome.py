@@ -134,7 +134,7 @@ def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
 
 
 def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
-    """Execute messages along a line, and return the source PEs of the words that each PE then has.
+    """Execute messages along a line, and return which PEs' words each PE then has.
 
     Args:
         length: Number of PEs in the line.

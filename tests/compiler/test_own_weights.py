@@ -14,9 +14,8 @@ from wse.compiler.pipeline import compile_choice
 from wse.errors import BadMesh, UnknownName
 from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import KERNELS
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import StepKind
+from wse.program.steps import Phase, StepKind
 from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.patterns.k_tree import k_tree

@@ -17,9 +17,8 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import StepKind
+from wse.program.steps import Phase, StepKind
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.patterns import CacheShift
 from wse.program.transfers.stage_streams import Crossing, StageTransfer

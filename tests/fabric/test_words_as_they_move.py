@@ -22,8 +22,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
 from wse.compiler.pipeline import compile_choice
-from wse.program.phase import Phase
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of

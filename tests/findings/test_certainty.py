@@ -13,7 +13,7 @@ from wse.studies.claims.layers_that_fit import LayersThatFit
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.topics import chains, gpus, links, memory, residency
 from wse.studies.claims.topics.residency import parameters_that_fit
-from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of
+from wse.studies.estimate.ranges.constants import SAMPLES, probabilities_of
 from wse.studies.estimate.ranges.study import SEED
 
 NAMES = ("wafer.clock_hz", "wafer.wafer_link_latency_s", "software.relay_cycles")

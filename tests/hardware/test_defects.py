@@ -11,7 +11,7 @@ from tests.hardware.helpers import refusal
 from wse.errors import BadDefects
 from wse.hardware.defects import FILE_LIMIT_BYTES, read_defects
 from wse.hardware.load import load_wafer
-from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import mesh_on
 
 WAFER = mesh_on(load_wafer("wse2"), 6, 8)
 

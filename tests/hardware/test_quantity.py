@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.hardware.helpers import refusal
 from wse.errors import BadMesh
 from wse.hardware.load import load_wafer
-from wse.hardware.mesh import mesh_on, parse_mesh
 from wse.hardware.quantity import COUNT, TOKEN, read_factor, read_quantity, units_for, whole_number
+from wse.hardware.spec import mesh_on, parse_mesh
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tiny_model import tensors
 from tests.inspect.runs import inspect
 from wse.compiler.options import Options
 from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import mesh_on
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.options.option import make_request

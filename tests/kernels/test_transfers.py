@@ -33,7 +33,7 @@ from wse.backends.execute.calls.pattern_tables import columns_of, runs_of, sende
 from wse_kernels.communication.row_messages import MAX_ROWS
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
-from wse_mappings.cuts.recut import cut_anew
+from wse_mappings.cuts.split import cut_anew
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varied_schedule
 
 

@@ -15,7 +15,7 @@ from tests.models.helpers import write_config, write_model
 from tests.studies.estimate.test_estimate import mixture_options
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import mesh_on
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_fastest, compile_program

@@ -25,7 +25,7 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout
 from wse.errors import BadMesh, DoesNotFit
 from wse.hardware.load import load_wafer
-from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import mesh_on
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
 from wse_mappings.regions.layout import Layout

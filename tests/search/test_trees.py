@@ -13,7 +13,7 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, DECODE, FITTED_TREES, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.fitted_trees import groups_of
-from wse.compiler.search.fitting.tree_groups import FEWER_GROUPS, cheapest_groups, min_cycles
+from wse.compiler.search.fitting.tree_costs import FEWER_GROUPS, cheapest_groups, min_cycles
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trees import fit_trees, with_group_count, with_refitted_trees
 from wse.compiler.search.trial_setup import TrialSetup

@@ -17,12 +17,12 @@ from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
 from wse.studies.estimate import study
+from wse.studies.estimate.cached import request_key
 from wse.studies.estimate.layouts import layout_versions
 from wse.studies.estimate.layouts.searches import FASTEST, MANY_USERS
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.options.request_key import request_key
 from wse.studies.what_if import study as what_if_study
 from wse.studies.what_if.result import WhatIfResult
 

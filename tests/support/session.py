@@ -19,8 +19,7 @@ from wse.compiler.options import OPTIMIZED, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on
-from wse.hardware.spec import WaferSpec
+from wse.hardware.spec import WaferSpec, mesh_on
 from wse.models.load import LoadedModel, load_model
 from wse.program.program import Program
 

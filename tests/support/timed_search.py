@@ -12,8 +12,7 @@ from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import DECODE, OPTIMIZED, PREFILL, THIN_GEMM
 from wse.compiler.search.trial import Timer
 from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.program.program import Program
 
 TOKENS, CONTEXT, AFTER = 64, 136, 96

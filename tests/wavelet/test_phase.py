@@ -20,7 +20,7 @@ from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.options import THIN_GEMM
 from wse.errors import BadMesh
 from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import mesh_on
 from wse.program.steps import COLUMNS, ROWS, StepKind
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.stage_streams import StageTransfer

@@ -91,9 +91,8 @@ def compare(
     from wse.reports.progress import COMPARING, progress_on
     from wse.studies.compare.checks import check_pictures
     from wse.studies.compare.files import check_files, write_files
-    from wse.studies.compare.print_machines import print_machines
     from wse.studies.compare.result import CompareResult
-    from wse.studies.compare.study import compare_machines
+    from wse.studies.compare.study import compare_machines, print_machines
     from wse.studies.compare.summary import print_traces
     from wse.studies.compare.tables import verdict_table
     from wse.tracing.query.two_traces.compare import is_trace
@@ -147,8 +146,8 @@ def _print(
         json: Whether to print JSON.
         markdown: Whether to print Markdown.
     """
-    from wse.reports.markdown import tables_as_markdown
     from wse.reports.result import as_json
+    from wse.reports.table import tables_as_markdown
 
     if json or markdown:
         sys.stdout.write(as_json(result) if json else tables_as_markdown(tables))

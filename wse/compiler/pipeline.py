@@ -17,8 +17,7 @@ from wse.compiler.passes.place import place
 from wse.compiler.passes.route import route
 from wse.compiler.passes.shard import shard
 from wse.compiler.state import State
-from wse.hardware.mesh import transposed_wafer
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec, transposed_wafer
 from wse.models.graph import op_graph
 from wse.models.spec import ModelSpec
 from wse.program.program import Program

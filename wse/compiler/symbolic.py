@@ -248,7 +248,7 @@ class SymSteps:
 class SymPhase:
     """A phase (prompt chunk, decoded token or verification pass) before addresses are assigned.
 
-    The fields have the same meanings as in `wse.program.phase.Phase`.
+    The fields have the same meanings as in `wse.program.steps.Phase`.
     """
 
     name: str

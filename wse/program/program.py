@@ -16,9 +16,8 @@ from wse.arrays import I32, I64
 from wse.program.digest import digest_of
 from wse.program.isa.operands import VIEWS
 from wse.program.mixture import Mixture
-from wse.program.phase import Phase
 from wse.program.routing import EVEN, RoutingDistribution
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse.program.tiles import Tile
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange

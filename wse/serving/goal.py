@@ -1,4 +1,4 @@
-"""Goal: the users, latency limits and objective for which a deployment is chosen."""
+"""Goal: the users, speeds, latency limits and objective for which a deployment is chosen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from wse.serving.operating_point import OperatingPoint  # its import loads files of prices
+
+
+PLAIN_SPEED_TOKENS_PER_S: Final = 50.0
+"""Output tokens per second of each user in a plain tier.
+
+Published services of 70B-class models on GPUs give 32, 49, 71 and 128 tokens/s
+(wse/data/measurements/public_tokens_per_s.csv).
+"""
+FAST_TIMES: Final = 2.5
+"""Ratio of the speed of a fast tier to that of a plain tier.
+
+A vendor sells a fast mode of up to 2.5 times the speed (source: wse/data/scenarios/fast-mode.toml).
+"""
+
 
 LATENCY, THROUGHPUT, COST = OBJECTIVES = ("latency", "throughput", "cost")
 """Objectives: lowest request latency, highest output tokens per second, lowest cost per token.

@@ -58,9 +58,9 @@ def _head_colour(number: int, group: int) -> int:
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """Return the cost terms of a two-phase reduce, such as its depth and its number of word hops.
+    """Return the cost terms of a two-phase reduce, from which a published model computes cycles.
 
-    The model of Luczynski et al., HPDC 2024, computes the cycles of the reduce from these terms.
+    The model is that of Luczynski et al., HPDC 2024.
 
     Args:
         length: Number of PEs in the line.

@@ -9,10 +9,9 @@ import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE
 from wse.studies.results.operating_points import OperatingPointResult
-from wse.studies.scenario.drawing import drawings_of, series_of
+from wse.studies.scenario.drawing import drawings_of, scenario_as_png, series_of
 from wse.studies.scenario.files import scenario_as_html
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
-from wse.studies.scenario.plot import scenario_as_png
 from wse.studies.scenario.result import (
     CombinationResult,
     PredictionResult,

@@ -5,8 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulator_logs import logs
 
-from wse.backends.fabric.line.closed_forms import Grouping, closed_form, distance_to_bound, model_cycles, reduce_bound
-from wse.backends.fabric.line.collective_bounds import collective_bound
+from wse.backends.fabric.line.closed_forms import (
+    Grouping,
+    closed_form,
+    collective_bound,
+    distance_to_bound,
+    model_cycles,
+    reduce_bound,
+)
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import line_cycles
 from wse.backends.fabric.line.pattern_times import PatternTimes

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wse.backends.fabric.line.contention.conflicts import Conflict, SharedEnd
 from wse.backends.fabric.line.contention.delays import Contender, delay_cycles, delays_of
-from wse.backends.fabric.line.contention.windows import Window, overlap_in_time
+from wse.backends.fabric.line.event_times import Window, overlap_in_time
 from wse.backends.fabric.line.pieces import Resource
 
 HERE: SharedEnd = (0, 0, 0)

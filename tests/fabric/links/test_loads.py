@@ -17,7 +17,7 @@ from wse.backends.fabric.links.link_map import (
 )
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
-from wse_mappings.cuts.recut import cut_anew
+from wse_mappings.cuts.split import cut_anew
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast, shared_multicast

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from wse_mappings.cuts.contiguous import apportion, even_runs, runs_with_fewest_cuts
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS, expert_groups
-from wse_mappings.cuts.recut import cut_anew, whole_tiles
-from wse_mappings.cuts.split import balanced_counts, balanced_segments, blocks, grouped_blocks, padded_blocks
+from wse_mappings.cuts.split import (
+    balanced_counts,
+    balanced_segments,
+    blocks,
+    cut_anew,
+    grouped_blocks,
+    padded_blocks,
+    whole_tiles,
+)
 from wse_mappings.rounding import ceil_div
 
 ITEM_SIZES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9)

@@ -16,7 +16,7 @@ from wse.backends.fabric.expert_columns import Pairs
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on
+from wse.hardware.spec import mesh_on
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_fastest, compile_program

@@ -14,8 +14,7 @@ from wse.hardware.number import GRADES
 from wse.serving.economics import load_economics
 from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_program
-from wse.studies.estimate.bounds.bound_row import BoundName, BoundRow
-from wse.studies.estimate.bounds.gap import gap_rows
+from wse.studies.estimate.bounds.gap import BoundName, BoundRow, gap_rows
 from wse.studies.estimate.grades import SOURCES
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest

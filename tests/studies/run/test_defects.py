@@ -13,8 +13,7 @@ from wse.errors import DoesNotFit
 from wse.hardware.defects import read_defects
 from wse.hardware.live_mesh import corner_meshes, fewest_wafers_with_defects, largest_live_meshes
 from wse.hardware.load import load_wafer
-from wse.hardware.mesh import mesh_on
-from wse.hardware.spec import WaferSpec
+from wse.hardware.spec import WaferSpec, mesh_on
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate

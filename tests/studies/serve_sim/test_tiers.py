@@ -12,7 +12,7 @@ from wse.studies.estimate.drafts.result import DraftRegionResult
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
-from wse.studies.serve_sim.machines.spare_sram import spare_kv_tokens, storage_bytes_per_pe
+from wse.studies.serve_sim.machines.kv_tiers import spare_kv_tokens, storage_bytes_per_pe
 from wse.studies.serve_sim.result import ServeResult
 
 STORY: dict[str, Any] = {

@@ -23,8 +23,8 @@ from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.results.sram import kv_capacity_tokens, users_at
+from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.wafer_costs import wafer_costs
-from wse.studies.serve_sim.machines.wafer_drafts import drafted_costs
 
 REQUEST = make_request(
     EstimateRequest, model="story", mesh="24x24", mapping="region", schedule="baseline", prompt_len=64, new_tokens=64

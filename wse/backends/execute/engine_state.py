@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from wse.backends.execute.calls.streams import Streams
 from wse.backends.execute.host_memory.arena import Arena
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse_mappings.cuts.cache_balance import CacheBalance
 
 

@@ -24,9 +24,8 @@ from wse.backends.execute.host_memory.arena import Arena
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.operands import VIEWS
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Phase, Slots, Steps
 from wse.program.transfers.messages import HostWords, LineMessages
 from wse.program.transfers.transfer_types import transfer_of
 

@@ -19,9 +19,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.operands import VIEWS
 from wse.program.isa.pe_costs import pe_costs
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, StepKind
+from wse.program.steps import Phase, Slots, StepKind
 
 
 class Counts(NamedTuple):

@@ -30,13 +30,12 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.operands import VIEWS
 from wse.program.isa.pe_costs import pe_costs
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import HOST, Slots, Steps
+from wse.program.steps import HOST, Phase, Slots, Steps
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of
-from wse_mappings.cuts.recut import RECEIVER, SENDER
+from wse_mappings.cuts.split import RECEIVER, SENDER
 from wse_mappings.schedule import Arrival, LineSchedule
 
 BOUNDS: Final = ("sram", "arithmetic", "hops", "crossing")

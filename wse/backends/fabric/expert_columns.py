@@ -9,9 +9,8 @@ from wse.arrays import I64
 from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.kernel import Kernel
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 
 Pairs = Mapping[int, I64]
 """Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""

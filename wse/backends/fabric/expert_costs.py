@@ -20,9 +20,8 @@ from wse.backends.fabric.links.link_map import NOTHING
 from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
 from wse.backends.fabric.phase_cost import PhaseCost, PhaseTraffic
 from wse.backends.fabric.step_cost import StepCosts
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Phase, Slots, Steps
 from wse.program.transfers.transfer import WaferPair
 from wse.program.transfers.transfer_types import TRANSFERS, transfer_of, transfer_steps
 

@@ -21,8 +21,7 @@ from wse.backends.fabric.group_time import GroupCost, group_time, zero_cost
 from wse.backends.fabric.step_classes import by_slots, contents_of
 from wse.backends.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import Phase
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Phase, Slots, Steps
 from wse.program.transfers.transfer_types import transfer_steps
 
 MAX_GROUPS: Final = 4096

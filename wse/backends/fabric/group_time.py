@@ -11,8 +11,7 @@ import numpy as np
 from wse.arrays import F64, I64
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.step_cost import StepCosts
-from wse.program.phase import Phase
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 
 
 class GroupCost(NamedTuple):

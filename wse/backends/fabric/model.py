@@ -24,9 +24,8 @@ from wse.backends.fabric.phase_cost import CacheUse, CostClass, PhaseCost, Phase
 from wse.backends.fabric.step_cost import StepCosts
 from wse.backends.fabric.traffic_counts import TrafficCounts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse.program.transfers.transfer_types import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 

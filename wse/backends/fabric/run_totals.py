@@ -17,9 +17,8 @@ from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.backends.fabric.links.traffic import StepTraffic
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse, CostClass, PhaseCost, TokenClass
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Steps
+from wse.program.steps import Phase, Steps
 from wse.program.transfers.transfer_types import crossings_of
 
 _Key = Steps | CostClass | bytes

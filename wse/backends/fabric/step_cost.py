@@ -21,9 +21,8 @@ from wse.backends.fabric.transfer_cost import TransferCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.pe_costs import pe_costs
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of

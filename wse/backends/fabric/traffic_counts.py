@@ -13,9 +13,8 @@ from wse.backends.fabric.links.routes import Routes
 from wse.backends.fabric.links.traffic import StepTraffic, Traffic
 from wse.backends.fabric.phase_cost import PhaseTraffic
 from wse.backends.fabric.step_classes import by_slots, step_classes
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Phase, Slots, Steps
 
 
 class TrafficCounts:

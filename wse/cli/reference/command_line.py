@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wse.cli.app import COMMANDS, command, option_rows
 from wse.cli.reference.docstring import GENERATED
-from wse.reports.markdown import markdown_table
+from wse.reports.table import markdown_table
 
 _HEAD: Final = f"""\
 # Command line

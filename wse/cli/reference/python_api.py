@@ -12,8 +12,8 @@ import wse.errors
 from wse import api
 from wse.cli.reference.docstring import GENERATED, argument_docs, first_line
 from wse.cli.reference.json_keys import COMMANDS
-from wse.reports.markdown import markdown_table
 from wse.reports.result import Result
+from wse.reports.table import markdown_table
 from wse_traces.reader.column import Column
 from wse_traces.reader.read import Trace
 

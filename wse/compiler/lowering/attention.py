@@ -22,7 +22,7 @@ from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.softmax import attend, divide_by_sums, softmax_operands
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
 from wse.compiler.options import MODEL
-from wse.compiler.passes.tiling.index_tables import frequencies_name
+from wse.compiler.passes.tiling.vector_tiles import frequencies_name
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.models.op import Op
 from wse.program.isa.operands import PICO

@@ -19,7 +19,7 @@ from wse.compiler.lowering.norm import rms_eps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import UserTokens, over_users
 from wse.compiler.lowering.sums import all_reduce, reduce_in_groups
-from wse.compiler.passes.tiling.index_tables import FIRST_KEY
+from wse.compiler.passes.tiling.vector_tiles import FIRST_KEY
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.models.op import Op
 from wse.program.isa.delta_rule import sum_elements

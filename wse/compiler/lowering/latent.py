@@ -29,7 +29,7 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.user_tokens import over_users
 from wse.compiler.lowering.softmax import attend
 from wse.compiler.lowering.sums import all_reduce
-from wse.compiler.passes.tiling.index_tables import FIRST, HEADS, WANTED
+from wse.compiler.passes.tiling.vector_tiles import FIRST, HEADS, WANTED
 from wse.compiler.symbolic import SymAddress, SymNumber
 from wse.models.attention_traits import Latent
 from wse.models.op import Op

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wse.compiler.lowering.phase.block_steps import Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec

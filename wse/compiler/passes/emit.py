@@ -23,9 +23,8 @@ from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymPhase, SymSteps
 from wse.models.graph import ops_in_order
 from wse.program.isa.operands import VIEWS
-from wse.program.phase import Phase
 from wse.program.program import Buffer, Program, Stage
-from wse.program.steps import OPERAND_COUNT, Steps
+from wse.program.steps import OPERAND_COUNT, Phase, Steps
 from wse.program.tiles import Tile
 from wse_mappings.patterns.k_tree import root_of
 

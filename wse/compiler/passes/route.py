@@ -280,8 +280,7 @@ def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, 
         stages: Routes and colours of all stages.
         routes: Routes of all blocks.
         is_prompt: Whether the phase is a prompt chunk. The last step with a route on each stage
-            then also restores the routes on which decode and verification rely without rewriting
-            them.
+            then also restores the routes that decode and verification never rewrite.
 
     Returns:
         int32 ``[steps]``.

@@ -17,9 +17,9 @@ from wse.arrays import I32
 from wse.compiler.options import PRODUCT
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.expert_order import expert_order
-from wse.compiler.passes.tiling.index_tables import frequencies_name, frequency_table, index_tables
 from wse.compiler.passes.tiling.op_tiles import OF_EXPERTS, ROUTED, Tiling, op_tiles, tiling_of, with_expert_order
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
+from wse.compiler.passes.tiling.vector_tiles import frequencies_name, frequency_table, index_tables
 from wse.compiler.state import RegionCut, State
 from wse.compiler.symbolic import SymBuffer, SymTile
 from wse.models.graph import ops_in_order

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.compiler.lowering.phase.block_steps import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.rewrites.rewrite import Rewrite, needs
 from wse.compiler.rewrites.steps import address, compute_step, count, is_line, number, runs, with_operands
 from wse.compiler.symbolic import SymAddress, SymStep, fixed_number

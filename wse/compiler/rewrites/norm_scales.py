@@ -25,9 +25,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from wse.compiler.lowering.dispatch import expert_stage
-from wse.compiler.lowering.phase.block_steps import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.options import NORM_SCALES, Options
 from wse.compiler.passes.tiling.vector_tiles import norm_products_name
 from wse.compiler.rewrites.mergeable_norms import MergeableNorm, mergeable_norm, scaled_vectors

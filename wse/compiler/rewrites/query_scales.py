@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from wse.compiler.lowering.phase.block_steps import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.options import Options
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.phase.block_steps import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import (
@@ -81,7 +80,7 @@ def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep |
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation normalises the activation's input and no more.
+    """Return whether the step before an activation only normalises the input of the activation.
 
     If so, each PE needs to normalise only the features that it activates. The step must be an RMS
     normalisation of exactly the values that the activation reads, and must not be in a loop. No

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wse.compiler.lowering.phase.block_steps import BlockSteps
+from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.lowering.phase.operands import Operand
 from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import address, compute_step, kernel_of, number, runs, touches

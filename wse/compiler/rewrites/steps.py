@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wse.compiler.lowering.phase.operands import Operand, kernel_operands
+from wse.compiler.lowering.phase.block_steps import Operand, kernel_operands
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber, SymStep, fixed_number
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.isa.kernel import Kernel

@@ -16,8 +16,7 @@ from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.search import fits
 from wse.compiler.search.smallest_mesh import min_pes, smallest_mesh
 from wse.compiler.strategies import strategy
-from wse.hardware.mesh import mesh_on
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED

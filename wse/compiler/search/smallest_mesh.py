@@ -8,8 +8,7 @@ from dataclasses import replace
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.search import fits
-from wse.hardware.mesh import mesh_on
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes
 from wse.number_formats import ELEMENT_BYTES

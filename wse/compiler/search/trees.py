@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from wse.compiler.choice import Choice, Rewrites, TreeSize
 from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, VERIFY, WIDE_UNPACKING, Options
-from wse.compiler.search.fitting.tree_costs import TreeCosts
-from wse.compiler.search.fitting.tree_groups import cheapest_groups
+from wse.compiler.search.fitting.tree_costs import TreeCosts, cheapest_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Timer

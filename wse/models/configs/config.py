@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadModel, UnknownName
+from wse.files import read_object
 from wse.models import families
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import finish, states_dtype
-from wse.models.configs.json_file import read_object
 from wse.models.configs.nearest_family import nearest_family
 from wse.models.family import Family
 from wse.models.spec import ModelSpec

@@ -16,11 +16,14 @@ from wse.errors import BadModel
 from wse.models.attention_traits import Rope
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.rope import (
+    LARGEST_FACTOR,
+    SMALLEST_FACTOR,
     linear_rope,
     llama3_rope,
     plain_rope,
+    read_long_rope,
+    read_yarn,
 )
-from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR, read_long_rope, read_yarn
 
 LONGEST_CONTEXT: Final = 2**30
 LARGEST_BASE: Final = 1e15

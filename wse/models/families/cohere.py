@@ -9,8 +9,8 @@ from typing import Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.configs.rope_config import read_rope
-from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.tensor_names import NAMES, paired_tensors

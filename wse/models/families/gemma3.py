@@ -10,8 +10,8 @@ from typing import Any, Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, read_text_model, require_class
 from wse.models.configs.layer_kinds import layer_count, pattern_kinds, read_window, windowed_layers
+from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.configs.rope_config import read_ropes
-from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, text_tensors

@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
-from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
+from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import plain_tensors

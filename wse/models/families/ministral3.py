@@ -14,8 +14,8 @@ from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, read_text_model, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
+from wse.models.configs.rope import LARGEST_FACTOR
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope, rope_table
-from wse.models.configs.rope_scalings import LARGEST_FACTOR
 from wse.models.families.mistral import read as read_mistral
 from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import ModelSpec

@@ -10,8 +10,8 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
+from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.configs.rope_config import RopeConfig, read_rope, rope_table
-from wse.models.configs.rope_scalings import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import expert_tensors

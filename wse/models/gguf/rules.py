@@ -280,7 +280,7 @@ def _join(first: TensorEntry, second: TensorEntry, name: str, *, interleaved: bo
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
     def read(rows: RowSelection) -> Array:
-        """Read the selected experts of both stacks, and combine the two matrices of each expert."""
+        """Return the combined matrices of the selected experts."""
         stack = np.stack([first.rows(rows), second.rows(rows)], axis=2 if interleaved else 1)
         return stack.reshape(stack.shape[0], *shape[1:])
 

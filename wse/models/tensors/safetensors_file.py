@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.errors import BadModel
-from wse.files import short_repr
-from wse.models.configs.json_file import parse_object, read_object
+from wse.files import parse_object, read_object, short_repr
 from wse.models.tensors.tensor_entry import MappedFile, TensorEntry, mapped_array, plain_entry
 
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadModel
-from wse.files import read_file
+from wse.files import read_file, read_object
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.json_file import read_object
 from wse.models.tokenizers.chat_template import ChatTemplate
 
 FILE_LIMIT_BYTES: Final = 64 * 2**20

@@ -13,7 +13,7 @@ from enum import Enum, auto
 import numpy as np
 
 from wse.arrays import I64
-from wse_mappings.cuts.recut import RECEIVER, SENDER
+from wse_mappings.cuts.split import RECEIVER, SENDER
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
@@ -74,7 +74,7 @@ class Translation:
         target_col: First receiving column.
         cols: Number of sending columns.
         pieces: int64 ``[pieces, 5]``, the sending and receiving row of each piece and its elements,
-            with the columns that `wse_mappings.cuts.recut` defines.
+            with the columns that `wse_mappings.cuts.split` defines.
         words: int64 ``[pieces]``, number of words per piece, over all vectors.
         vectors: Number of vectors stored side by side on a PE.
         target_elements: Number of elements that a receiving PE stores, over all vectors.

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
-from wse_mappings.cuts.recut import COUNT, cut_anew, whole_tiles
-from wse_mappings.cuts.split import blocks
+from wse_mappings.cuts.split import COUNT, blocks, cut_anew, whole_tiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.program.isa.operands import FIRST_OPERAND
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, StepKind, Steps
+from wse.program.steps import Phase, Slots, StepKind, Steps
 from wse.program.transfers.host_streams import DraftIn, DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.patterns import AlongLine, BetweenWafers, CacheShift
 from wse.program.transfers.stage_streams import Crossing, StageTransfer

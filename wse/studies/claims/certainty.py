@@ -16,7 +16,7 @@ import numpy as np
 
 from wse.arrays import F64, Bools
 from wse.reports.intervals import percent_text
-from wse.studies.estimate.ranges.samples import SEED, probabilities_of
+from wse.studies.estimate.ranges.constants import SEED, probabilities_of
 
 Cases = F64
 """Figure with the stated constants, followed by its samples: float64 ``[1 + samples]``."""

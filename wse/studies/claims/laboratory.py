@@ -26,20 +26,18 @@ from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
-from wse.studies.estimate.ranges.gpu_figures import (
-    GPU_ERROR,
-    gpu_price_and_power,
-    gpu_time_ratios,
-    sampled_gpu_figures,
-)
+from wse.studies.estimate.ranges.constants import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.estimate.ranges.retiming import TIMES
 from wse.studies.estimate.ranges.sampled_figures import (
     COST,
+    GPU_ERROR,
     PREFILL_ERROR,
     PRICE,
+    gpu_price_and_power,
+    gpu_time_ratios,
     sampled_figures,
+    sampled_gpu_figures,
 )
-from wse.studies.estimate.ranges.samples import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult

@@ -6,8 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
+from wse.reports.table import markdown_table
 from wse.reports.terminal import count
 from wse.studies.claims.result import ClaimResult, Decided
 

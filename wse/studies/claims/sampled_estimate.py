@@ -10,13 +10,12 @@ from wse.studies.compare.request import WaferLink
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.constants import names_of
+from wse.studies.estimate.ranges.constants import SAMPLES, SEED, names_of
 from wse.studies.estimate.ranges.sampled_figures import (
     DECODE_ERROR,
     Uncertainty,
     sampled_times,
 )
-from wse.studies.estimate.ranges.samples import SAMPLES, SEED
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult

@@ -15,7 +15,7 @@ from wse.serving.plan import saturating_users
 from wse.serving.prices import prices_of_gpu
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpus
-from wse.studies.estimate.ranges.gpu_figures import gpu_time_ratios
+from wse.studies.estimate.ranges.sampled_figures import gpu_time_ratios
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
-from wse.serving.goal import COST, LATENCY, Goal
-from wse.serving.tiers import PLAIN_SPEED_TOKENS_PER_S
+from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_TOKENS_PER_S, Goal
 from wse.studies.compare.targets import NO_TARGETS, Targets
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names

@@ -1,10 +1,12 @@
-"""The study of ``wse compare`` for one model: a comparison or a ranking of machines and layouts."""
+"""Comparisons of machines and layouts for one model: the study behind all of them, and output."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TextIO
 
 from wse.reports.progress import OnProgress
+from wse.reports.terminal_table import print_result
 from wse.studies.compare.checks import check_question
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.study import curve
@@ -14,6 +16,7 @@ from wse.studies.compare.plan.result import PlanResult
 from wse.studies.compare.plan.study import plan_machines
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
+from wse.studies.compare.summary import print_comparison, print_curve
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 
 
@@ -55,3 +58,19 @@ def compare_machines(
     if question is not None:
         return answer(question, request, on_progress, jobs=jobs, engine=engine)
     return compare(request, on_progress, jobs=jobs, engine=engine)
+
+
+def print_machines(result: CompareResult | CurveResult | PlanResult, stream: TextIO, *, detail: bool = False) -> None:
+    """Print a comparison or ranking of machines for one model.
+
+    Args:
+        result: Comparison of wafers, comparison of wafers with GPUs, or ranking of machines.
+        stream: Text stream to print to.
+        detail: Whether to also print all rows and, for comparisons, assumptions and options.
+    """
+    if isinstance(result, CompareResult):
+        print_comparison(result, stream, detail=detail)
+    elif isinstance(result, CurveResult):
+        print_curve(result, stream, detail=detail)
+    else:
+        print_result(result, stream, detail=detail)

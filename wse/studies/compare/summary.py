@@ -12,6 +12,7 @@ from rich.padding import Padding
 from wse.reports.table import pair_table
 from wse.reports.terminal import INDENT, console_on, heading, lines, plural, printable, rate_and_latency
 from wse.reports.terminal_table import print_table, print_tables, shown_columns
+from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.tables import IMPOSSIBLE, notes, reasons
@@ -121,3 +122,37 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
 def runs(result: TracesResult) -> list[str]:
     """Return a phrase with the trace file, model and mapping for each of two recorded runs."""
     return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]
+
+
+def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) -> None:
+    """Print the verdict and the tables of a comparison of wafers and GPUs.
+
+    Args:
+        result: The comparison.
+        stream: Text stream to print to.
+        detail: Whether to also print all rows, impossible machines, assumptions and options.
+    """
+    console = console_on(stream)
+    heading(console, result.title)
+    for sentence in (*result.verdict, *([result.note] if result.note else ())):
+        print_text(console, sentence)
+    tables = result.tables(detail=detail)
+    print_tables(console, tables[:2])
+    print_tables(console, tables[2:])
+    if detail:
+        if result.impossible:
+            print_table(console, pair_table([*result.impossible.items()], IMPOSSIBLE))
+        print_table(console, pair_table(notes(shown_columns(console, tables[1])), "Columns"))
+        heading(console, "Options")
+        print_text(console, ", ".join(input_texts(result.inputs)))
+        print_table(console, pair_table(assumption_texts(result), "Assumptions"))
+    elif more_rows := sum(not row.best for row in result.rows):
+        row_description = (
+            "the rows that no other row of the wafers, or of the same type of GPU, surpasses in speed and cost"
+        )
+        print_more_rows(console, more_rows, tables[1].title, row_description)
+
+
+def assumption_texts(result: CurveResult) -> list[tuple[str, str]]:
+    """Return the assumed prices and powers of the machines as (name, text) pairs."""
+    return [(name, printable(assumed.text)) for name, assumed in result.economics.items()]

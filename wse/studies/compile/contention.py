@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import ROWS
+from wse.program.steps import ROWS, Phase
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 

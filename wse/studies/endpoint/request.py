@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, ClassVar, Final
 
 from wse.studies.options.option import Option, OptionsOf, Panel
-from wse.studies.serve_sim.options import PromisedTimes, TrafficOptions
+from wse.studies.serve_sim.options import PromisedTimes, TierOptions, TrafficOptions
 from wse.studies.serve_sim.request import ServeRequest
-from wse.studies.serve_sim.tier_options import TierOptions
 
 ECHO: Final = "echo"
 STORY: Final = "story"

@@ -15,7 +15,7 @@ from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.endpoint.texts import read_texts
 from wse.studies.options.option import replace_options
-from wse.studies.serve_sim.machines.room import check_room, max_users_of
+from wse.studies.serve_sim.machines.machine import check_room, max_users_of
 from wse.studies.serve_sim.prefill_machine import prefill_errors
 from wse.studies.serve_sim.prepare import prepare_serve
 from wse.studies.serve_sim.simulators import continuous_arguments

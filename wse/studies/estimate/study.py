@@ -14,11 +14,11 @@ from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.cuts import cuts_result
-from wse.studies.estimate.deployment import deployment_of, timed_deployment
 from wse.studies.estimate.drafts.plan import draft_plan
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
+from wse.studies.estimate.layouts.compiled_layout import deployment_of, timed_deployment
 from wse.studies.estimate.layouts.result import search_result
 from wse.studies.estimate.layouts.room import cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate

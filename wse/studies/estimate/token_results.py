@@ -10,9 +10,9 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
 from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
-from wse.studies.estimate.deployment import deployment_of, timed_deployment
 from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
 from wse.studies.estimate.grades import Grades
+from wse.studies.estimate.layouts.compiled_layout import deployment_of, timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.results.operating_points import ServingResult, serving_result

@@ -19,8 +19,7 @@ from wse.errors import BadInput, UnknownName
 from wse.hardware.defects import Defects, check_seed, read_defects
 from wse.hardware.live_mesh import fewest_wafers_with_defects
 from wse.hardware.load import load_software, load_wafer
-from wse.hardware.mesh import mesh_on, parse_mesh
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on, parse_mesh
 from wse.models.load import LoadedModel, load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from wse.compiler.options import Options
 from wse.errors import BadInput
-from wse.hardware.mesh import transposed_wafer
-from wse.hardware.spec import WaferSpec
+from wse.hardware.spec import WaferSpec, transposed_wafer
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
 from wse_mappings.cuts.layer_parts import LAYER_PARTS

@@ -29,7 +29,7 @@ import pydantic
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadMapping, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
-from wse.hardware.mesh import LONGEST_SIDE
+from wse.hardware.spec import LONGEST_SIDE
 from wse.plugins import names_file_object
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
 
-from wse.backends.fabric.line.closed_forms import closed_form, level_cycles, reduce_form
-from wse.backends.fabric.line.collective_bounds import SOURCES, collective_bound
+from wse.backends.fabric.line.closed_forms import SOURCES, closed_form, collective_bound, level_cycles, reduce_form
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import PatternTimes
 from wse.backends.fabric.links.loads import line_loads

@@ -16,7 +16,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
 from wse.studies.options.basis import PreparedPlacement
-from wse.studies.results.mean_token import mean_token_cycles
+from wse.studies.results.phases import mean_token_cycles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,8 @@ from wse.compiler.options import Options
 from wse.compiler.search.smallest_mesh import smallest_mesh
 from wse.errors import BadInput, BadModel
 from wse.hardware.live_mesh import logical_wafer
-from wse.hardware.mesh import mesh_on
 from wse.hardware.quantity import whole_number
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural

@@ -13,8 +13,8 @@ from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.options import DECODE, PREFILL, VERIFY
-from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Phase
 from wse.reports.progress import ignore
 from wse.studies.estimate.timing.first_token import PromptRoutes
 from wse.studies.run.answer import Answer, RunCallbacks

@@ -15,9 +15,8 @@ from wse.reports.terminal_table import print_table, print_tables
 from wse.studies.compare.files import check_files
 from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.compare.summary import print_text
-from wse.studies.scenario.drawing import drawings_of, series_of
+from wse.studies.scenario.drawing import drawings_of, scenario_as_png, series_of
 from wse.studies.scenario.figures import published_texts
-from wse.studies.scenario.plot import scenario_as_png
 from wse.studies.scenario.request import bundled_scenarios, read_scenario
 from wse.studies.scenario.result import PublishedResult, ScenarioResult, ScenariosResult, ScenarioSummary
 from wse.studies.scenario.study import answer

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from wse.errors import BadInput, UnknownName
 from wse.files import short_repr
-from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
+from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 
 Relation = Literal["about", "at_least", "at_most"]
 Agreement = Literal["consistent", "near", "ruled out"]

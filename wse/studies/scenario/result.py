@@ -224,7 +224,7 @@ class ScenarioResult(Result):
 
     def plot(self) -> Figure:
         """Draw the charts of the scenario as a matplotlib figure."""
-        from wse.studies.scenario.plot import scenario_figure
+        from wse.studies.scenario.drawing import scenario_figure
 
         return scenario_figure(self)
 

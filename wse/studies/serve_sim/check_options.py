@@ -8,9 +8,18 @@ from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.studies.options.amounts import check_counts
 from wse.studies.options.option import get_option
-from wse.studies.serve_sim.options import BATCHING, DISPATCHES, OWN, PREFILL_PLACES, STATIC, TOO_LONG
+from wse.studies.serve_sim.options import (
+    BATCHING,
+    DISPATCHES,
+    HOST,
+    OWN,
+    PREFILL_PLACES,
+    STATIC,
+    TIERS,
+    TOO_LONG,
+    WAFER,
+)
 from wse.studies.serve_sim.request import ServeRequest
-from wse.studies.serve_sim.tier_options import HOST, TIERS, WAFER
 
 COUNTS: Final = (
     "requests",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.errors import BadInput, WseError
-from wse.hardware.mesh import parse_mesh
+from wse.hardware.spec import parse_mesh
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpu_estimate

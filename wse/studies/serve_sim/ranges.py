@@ -22,9 +22,16 @@ from wse.reports.intervals import RangeResult, range_of
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import operating_point
-from wse.studies.estimate.ranges.gpu_figures import gpu_price_and_power, gpu_time_ratios
-from wse.studies.estimate.ranges.sampled_figures import POWER, PRICE, Uncertainty, sampled_times, speeds_of
-from wse.studies.estimate.ranges.samples import SAMPLES, SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.constants import SAMPLES, SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.sampled_figures import (
+    POWER,
+    PRICE,
+    Uncertainty,
+    gpu_price_and_power,
+    gpu_time_ratios,
+    sampled_times,
+    speeds_of,
+)
 from wse.studies.serve_sim.machines.machine import ServingMachine
 from wse.studies.serve_sim.result import ServedResult
 

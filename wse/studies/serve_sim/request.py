@@ -12,8 +12,7 @@ from wse.serving.simulation.arrivals import CONSTANT, POISSON
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
 from wse.studies.options.option import Option, OptionsOf, Panel, replace_options
-from wse.studies.serve_sim.options import BatchingOptions, PrefillOptions, PromisedTimes, TrafficOptions
-from wse.studies.serve_sim.tier_options import TierOptions
+from wse.studies.serve_sim.options import BatchingOptions, PrefillOptions, PromisedTimes, TierOptions, TrafficOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,7 @@ from wse.studies.serve_sim.inputs import inputs
 from wse.studies.serve_sim.machines.drafts import drawn_drafts
 from wse.studies.serve_sim.machines.gpus import gpu_machine
 from wse.studies.serve_sim.machines.kv_transfer import kv_transfer
-from wse.studies.serve_sim.machines.machine import ServingMachine
-from wse.studies.serve_sim.machines.room import check_room, max_users_of
+from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, max_users_of
 from wse.studies.serve_sim.machines.wafers import wafer_machine
 from wse.studies.serve_sim.prefill_machine import Placement, prefill_errors
 from wse.studies.serve_sim.prepare import PreparedServe, prepare_serve

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput, BadMapping, BadMesh, BadModel, BadWafer, UnknownName
 from wse.files import read_toml
-from wse.hardware.mesh import parse_mesh
+from wse.hardware.spec import parse_mesh
 from wse.reports.output_file import picture_path
 from wse.studies.estimate.gpus.prepare import prepare_gpus
 from wse.studies.estimate.prepare import prepare_estimate

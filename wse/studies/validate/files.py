@@ -10,9 +10,9 @@ from typing import Any, Final
 import jinja2
 
 from wse.hardware.load import load_software
-from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
 from wse.reports.rows_csv import exact_csv
+from wse.reports.table import markdown_table
 from wse.reports.terminal import count, plural, printable
 from wse.studies.validate.parts import Errors, KindErrors, ReasonCount
 from wse.studies.validate.plot import figure_of

@@ -13,6 +13,7 @@ from wse.hardware.load import load_software, load_wafer
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.shared_tables import scale_note
 from wse.reports.terminal import plural
+from wse.studies.estimate.cached import request_key
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
@@ -21,7 +22,6 @@ from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
-from wse.studies.options.request_key import request_key
 from wse.studies.options.settings import SOFTWARE, WAFER, with_settings
 from wse.studies.what_if.changes import Change
 from wse.studies.what_if.result import WhatIfResult, WhatIfRow

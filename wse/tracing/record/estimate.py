@@ -23,8 +23,8 @@ from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.compiler.placeable import Placeable
 from wse.errors import BadTrace
 from wse.program.expert_pairs import assumed_pairs
-from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Phase
 from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.program import trace_header
 from wse.tracing.record.recorder import MAX_ROWS, Recorder

@@ -12,9 +12,8 @@ from wse.arrays import I64
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.program.isa.instructions import KERNELS
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import StepKind, Steps
+from wse.program.steps import Phase, StepKind, Steps
 from wse.program.transfers.transfer_types import TRANSFERS, by_counters, crossings_of, transfer_steps
 
 COMPUTE, TRANSFER, CROSS = range(3)

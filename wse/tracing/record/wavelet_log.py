@@ -10,8 +10,8 @@ from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import phase_run
 from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Phase
 from wse_traces.writer.write import TraceWriter
 
 

@@ -19,10 +19,9 @@ from wse.reports.terminal import seconds, three_figures
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape, operating_point
-from wse.studies.estimate.ranges.constants import UncertainConstant
+from wse.studies.estimate.ranges.constants import SAMPLES, UncertainConstant, probabilities_of, values_at
 from wse.studies.estimate.ranges.model_error import FILE, NO_ERROR, ErrorKind, error_distribution, model_error
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
-from wse.studies.estimate.ranges.samples import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.study import contributions_of, ranges_of
 from wse.studies.estimate.ranges.surface import ResponseSurface
 from wse.studies.results.operating_points import OperatingPointResult, point_result

@@ -12,12 +12,17 @@ from tiers import slow_but
 from wse.backends.fabric.model import Fabric
 from wse.program.program import Program
 from wse.serving.operating_point import operating_point
-from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.layouts.compiled_layout import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.constants import Costs, UncertainConstant, uncertain_constants
+from wse.studies.estimate.ranges.constants import (
+    Costs,
+    UncertainConstant,
+    probabilities_of,
+    uncertain_constants,
+    values_at,
+)
 from wse.studies.estimate.ranges.retiming import TIMES, Retiming, scaled_deployment
-from wse.studies.estimate.ranges.samples import probabilities_of, values_at
 from wse.studies.estimate.ranges.surface import ResponseSurface, response_surface
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import replace_options

@@ -23,9 +23,8 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.expert_pairs import experts_at_positions
 from wse.program.isa.instructions import CODES, KERNELS, kernel_named
 from wse.program.isa.kernel import Kernel
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, StepKind, Steps
+from wse.program.steps import Phase, Slots, StepKind, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7

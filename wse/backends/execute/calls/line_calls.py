@@ -13,9 +13,8 @@ from wse.arrays import I32, I64
 from wse.backends.execute.calls.pattern_tables import columns_of, message_spans, multicasts_cover, runs_of, senders_of
 from wse.backends.execute.calls.streams import Call
 from wse.backends.execute.host_memory.arena import Arena
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS
+from wse.program.steps import COLUMNS, Phase
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import TRANSFERS, operand_index

@@ -22,9 +22,8 @@ from wse.backends.execute.calls.streams import Call, Streams
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.observation.outputs import Routing
 from wse.program.expert_pairs import pairs_of_columns
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, Slots
+from wse.program.steps import COLUMNS, Phase, Slots
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.stage_streams import Crossing
 from wse.program.transfers.transfer import Transfer

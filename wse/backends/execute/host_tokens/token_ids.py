@@ -11,9 +11,8 @@ from wse.backends.execute.calls.streams import Streams
 from wse.backends.execute.engine_state import Caches
 from wse.backends.execute.host_memory.arena import Arena
 from wse.errors import BadInput
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse_mappings.cuts.split import balanced_counts
 
 

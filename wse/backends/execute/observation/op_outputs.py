@@ -18,9 +18,8 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import codes_name
 from wse.program.isa.instructions import CODES, KERNELS, kernel_named
 from wse.program.isa.operands import VIEWS
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Slots, StepKind
+from wse.program.steps import COLUMNS, ROWS, Phase, Slots, StepKind
 from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse_mappings.cuts.split import padded_blocks

@@ -21,9 +21,8 @@ from wse.backends.execute.observation.op_outputs import OutputPart, at_the_end, 
 from wse.models.graph import op_graph, ops_in_order
 from wse.models.op import PARTS_MARK
 from wse.models.spec import ModelSpec
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import ROWS, Slots
+from wse.program.steps import ROWS, Phase, Slots
 from wse_mappings.cuts.split import balanced_counts
 
 Values = npt.NDArray[Any]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from wse.backends.execute.calls.streams import Call
 from wse.backends.execute.host_memory.arena import STORAGE, Arena
-from wse.program.phase import Phase
 from wse.program.program import Buffer, Program
+from wse.program.steps import Phase
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -18,8 +18,16 @@ from wse.backends.fabric.line.contention.delays import (
     delays_of,
     wait_on_colour,
 )
-from wse.backends.fabric.line.contention.windows import Window, overlap_in_time
-from wse.backends.fabric.line.event_times import NEVER, EventTime, PieceArrival, StreamPath, add_delay, advance
+from wse.backends.fabric.line.event_times import (
+    NEVER,
+    EventTime,
+    PieceArrival,
+    StreamPath,
+    Window,
+    add_delay,
+    advance,
+    overlap_in_time,
+)
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.segments import LinePlan
 

@@ -27,9 +27,8 @@ from wse.backends.fabric.links.link_map import (
 from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots, Steps
+from wse.program.steps import Phase, Slots, Steps
 from wse_mappings.mesh.placement import Rect
 
 Runs = Mapping[tuple[int, Slots, tuple[int, ...]], int]

@@ -21,9 +21,8 @@ from wse.backends.fabric.links.traffic import Traffic
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse
 from wse.backends.fabric.step_classes import by_slots
-from wse.program.phase import Phase
 from wse.program.program import Stage
-from wse.program.steps import Slots, StepKind
+from wse.program.steps import Phase, Slots, StepKind
 from wse.program.transfers.transfer_types import TRANSFERS
 
 _Uses = dict[Slots, tuple[int, list[int]]]
@@ -52,8 +51,8 @@ class Moves:
 def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> Moves:
     """Group the transfers of a phase into classes, and count the words of each class on links.
 
-    A class contains equivalent steps, which have the same traffic. The words are summed over all
-    runs of the phase.
+    Transfers of a class send the same words over links. The words are summed over all runs of the
+    phase.
 
     Args:
         fabric: Timing model of the Program.
@@ -134,10 +133,10 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return the links of all PEs of a stage (group of layers), each with 0 words.
+    """Return links with 0 words that cover the PEs of a stage (group of layers).
 
-    They are added to the links in use, so that a map of links also shows PEs that send nothing. The
-    result has one rectangle of links for each wafer of the stage.
+    If they are added to the links in use, a map of these links also covers PEs that send nothing.
+    The result has one rectangle of links for each wafer of the stage.
     """
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)

@@ -26,7 +26,7 @@ from wse.backends.fabric.links.link_map import (
 )
 from wse.program.steps import ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
-from wse_mappings.cuts.recut import RECEIVER, SENDER
+from wse_mappings.cuts.split import RECEIVER, SENDER
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.outcome import words_on_links
 from wse_mappings.plane import EAST, NORTH, SOUTH, WEST

@@ -12,9 +12,8 @@ from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.phases.step_runs import StepRun
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import StepKind
+from wse.program.steps import Phase, StepKind
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse_mappings.mesh.placement import Rect

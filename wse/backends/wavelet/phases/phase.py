@@ -21,8 +21,8 @@ from wse.arrays import I64
 from wse.backends.wavelet.phases.mesh_state import OnMoves, check_fixed
 from wse.backends.wavelet.phases.walk import PhaseWalk
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

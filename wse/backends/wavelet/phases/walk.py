@@ -36,9 +36,8 @@ from wse.backends.wavelet.phases.step_runs import StepRuns
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.pe_costs import pe_costs
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import COLUMNS
+from wse.program.steps import COLUMNS, Phase
 from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of

@@ -11,8 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wse.compiler.lowering.phase.block_steps import BlockSteps
-from wse.compiler.lowering.phase.operands import Operand, kernel_operands, operand_of, row_operands, transfer_operands
+from wse.compiler.lowering.phase.block_steps import (
+    BlockSteps,
+    Operand,
+    kernel_operands,
+    operand_of,
+    row_operands,
+    transfer_operands,
+)
 from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymNumber, SymPhase, SymStep, SymSteps
 from wse.errors import WseBug
 from wse.program.isa.instructions import CODES, kernel_named

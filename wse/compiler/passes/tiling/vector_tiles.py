@@ -1,4 +1,4 @@
-"""Tiles of an op's trained vectors: biases, head gains, sinks, and products of weights with norms.
+"""Vectors that a PE stores: an op's trained vectors, and float32 tables of indices.
 
 Trained vectors are divided like the values they apply to. A vector over outputs, which are divided
 over columns, is the same in all rows and is used in every phase. A vector over hidden features is
@@ -7,14 +7,17 @@ partitioned across rows for decode, and across columns for MeshGEMM.
 
 from __future__ import annotations
 
+import numpy as np
+
 from wse.arrays import I32
 from wse.compiler.passes.tiling.tile_parts import part_of, tile_of, vector_tile
 from wse.compiler.state import RegionCut
 from wse.errors import WseBug
+from wse.models.attention_traits import Rope
 from wse.models.op import Op
 from wse.models.spec import ModelSpec
-from wse.program.program import TIMES
-from wse.program.steps import ROWS
+from wse.program.program import FREQUENCIES, ORDINALS, TIMES, WINDOW_FREQUENCIES
+from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
 
 NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
@@ -118,3 +121,51 @@ def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
         case "kv_a_bias" if cut.latent is not None:
             return cut.latent.latent
     raise WseBug(f"no division over columns is known for {name}")
+
+
+FIRST_KEY = "first_key_feature"
+"""Table of linear attention: first key feature of a column, numbered from 1; 0 means none."""
+
+HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
+"""Tables of latent attention: heads of a row, its first rotated feature, features of a column.
+
+Positions are numbered from 1; 0 means padding.
+"""
+
+
+def index_tables(cut: RegionCut) -> list[Tile]:
+    """Return the float32 tables from which kernels of latent or linear attention read indices.
+
+    The list is empty for models without such attention.
+    """
+    if cut.linear is not None:
+        return [tile_of([part_of(ORDINALS, None, (cut.linear.first_key, ROWS))], view="f32", name=FIRST_KEY)]
+    if cut.latent is None:
+        return []
+    tables = (
+        (HEADS, (cut.latent.heads, COLUMNS)),
+        (FIRST, (cut.latent.first_rotated, COLUMNS)),
+        (WANTED, (cut.heads.features, ROWS)),
+    )
+    return [tile_of([part_of(ORDINALS, None, index)], view="f32", name=name) for name, index in tables]
+
+
+def frequencies_name(spec: ModelSpec, rope: Rope) -> str:
+    """Return the name of the tile with the frequencies of a model's rotary position embeddings."""
+    return WINDOW_FREQUENCIES if rope == spec.window_rope else FREQUENCIES
+
+
+def frequency_table(cut: RegionCut, count: int, name: str) -> Tile:
+    """Return the float32 tile with the inverse frequency of each rotary pair of a column.
+
+    A rotary pair consists of two features that the rotary embedding rotates together.
+
+    Args:
+        cut: Partitioning of the model dimensions across the PEs of the region.
+        count: Number of frequencies of the model. Pairs beyond the last frequency get 0 and are
+            therefore not rotated.
+        name: Name of the tile.
+    """
+    first = cut.heads.features[:, : cut.heads.rotated // 2]
+    features = np.ascontiguousarray(np.where(first < count, first, np.int32(-1)))
+    return tile_of([part_of(name, None, (features, ROWS))], view="f32")

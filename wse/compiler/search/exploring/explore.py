@@ -112,10 +112,9 @@ def _explore_for_one_user(exploration: Exploration, setup: TrialSetup, on_whole_
 
 
 def trials_until_one_fits(setup: TrialSetup) -> list[Trial]:
-    """Try the layouts of the mapping until one fits, those that may need the fewest bytes first.
+    """Try the layouts of the mapping in ascending order of optimistic byte forecasts until one fits.
 
-    The order is that of optimistic forecasts of bytes (forecast minus its standard deviation). If
-    none fits, fallback layouts are tried in the same way: first other expert placements, then
+    If none fits, fallback layouts are tried in the same way: first other expert placements, then
     layers split between stages.
     """
     layouts = setup.layouts()
@@ -128,7 +127,7 @@ def trials_until_one_fits(setup: TrialSetup) -> list[Trial]:
 
 
 def _try_until_one_fits(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """Try the given layouts until one fits, those that may need the fewest bytes first.
+    """Try the given layouts in ascending order of optimistic byte forecasts until one fits.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

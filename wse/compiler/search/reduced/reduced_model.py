@@ -24,9 +24,8 @@ from wse.compiler.search.reduced.min_bytes import min_bytes
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.state import State
 from wse.program.isa.instructions import CODES
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import StepKind, Steps
+from wse.program.steps import Phase, StepKind, Steps
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.cache_balance import CacheBalance

@@ -32,10 +32,8 @@ from wse.serving.simulation.continuous.admission import Admission
 from wse.serving.simulation.continuous.decode_rounds import DecodeRounds
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.prefix_loads import PrefixLoads
-from wse.serving.simulation.continuous.prompt_reader import PromptReader
-from wse.serving.simulation.continuous.ready_users import ReadyUsers
+from wse.serving.simulation.continuous.prompt_reader import PromptReader, ReadyUsers, TokenObserver
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine, SeparatePrefill
-from wse.serving.simulation.continuous.token_observer import TokenObserver
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.outcome import Recorder, SimulationOutcome
 from wse.serving.simulation.pass_costs import PassCosts

@@ -10,9 +10,9 @@ import numpy as np
 from wse.hardware.number import SourcedNumber
 from wse.program.routing import expected_experts
 from wse.serving.drafts.speculation import HEAD_KIND, measured_curves
+from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
-from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, context_text, with_type
 from wse.studies.claims.result import Curves, Finding, figure

@@ -24,7 +24,7 @@ from wse.models.configs.config import bundled_spec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.terminal import plural
 from wse.serving.economics import load_economics
-from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
+from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import Cases, by_rule
 from wse.studies.claims.laboratory import Laboratory, context_text, with_type
 from wse.studies.claims.result import Curves, Finding, figure

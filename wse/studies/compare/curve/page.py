@@ -9,10 +9,9 @@ from wse.reports.terminal import plural, printable
 from wse.studies.compare.curve.plot import PANELS, SPEED, best_machines
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import CurveRow
-from wse.studies.compare.curve.summary import assumption_texts
 from wse.studies.compare.curve.tables import LINE
 from wse.studies.compare.page.page import CurveSection, comparison_page
-from wse.studies.compare.summary import input_texts
+from wse.studies.compare.summary import assumption_texts, input_texts
 from wse.studies.compare.tables import IMPOSSIBLE
 from wse.studies.results.published import PublicPoint
 

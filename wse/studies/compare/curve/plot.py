@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import printable
-from wse.serving.tiers import FAST_TIMES
+from wse.serving.goal import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.studies.compare.machine import WAFER
 from wse.studies.compare.plot import MARKERS

@@ -20,10 +20,9 @@ from wse.serving.economics import Economics
 from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.steady_state import SteadyState
 from wse.studies.compare.machine import GPU, Machine
-from wse.studies.estimate.ranges.gpu_figures import gpu_price_and_power
+from wse.studies.estimate.ranges.constants import SEED, probabilities_of, values_at
 from wse.studies.estimate.ranges.retiming import scaled_deployment
-from wse.studies.estimate.ranges.sampled_figures import POWER, PRICE
-from wse.studies.estimate.ranges.samples import SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.sampled_figures import POWER, PRICE, gpu_price_and_power
 
 SampledMachines = Mapping[Machine, Sequence[Machine]]
 """For each machine with the stated constants, the same machine in each sample."""

@@ -10,9 +10,9 @@ from wse.errors import DoesNotFit
 from wse.reports.intervals import range_of
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.result import Report
+from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.plan import users_at_speed
 from wse.serving.prices import prices_without_gpus
-from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.compare.checks import check
 from wse.studies.compare.curve.certainty import certainty_of
 from wse.studies.compare.curve.result import CurveResult

@@ -8,7 +8,7 @@ from typing import Any, Final
 from wse.reports.result import docs_of
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, range_text, seconds, three_figures
-from wse.serving.tiers import FAST_TIMES
+from wse.serving.goal import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
 from wse.studies.results.operating_points import DEFINITIONS
 from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint, date_text
@@ -96,7 +96,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
         """Return a column with a value of the fast tier divided by the value of the plain tier.
 
         In the fast tier, each user gets 2.5 times the tokens/s of the plain tier
-        (`wse.serving.tiers`).
+        (`wse.serving.goal`).
 
         Args:
             key: Name of the field of `CurveRow`, such as ``usd_per_million_tokens``.

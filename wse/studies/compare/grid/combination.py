@@ -27,8 +27,8 @@ from wse.studies.compare.tables import link_text, mapping_text
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout, layouts_by_users
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.ranges.constants import SAMPLES, SEED
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_times
-from wse.studies.estimate.ranges.samples import SAMPLES, SEED
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate, timed_estimate

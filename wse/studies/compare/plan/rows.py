@@ -22,8 +22,7 @@ from wse.studies.compare.result import AssumptionResult
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.gpu_figures import sampled_gpu_figures
-from wse.studies.estimate.ranges.sampled_figures import intervals_of, sampled_figures
+from wse.studies.estimate.ranges.sampled_figures import intervals_of, sampled_figures, sampled_gpu_figures
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.operating_points import point_result
 

@@ -15,8 +15,7 @@ from wse.backends.fabric.causes import CAUSES
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import COLOURS, NARROW, bar, percent, short_number
-from wse.studies.estimate.bounds.bound_row import BoundName, BoundRow
-from wse.studies.estimate.bounds.gap import GapRow, gap_rows
+from wse.studies.estimate.bounds.gap import BoundName, BoundRow, GapRow, gap_rows
 from wse.studies.estimate.grades import SOURCES
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from wse.compiler.search.search import Compilation
 from wse.hardware.number import Grade
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.drafts.machine import DraftMachine
-from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.drafts.best_drafts import Choose
 from wse.studies.estimate.drafts.draft_machine import decode_s, machine_of
 from wse.studies.estimate.drafts.placement import PlacedDraft
 from wse.studies.estimate.drafts.verify_passes import VerifyPasses, verify_passes
+from wse.studies.estimate.layouts.compiled_layout import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.drafts.draft import HEAD
 from wse.studies.results.sram import users_at

@@ -10,8 +10,8 @@ import numpy as np
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.search.search import Compilation
-from wse.program.phase import Phase
 from wse.program.program import Program
+from wse.program.steps import Phase
 from wse.serving.route import PassRoute, busy_cycles
 from wse.studies.compile.choose import pass_fabric
 from wse.studies.estimate.drafts.placement import PlacedDraft

@@ -31,8 +31,7 @@ from wse.studies.estimate.gpus.result import (
     GpuTpotParts,
     GpuVerifyResult,
 )
-from wse.studies.estimate.ranges.gpu_figures import sampled_gpu_figures
-from wse.studies.estimate.ranges.sampled_figures import intervals_of
+from wse.studies.estimate.ranges.sampled_figures import intervals_of, sampled_gpu_figures
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
-from wse.studies.results.mean_token import mean_token_cycles
+from wse.studies.results.phases import mean_token_cycles
 from wse.studies.results.sram import users_at
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ CHOSEN: Final = "as chosen"
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """Room and speed of one variant of a layout: users whose KV caches fit, and cycles per token.
+    """Number of users whose KV caches fit on a variant of a layout, and cycles per token.
 
     The variants are the layout as chosen, and slower versions of it that need less SRAM.
     """

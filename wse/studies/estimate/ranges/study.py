@@ -11,7 +11,7 @@ from wse.program.program import Program
 from wse.reports.intervals import CONFIDENCE, RangeResult
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.estimate.ranges.constants import uncertain_constants
+from wse.studies.estimate.ranges.constants import SAMPLES, SEED, uncertain_constants
 from wse.studies.estimate.ranges.model_error import model_error
 from wse.studies.estimate.ranges.result import ContributionResult, UncertaintyResult
 from wse.studies.estimate.ranges.retiming import TIMES, Retiming
@@ -24,7 +24,6 @@ from wse.studies.estimate.ranges.sampled_figures import (
     sampled_times,
     speeds_of,
 )
-from wse.studies.estimate.ranges.samples import SAMPLES, SEED
 from wse.studies.estimate.ranges.surface import response_surface
 from wse.studies.results.operating_points import OperatingPointResult
 

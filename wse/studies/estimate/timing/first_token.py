@@ -20,7 +20,7 @@ from wse.studies.estimate.timing.stage_times import RouteReader
 if TYPE_CHECKING:
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.phase_cost import PhaseCost
-    from wse.program.phase import Phase
+    from wse.program.steps import Phase
 
 MOST_VISITS: Final = 40_000
 """Maximum number of visits in a discrete-event run for a report, which takes about 0.1 s."""

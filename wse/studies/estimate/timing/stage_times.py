@@ -36,8 +36,7 @@ from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_L
 if TYPE_CHECKING:
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.phase_cost import PhaseCost
-    from wse.program.phase import Phase
-    from wse.program.steps import Steps
+    from wse.program.steps import Phase, Steps
     from wse.program.transfers.transfer import Transfer
 
 _LINK_RATES: Final = ("clock_hz", "stream_words_per_cycle", "host_bytes_per_s", "wafer_link_bytes_per_s")

@@ -19,9 +19,8 @@ import numpy.typing as npt
 from wse.backends.execute.engine_state import Caches, counters_of
 from wse.errors import BadInput, BadModel
 from wse.models.tensors.safetensors_file import open_safetensors, write_safetensors
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse.reports.output_file import open_output
 from wse.studies.run.prepare import PreparedRun
 

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from wse.backends.execute.backend import CheckpointableBackend
 from wse.backends.execute.host_tokens.sampling import Sampler
 from wse.backends.execute.step_times import StepTimes
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Slots
+from wse.program.steps import Phase, Slots
 from wse.studies.run.checkpoint.checkpoint_file import Checkpoint, CheckpointFile, PassRecord
 from wse.studies.run.prepare import PreparedRun
 

@@ -15,7 +15,7 @@ from wse.studies.results.placement import ModelResult
 from wse.studies.serve_sim.machines.drafts import drafts_result
 from wse.studies.serve_sim.machines.kv_tiers import gpu_tiers
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine, times
-from wse.studies.serve_sim.tier_options import TierOptions
+from wse.studies.serve_sim.options import TierOptions
 
 
 def gpu_machine(

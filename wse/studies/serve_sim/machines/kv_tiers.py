@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
+
+import numpy as np
 
 from wse.errors import BadInput, BadWafer
 from wse.files import read_toml
@@ -17,12 +20,53 @@ from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.serving.gpus.server import GpuServer
 from wse.serving.simulation.kv_tiers import KvTier
+from wse.studies.estimate.drafts.result import DraftRegionResult
 from wse.studies.options.placement import MachineOptions
 from wse.studies.options.settings import WAFER as WAFER_NUMBERS
 from wse.studies.options.settings import sourced_numbers
 from wse.studies.serve_sim.machines.drafts import DraftsResult
-from wse.studies.serve_sim.machines.spare_sram import spare_kv_tokens, storage_bytes_per_pe
-from wse.studies.serve_sim.tier_options import HOST, SRAM, WAFER, TierOptions
+from wse.studies.serve_sim.options import HOST, SRAM, WAFER, TierOptions
+from wse_mappings.mesh.placement import Rect
+
+
+def spare_kv_tokens(program: Program, draft: DraftRegionResult | None, kv_bytes_per_token: float) -> int:
+    """Return how many tokens of KV caches fit on PEs that store no part of a model.
+
+    The KV cache of a layer can be stored only on a wafer that computes this layer, so the wafer
+    with the smallest room limits the number of tokens. The result is 0 if no wafer has KV caches.
+
+    Args:
+        program: The compiled model.
+        draft: PEs that store a draft model on the same wafers, or None.
+        kv_bytes_per_token: Bytes that a token adds to the KV caches of all layers.
+    """
+    is_used = np.zeros((program.wafers, program.wafer_rows, program.wafer_cols), bool)
+    kv_bytes = np.zeros(program.wafers)
+    for stage, user_bytes in zip(program.stages, program.user_bytes(), strict=True):
+        for wafer in stage.wafers:
+            is_used[wafer][_slices(stage.rect)] = True
+            kv_bytes[wafer] += user_bytes.kv * stage.rect.rows * stage.rect.cols
+    if draft is not None:
+        pes = is_used[draft.wafer].T if program.is_transposed else is_used[draft.wafer]
+        pes[_slices(draft)] = True
+    spare_bytes = (~is_used).sum(axis=(1, 2)) * storage_bytes_per_pe(program)
+    has_kv = kv_bytes > 0
+    tokens = spare_bytes[has_kv] * kv_bytes.sum() / (kv_bytes_per_token * kv_bytes[has_kv])
+    return math.floor(tokens.min(initial=math.inf)) if has_kv.any() else 0
+
+
+def storage_bytes_per_pe(program: Program) -> int:
+    """Return the SRAM of a PE that only stores KV caches, in bytes.
+
+    Its code, stack and runtime are assumed to need as much SRAM as those of a PE with layers.
+    """
+    return program.sram_bytes_per_pe - min(stage.sram_base_byte for stage in program.stages)
+
+
+def _slices(rect: Rect | DraftRegionResult) -> tuple[slice, slice]:
+    """Return the rows and columns of a rectangle of PEs."""
+    return slice(rect.row, rect.row + rect.rows), slice(rect.col, rect.col + rect.cols)
+
 
 GIGA: Final = 1e9
 NO_ROOM: Final = {

@@ -7,16 +7,16 @@ from typing import Final
 from wse.models.tensors.model_tensors import kv_bytes_per_token
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.serving.simulation.pass_costs import users_that_fit
-from wse.studies.estimate.deployment import timed_deployment
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.layouts.compiled_layout import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
+from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine, times
-from wse.studies.serve_sim.machines.wafer_drafts import drafted_costs
-from wse.studies.serve_sim.tier_options import TierOptions
+from wse.studies.serve_sim.options import TierOptions
 
 NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Estimate options that do not apply to serving."""

@@ -15,8 +15,7 @@ from typing import Any, Final
 from wse.errors import BadInput
 from wse.files import short_repr
 from wse.studies.serve_sim.traces.lines import TraceLine
-from wse.studies.serve_sim.traces.trace_format import TraceRequest
-from wse.studies.serve_sim.traces.values import seconds_of, token_count
+from wse.studies.serve_sim.traces.trace_format import TraceRequest, seconds_of, token_count
 from wse_mappings.rounding import ceil_div
 
 BLOCK_TOKENS: Final = 512

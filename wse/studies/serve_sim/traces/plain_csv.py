@@ -12,10 +12,8 @@ from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.files import short_repr
-from wse.studies.serve_sim.traces.csv_rows import count_columns, read_rows
-from wse.studies.serve_sim.traces.lines import TraceLine
-from wse.studies.serve_sim.traces.trace_format import TraceRequest
-from wse.studies.serve_sim.traces.values import seconds_of, token_count
+from wse.studies.serve_sim.traces.lines import TraceLine, count_columns, read_rows
+from wse.studies.serve_sim.traces.trace_format import TraceRequest, seconds_of, token_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,8 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.files import short_repr
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve_sim.traces.csv_rows import column_names, count_columns, read_rows
-from wse.studies.serve_sim.traces.lines import TraceLine
-from wse.studies.serve_sim.traces.trace_format import TraceRequest
-from wse.studies.serve_sim.traces.values import seconds_of, token_count
+from wse.studies.serve_sim.traces.lines import TraceLine, column_names, count_columns, read_rows
+from wse.studies.serve_sim.traces.trace_format import TraceRequest, seconds_of, token_count
 
 NEEDED: Final = ("arrival_s", "prompt_tokens", "new_tokens")
 OPTIONAL: Final = ("tier", "prefix", "prefix_tokens")

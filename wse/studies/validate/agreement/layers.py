@@ -24,11 +24,10 @@ from wse.compiler.options import (
     Options,
 )
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.fitting.tree_groups import FEWER_GROUPS
+from wse.compiler.search.fitting.tree_costs import FEWER_GROUPS
 from wse.compiler.search.search import search
 from wse.compiler.search.trees import with_group_count
-from wse.hardware.mesh import mesh_on
-from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.attention_traits import Latent
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, Layer, ModelSpec

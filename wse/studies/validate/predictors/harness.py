@@ -20,9 +20,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec
 from wse.program.isa.instructions import CODES, kernel_named
-from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import StepKind
+from wse.program.steps import Phase, StepKind
 from wse.studies.validate.measured.platforms import software
 from wse.studies.validate.measured.text_numbers import Shape
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS

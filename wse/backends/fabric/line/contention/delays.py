@@ -33,7 +33,7 @@ from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
 from wse.backends.fabric.line.contention.conflicts import Conflict, SharedEnd
-from wse.backends.fabric.line.contention.windows import Window
+from wse.backends.fabric.line.event_times import Window
 from wse.backends.fabric.line.pieces import Resource
 
 Owner = TypeVar("Owner")
