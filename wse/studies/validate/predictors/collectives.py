@@ -2,8 +2,8 @@
 
 The compiler uses the same patterns. A measurement names an algorithm, a grid of PEs and the number
 of words on each PE. A constant is added for what the source timed in addition to the collective
-(`windows.py`). The gap between vector operations depends on the version of the code
-(`versions.py`).
+(`program_window`). The gap between vector operations depends on the version of the code
+(`collective_software`).
 """
 
 from __future__ import annotations
