@@ -227,7 +227,7 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """Whether the phase is the first chunk of the first prompt, which waits for the host.
+        """True if the phase is the first chunk of the first prompt, which waits for the host.
 
         This chunk waits until its token ids have arrived from the host. Later chunks do not wait,
         because their ids arrive while earlier chunks are processed.

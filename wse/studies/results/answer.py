@@ -113,7 +113,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     if not serving.saturated or serving.tpot_s is None:
         return speeds
     decoding = count(serving.decoding_users)
-    return f"{speeds} At any time, {decoding} of them decode on average, and the others wait for their first token."
+    return f"{speeds} On average, {decoding} of them decode at a time, and the others wait for their first token."
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:

@@ -48,7 +48,7 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """How a traced run distributes the model over wafers: the name of the mapping, and the stages.
+    """Placement of the model of a traced run on wafers: the name of the mapping, and the stages.
 
     A stage is a rectangle of PEs that stores some layers.
     """
