@@ -128,3 +128,10 @@ def files(tmp_path_factory: pytest.TempPathFactory, full_trace: Path) -> Path:
 def files_below(folder: Path) -> set[str]:
     """Return the relative paths of all files and folders below a folder."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def without_options(start: str, added: str) -> str:
+    """Return the start of a command line without the options, and their values, that ``added`` gives again."""
+    names = [word for word in added.split() if word.startswith("--")]
+    pattern = "|".join(rf" {name} [^-]\S*(?= |$)" for name in names)
+    return re.sub(pattern, "", start) if names else start

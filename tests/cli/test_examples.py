@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tiers import slow_but
 
-from tests.cli.conftest import Wse
+from tests.cli.conftest import Wse, without_options
 from tests.cli.test_process import ENVIRONMENT, WSE
 from tests.traces.conftest import HEADER, moves
 from wse.cli.app import COMMANDS
@@ -67,11 +67,8 @@ def test_examples_of_the_help_run(wse: Wse, empty: Path, command: str) -> None:
 def quicker(command: str, example: str) -> str:
     """Return an example changed to a small model, a small mesh and fewer tokens or requests."""
     if command in QUICKER:
-        options = QUICKER[command]
-        words = shlex.split(LARGE.sub("story", example))
-        for name in set(options[::2]) & set(words):
-            del words[words.index(name) : words.index(name) + 2]
-        example = shlex.join([*words, *options])
+        options = shlex.join(QUICKER[command])
+        example = f"{without_options(LARGE.sub('story', example), options)} {options}"
         example += "" if "--mesh" in example else " --mesh 24x24"
         example += "" if "--mapping" in example else " --mapping region"
     return example

@@ -1,6 +1,5 @@
 """Tests of refused commands: one line names the value and the remedy, also for hostile names; no file changes."""
 
-import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.conftest import Wse
+from tests.cli.conftest import Wse, without_options
 from tests.models.helpers import write_model
 from wse.files import TOML_LIMIT_BYTES
 
@@ -29,16 +28,8 @@ def rows_of_table() -> Iterator[Any]:
             start = line.strip("[]")
         elif line and not line.startswith("#"):
             command, *parts = line.split(" | ")
-            yield pytest.param(
-                f"{_beginning(start, command)} {command}", parts, marks=[] if start else [pytest.mark.smoke]
-            )
-
-
-def _beginning(start: str, command: str) -> str:
-    """Return the common beginning of some commands without the options that this command gives again."""
-    names = [word for word in command.split() if word.startswith("--")]
-    pattern = "|".join(rf" {name} [^-]\S*(?= |$)" for name in names)
-    return re.sub(pattern, "", start) if names else start
+            marks = [] if start else [pytest.mark.smoke]
+            yield pytest.param(f"{without_options(start, command)} {command}", parts, marks=marks)
 
 
 GRIDS: list[tuple[str, ...]] = [

@@ -57,7 +57,7 @@ def _read_text(config: ConfigReader) -> ModelSpec:
     a model of that family.
     """
     if config.value("model_type") == "mistral":
-        return replace(read_mistral(config))
+        return read_mistral(config)
     require_class(config, "Ministral3ForCausalLM", "Mistral3ForConditionalGeneration")
     config.require("model_type", ("ministral3",), "give ministral3 or mistral")
     heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)

@@ -32,12 +32,11 @@ def read(config: ConfigReader) -> ModelSpec:
         heads,
         rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
         activations=ACTIVATIONS,
+        bias_key="attention_bias",
         eps_key="norm_eps",
     )
-    biased, mlp_biased = config.flag("attention_bias", default=False), config.flag("mlp_bias", default=False)
-    return replace(
-        spec, qkv_bias=biased, output_bias=biased, ffn_bias=mlp_biased, gated=False, norm="layer", norm_unit_offset=True
-    )
+    mlp_biased = config.flag("mlp_bias", default=False)
+    return replace(spec, ffn_bias=mlp_biased, gated=False, norm="layer", norm_unit_offset=True)
 
 
 FAMILY: Final = Family(model_types=("nemotron",), read=read, tensors=plain_tensors)

@@ -20,8 +20,8 @@ SHORT: Final = 16
 """Maximum number of rows per table without ``--detail``."""
 FEW: Final = 12
 """Maximum number of combinations up to which all are shown without ``--detail``."""
-_CAUSE: Final = re.compile(r"(?:\([^)]*\)|(?!; ).)*", re.DOTALL)
-"""The part of a reason before the first semicolon outside brackets."""
+_REMEDY: Final = re.compile(r"; (?![^(]*\))|: code ")
+"""Start of the remedies or of a list of memory uses in a reason: the first one outside brackets."""
 
 _SUBJECT: Final = (
     Column(key="model", title="model", formatter=printable),
@@ -286,10 +286,10 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
 def _reasons(combination: CombinationResult) -> str:
     """Return the reasons that rule out a combination of settings, as one string.
 
-    The remedies after the cause are left out.
+    The remedies and the memory uses after the cause are left out.
     """
     reasons = combination.ruled_out_by or ()
-    return printable("; ".join(_cause(reason) for reason in reasons))
+    return printable("; ".join(_REMEDY.split(reason, maxsplit=1)[0] for reason in reasons))
 
 
 def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[str, str], ...]:
@@ -301,9 +301,3 @@ def _more_rows(rows: Sequence[Any], listed_rows: Sequence[Any]) -> tuple[tuple[s
     """
     hidden_count = len(rows) - len(listed_rows)
     return (("...", f"and {hidden_count} more with --detail"),) if hidden_count else ()
-
-
-def _cause(reason: str) -> str:
-    """Return the part of a reason before its remedies and before a list of memory uses."""
-    match = _CAUSE.match(reason)
-    return (match.group() if match else reason).partition(": code ")[0]

@@ -117,7 +117,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         ),
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
-    if outcome is not None and prefill is None:
+    if outcome is not None:
         result = _with_ranges(result, prepared_serve, outcome, decode)
     return Service(result=result, outcome=outcome)
 
@@ -148,8 +148,8 @@ def _with_ranges(
 ) -> ServeResult:
     """Add 90 % intervals to the result of a simulated service, if the machine has them.
 
-    With a prefix cache, there are none: the intervals are those of whole prompts, whose prefill may
-    limit the throughput although most of it is skipped.
+    There are none with a separate machine for prompts or with a prefix cache: the intervals are for
+    one machine that processes whole prompts.
 
     Args:
         result: The result without intervals.
@@ -157,7 +157,7 @@ def _with_ranges(
         outcome: The times of all requests.
         decode: One replica.
     """
-    if result.served is None or result.served.prefix_cache is not None:
+    if result.served is None or result.served.prefix_cache is not None or result.prefill_machine is not None:
         return result
     has_rate = prepared_serve.has_times or prepared_serve.request.traffic.rate is not None
     ranges = ranges_of_service(

@@ -80,10 +80,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     rows = [
         ("throughput", f"{throughput} {span}"),
         ("busy", busy),
-        (
-            "decoding",
-            f"{count(use.users)} users on average{room_text}",
-        ),
+        ("decoding", f"{count(use.users)} users on average{room_text}"),
         ("KV cache", f"{percent(use.kv)} reserved on average, for whole requests{prefix_note}"),
     ]
     for name, key, unit in (
