@@ -19,6 +19,7 @@ tokens use them. The costs of that schedule were fitted to measurements with thi
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby, permutations
 from operator import attrgetter
@@ -87,7 +88,7 @@ def route(state: State) -> State:
     """
     stages, route_rewrites = _colour_stages(state, BlockRoutes(state.patterns))
     uses = []
-    for number, stage in enumerate(stages):
+    for number, stage in stages.items():
         for key, route_number in stage.number.items():
             kind, pattern, axis = key
             uses.append(
@@ -127,7 +128,7 @@ def count_route_rewrites(state: State, routes: BlockRoutes) -> dict[SymSteps, I3
     return _colour_stages(state, routes)[1]
 
 
-def _colour_stages(state: State, routes: BlockRoutes) -> tuple[list[_Stage], dict[SymSteps, I32]]:
+def _colour_stages(state: State, routes: BlockRoutes) -> tuple[dict[int, _Stage], dict[SymSteps, I32]]:
     """Assign router colours to the routes of all stages, and count how often routes are rewritten.
 
     1. Count how often each stage uses each route (`_demand`).
@@ -139,11 +140,11 @@ def _colour_stages(state: State, routes: BlockRoutes) -> tuple[list[_Stage], dic
         routes: Lookup of the routes that the steps of each block need.
 
     Returns:
-        The stages with their colours; and for the steps of each phase, the number of route rewrites
-        per step, int32 ``[steps]``.
+        The stages that have steps, with their colours, by index; and for the steps of each phase, the
+        number of route rewrites per step, int32 ``[steps]``.
     """
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)  # 1
-    for number, stage in enumerate(stages):  # 2
+    for number, stage in stages.items():  # 2
         _assign(stage, available, number, routes, state.options.cache)
     # 3. Phases with the same steps are counted once.
     is_prompt = {phase.steps: phase.name == PREFILL for phase in state.phases}
@@ -152,7 +153,7 @@ def _colour_stages(state: State, routes: BlockRoutes) -> tuple[list[_Stage], dic
     }
 
 
-def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
+def _demand(state: State, routes: BlockRoutes) -> dict[int, _Stage]:
     """Count how often each stage uses each route, before colours are assigned.
 
     A route is the configuration of routers for a transfer. A stage is a region of PEs with its
@@ -163,11 +164,13 @@ def _demand(state: State, routes: BlockRoutes) -> list[_Stage]:
         routes: Lookup of the routes that the steps of each block need.
 
     Returns:
-        One record per stage.
+        One record per stage that has steps, by index of the stage.
     """
-    stages, stage_of = [_Stage() for _ in state.plans], attrgetter("stage")
+    stage_of = attrgetter("stage")
     phases = distinct_phases(state.phases)
     is_released = state.options.schedule == BASELINE
+    used_stages = {run.stage for number in phases for run in state.phases[number].steps.runs}
+    stages = {number: _Stage() for number in sorted(used_stages)}
     token_phases = {number for number in phases if is_released or state.phases[number].name != PREFILL} or set(phases)
     for number, count in phases.items():
         phase, is_token_phase = state.phases[number], number in token_phases
@@ -269,7 +272,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
     stage.colouring = found
 
 
-def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
+def _route_rewrites(phase: SymSteps, stages: Mapping[int, _Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
     """Return how many routes each step rewrites in one run of a phase, over all loop iterations.
 
     A route is the configuration of routers for a transfer. It must be rewritten before a transfer
@@ -277,7 +280,7 @@ def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, 
 
     Args:
         phase: Steps of the phase.
-        stages: Routes and colours of all stages.
+        stages: Routes and colours of the stages, by index.
         routes: Routes of all blocks.
         is_prompt: Whether the phase is a prompt chunk. The last step with a route on each stage
             then also restores the routes that decode and verification never rewrite.
@@ -286,8 +289,8 @@ def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, 
         int32 ``[steps]``.
     """
     counts = np.zeros(len(phase), np.int32)
-    set_routes = [stage.colouring.own for stage in stages]
-    last_steps = [0] * len(stages)
+    set_routes = {number: stage.colouring.own for number, stage in stages.items()}
+    last_steps = dict.fromkeys(stages, 0)
     for run in phase.runs:
         stage = stages[run.stage]
         if stage.all_own:
@@ -297,6 +300,6 @@ def _route_rewrites(phase: SymSteps, stages: list[_Stage], routes: BlockRoutes, 
             visit = (stage.number[key], times)
             count, set_routes[run.stage] = rewrite_count((visit,), set_routes[run.stage], stage.colouring.conflicts)
             counts[run.step + index_in_block] += count
-    for number, stage in enumerate(stages):
+    for number, stage in stages.items():
         counts[last_steps[number]] += (stage.colouring.own & ~set_routes[number]).bit_count() * is_prompt
     return counts
