@@ -49,7 +49,8 @@ _KEYS: Final[dict[MachineKind, tuple[str, ...]]] = {
     "wafer": ("wafer_power_w", "wafer_usd_per_hour", *ACTIVITY_KEYS),
     "gpu": ("gpu_power_w", "gpu_usd_per_hour"),
 }
-_ALL_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
+ALL_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
+"""Names of all powers, prices and energies of wafers and GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,7 @@ def _read(
     table = stated_values if isinstance(stated_values, Mapping) else read_toml(Path(stated_values), BadWafer)
     numbers = {}
     for key, value in table.items():
-        if key not in _KEYS[kind] and key in _ALL_KEYS:
+        if key not in _KEYS[kind] and key in ALL_KEYS:
             continue
         entries = _entries(place, key, value, machines)
         name = next((name for name in (key, *(f"{key}.{machine}" for machine in names)) if name in entries), None)
@@ -198,8 +199,8 @@ def _entries(place: str, key: str, value: Any, machines: Collection[str]) -> dic
     Raises:
         UnknownName: The key or a machine is unknown.
     """
-    if key not in _ALL_KEYS:
-        raise UnknownName("key", key, _ALL_KEYS, place=place)
+    if key not in ALL_KEYS:
+        raise UnknownName("key", key, ALL_KEYS, place=place)
     if isinstance(value, dict) and "value" in value:
         return {key: value}
     return entries_by(machines, "GPU" if key in _KEYS["gpu"] else "wafer", place, key, value)

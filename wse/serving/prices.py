@@ -33,7 +33,7 @@ def read_prices(price: Price | None) -> dict[str, float]:
         return {}
     pairs = [_pair(part) for part in price.split(",")] if isinstance(price, str) else [*price.items()]
     if not pairs:
-        raise BadInput("--price: has no price; give NAME=USD per hour, such as wafer=60,h200=2.5")
+        raise BadInput("--price: has no price; give NAME=NUMBER, in USD per hour, such as wafer=60,h200=2.5")
     prices: dict[str, float] = {}
     for given_name, usd_per_hour in pairs:
         name = known_name(given_name, _known_machines()) or given_name
@@ -148,5 +148,5 @@ def _pair(text: str) -> tuple[str, float]:
     name, _, amount = (part.strip() for part in text.partition("="))
     usd_per_hour = read_quantity(amount, COUNT)
     if not name or usd_per_hour is None:
-        raise BadInput(f"--price {text.strip()!r}: give NAME=USD per hour, such as wafer=60,h200=2.5")
+        raise BadInput(f"--price {text.strip()!r}: give NAME=NUMBER, in USD per hour, such as wafer=60,h200=2.5")
     return name, usd_per_hour

@@ -58,7 +58,7 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
     """
     prices = {key.partition(".")[2] or "wafer": price for key, price in economics.items() if "_usd_per_hour" in key}
     return [
-        ("USD/Mtok", printable(f"{scale_note(price.low_value_high, machine)}; {price.source}"))
+        ("price", printable(f"{scale_note(price.low_value_high, machine)}; {price.source}"))
         for machine, price in prices.items()
     ]
 

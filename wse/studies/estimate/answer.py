@@ -97,7 +97,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         )
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
-        room = f"KV caches of {plural(serving.max_users, 'sequence')} of {count(tokens)} tokens fit {place}"
+        room = f"room for {plural(serving.max_users, 'KV cache')} of {count(tokens)} tokens {place}"
         room += "; the other users wait" if serving.users > serving.max_users else ""
         room += f"; {_most_room_text(serving)}"
         first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
@@ -109,8 +109,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     note = f"of the fullest PE{replica}; {room}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     pes = result.system.wafers * result.wafer.rows * result.wafer.cols
-    weights = f"{count(result.model.parameters)} parameters; {count(result.model.bytes / pes)} B per PE on average, "
-    weights += f"plus padding ({percent(result.system.padding_fraction)} of the weights in SRAM)"
+    weights = f"{count(result.model.parameters)} parameters; {count(result.model.bytes / pes)} B per PE of the wafers "
+    weights += f"on average; {percent(result.system.padding_fraction)} of the weights in SRAM are padding"
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts

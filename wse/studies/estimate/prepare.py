@@ -275,10 +275,13 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
         given_options = [f"{option} {length}" for option, length in lengths if length is not None] or ["a prompt"]
         if request.workload.workload_name is not None:
             given_options = [f"--workload {request.workload.workload_name}:", *given_options]
-        limit_origin = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
+        limit_origin, larger_models = f"--context {limit}", ""
+        if request.context is None:
+            limit_origin = f"the {limit} tokens that {spec.name} was made for"
+            larger_models = ", or a model with a larger context (wse models lists them)"
         message = (
             f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; "
-            f"give at most {limit} prompt and new tokens in total"
+            f"give at most {limit} prompt and new tokens in total{larger_models}"
         )
         raise BadInput(message)
     return prompt_len, new_tokens

@@ -17,6 +17,7 @@ from wse.hardware.number import SourcedNumber, numeric_fields, unit_of
 from wse.hardware.quantity import read_factor, read_quantity, units_for
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.hardware.wafer_links import link_numbers
+from wse.serving.economics import ALL_KEYS
 from wse.studies.options.option import replace_options
 from wse.studies.options.placement import MachineOptions, PlacementRequest
 
@@ -123,7 +124,9 @@ def check_name(name: str, option: str) -> None:
         UnknownName: There is no such number.
     """
     if name not in machine_numbers():
-        raise UnknownName("setting", name, machine_numbers(), place=option)
+        is_economic = name.rpartition(".")[2] in ALL_KEYS
+        remedy = "powers and prices are given with --economics FILE" if is_economic else ""
+        raise UnknownName("setting", name, machine_numbers(), place=option, remedy=remedy)
 
 
 def with_settings(request: R) -> R:

@@ -165,7 +165,7 @@ def capacity_text(sram: SramResult, batch: int) -> str:
     """
     tokens = f"{count(batch * sram.kv_capacity_tokens)} tokens"
     room = f"a KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in total"
-    return f"room for {room} in this placement, free SRAM included; with a larger --context, another may hold more"
+    return f"room for {room} in this layout, free SRAM included; a larger --context may lead to a layout with more room"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

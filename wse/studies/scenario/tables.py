@@ -178,7 +178,10 @@ def _published_table(result: ScenarioResult) -> Table:
         rows=rows,
         title="Predicted against published",
         note="by the nearest combination, of those that agree; sources with --json",
-        footer=tuple(("evidence", printable(text)) for text in evidence),
+        footer=(
+            ("agree", "combinations that agree with this figure, of those for which it is predicted"),
+            *(("evidence", printable(text)) for text in evidence),
+        ),
     )
 
 
@@ -208,7 +211,7 @@ def _combinations_table(
     return Table(
         columns=(*_SUBJECT, *prompts, *other_axes, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
         rows=listed_rows,
-        title=title if shows_all else f"{title} that agree",
+        title=title if shows_all else f"{title} that agree at least within the tolerance",
         note="users of the plain and the fast tier; each: tokens/s per user; speed, cost: fast over plain"
         if has_tiers
         else "a user: tokens/s per user",

@@ -28,7 +28,7 @@ WAITS: Final = (
         "--max-users requests in progress",
     ),
     ("TTFT", "queue, waiting for prefill of requests admitted earlier, prefill, and transfer to the host"),
-    ("TPOT", "a request's mean time per token after the first; inter-token latency: each token by itself"),
+    ("TPOT", "a request's mean time per token after the first"),
 )
 """Explanations of the rows of the table of latencies."""
 
@@ -54,7 +54,11 @@ def waits_table(served_result: ServedResult) -> Table:
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
     note = f"of {plural(all_waits.requests, 'request')}"
-    return Table(columns=tuple(columns), rows=cells, title="Latency", note=note, footer=WAITS)
+    gap_text = "the time between a token and the next one"
+    if served_result.tokens_per_pass is not None:
+        gap_text += "; 0 s for accepted drafts, which arrive with the token before them"
+    footer = (*WAITS, ("inter-token latency", gap_text))
+    return Table(columns=tuple(columns), rows=cells, title="Latency", note=note, footer=footer)
 
 
 def served_table(result: ServeResult, served_result: ServedResult) -> Table:

@@ -47,7 +47,7 @@ class SweepResult(Result):
         rows = [
             ("table", self.table),
             ("settings", count(self.settings) + resumed),
-            ("time", f"{duration(self.wall_s)}: {count(self.settings_per_s)} a second by {jobs}"),
+            ("time", f"{duration(self.wall_s)} with {jobs}"),
         ]
         if self.settings_failed:
             rows.append(("no answer", f"{plural(self.settings_failed, 'setting')}: see the column error"))

@@ -25,7 +25,7 @@ from wse.studies.compare.machine import GPU, WAFER, Machine
 CROSSOVERS: Final[dict[Crossover, str]] = {
     "always": "at every speed",
     "never": "at no speed",
-    "above": "above a speed that GPUs reach",
+    "above": "above a certain speed that GPUs also reach",
     "alone": "only where GPUs are too slow",
     "other": "in other ranges of speed",
 }

@@ -158,10 +158,10 @@ def _wafer_rows(
 ) -> tuple[PreparedEstimate, RowSamples, dict[str, str], set[int]]:
     """Return the rows of wafer machines in a ranking, for one prompt length and answer length.
 
-    Without ``--wafers``, multiples of the smallest number of wafers are tried first. The search
-    then tries numbers halfway between the best number and its neighbours, until the neighbours are
-    close to the best number (`counts_near`). If a number of users is given and the objective is
-    cost, the same is done around the number with the lowest price per hour.
+    Without ``--wafers``, the two smallest multiples of the smallest number of wafers are tried
+    first. The search then tries larger multiples, as long as the largest number is the best one, and
+    numbers halfway between the best number and its neighbours (`_next_counts`). With ``--pareto``,
+    all multiples are tried.
 
     Returns:
         1. The request prepared for the smallest number of wafers.
@@ -176,8 +176,11 @@ def _wafer_rows(
     first = prepared_on_fewest_wafers(priced_request)
     outputs: dict[Combination, CombinationPlan] = {}
     tried_counts: set[int] = set()
-    counts: Sequence[int] = compared_counts(priced_request, first)
-    work = partial(plan_combination, max_wafers=max(counts))
+    multiples = compared_counts(priced_request, first)
+    work = partial(plan_combination, max_wafers=max(multiples))
+    counts: Sequence[int] = multiples
+    if request.wafers is None and not request.targets.pareto:
+        counts = multiples[:2]
     while counts:
         done_before = len(outputs)
 
@@ -198,18 +201,22 @@ def _wafer_rows(
         # Several mappings may find the same layout.
         samples = {row: figures for output in outputs.values() for row, figures in output.samples.items()}
         tried_counts = {combination.wafers for combination in outputs}
-        counts = () if request.wafers is not None else _next_counts([*samples], request.goal, tried_counts)
+        counts = () if request.wafers is not None else _next_counts([*samples], request.goal, tried_counts, multiples)
     reasons = {str(name): output.reason for name, output in outputs.items() if output.reason}
     return first, samples, reasons, tried_counts
 
 
-def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int]) -> list[int]:
+def _next_counts(
+    rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int], multiples: Sequence[int]
+) -> list[int]:
     """Return the numbers of wafers that the search for the best machine tries next.
 
     - Numbers close to the number of wafers of the best row (`counts_near`).
     - If a number of users is given and the objective is cost: numbers close to that of the row with
       the lowest price per hour. If this row has several replicas, all their wafers together are
-      also tried as a single machine, unless they are more than the maximum number tried.
+      also tried as a single machine, unless they are more than the largest multiple.
+    - The next larger multiple, if one of these rows has the largest number that was tried, or if no
+      row meets the limits.
 
     The result is empty when the search is finished.
 
@@ -217,18 +224,21 @@ def _next_counts(rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collectio
         rows: Rows of all numbers of wafers that were tried.
         goal: Users, limits and objective.
         tried_counts: All numbers of wafers that were tried.
+        multiples: Multiples of the smallest number of wafers, in ascending order.
     """
     best_counts = {min(rows, key=lambda row: rank(row, goal)).chips} if rows else set()
-    one_machine = set[int]()
+    other_counts = set[int]()
     kept_rows = [row for row in rows if row.keeps]
     if kept_rows and compares_hours(goal):
         cheapest = min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips))
         best_counts.add(cheapest.chips)
         wafers = cheapest.replicas * cheapest.chips
-        if wafers < max(tried_counts):
-            one_machine.add(wafers)
+        if wafers < multiples[-1]:
+            other_counts.add(wafers)
+    if not kept_rows or max(tried_counts) in best_counts:
+        other_counts.update([count for count in multiples if count > max(tried_counts)][:1])
     counts_between = {count for best in best_counts for count in counts_near(best, tried_counts)}
-    return sorted((counts_between | one_machine) - {*tried_counts})
+    return sorted((counts_between | other_counts) - {*tried_counts})
 
 
 def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:

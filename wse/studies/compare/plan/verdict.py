@@ -70,12 +70,10 @@ def _sentences(
     if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
-            price_text = three_figures(usd_per_hour(cheapest))
-            yield f"Of the machines tried, none has a lower price per hour than {cheapest.machine}: {price_text} USD/h."
+            yield f"The lowest price per hour of these is that of {_hourly(cheapest)}."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
-            price_text = three_figures(usd_per_hour(cheapest_wafers))
-            yield f"Of the wafers, none has a lower price per hour than {cheapest_wafers.machine}: {price_text} USD/h."
+            yield f"The lowest price per hour of wafers is that of {_hourly(cheapest_wafers)}."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 
@@ -115,6 +113,11 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         shares = (f"{percent_text(cheaper.within_limits[row.kind])} on {row.machine}" for row in (low, high))
         text += f". The limits are kept in {' and '.join(shares)}"
     yield f"{text}."
+
+
+def _hourly(row: PlannedRow) -> str:
+    """Return the name of a machine with its price per hour."""
+    return f"{row.machine}, {three_figures(usd_per_hour(row))} USD/h"
 
 
 def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 from wse.backends.fabric.model import Fabric
 from wse.cache.content_key import content_key
@@ -185,13 +185,16 @@ class CompiledLayout:
         best_plan = plan(self.deployment, goal, max_users)
         return (True, math.inf, 0.0) if best_plan is None else best_plan.rank(self.deployment, goal)
 
-    def with_room(self, users: int) -> CompiledLayout:
-        """Return the layout as if ``users`` KV caches fitted, with the same times.
+    def with_numbers(self, **numbers: Any) -> CompiledLayout:
+        """Return the layout as if some numbers of its deployment were different.
 
-        Its rank is a lower bound on the ranks of slower versions of the layout with at most this
-        room and the same number of users per pass.
+        With numbers that no version of the layout exceeds, its rank is a lower bound on the ranks of
+        all versions. An example is ``max_concurrency``, the number of KV caches that fit.
+
+        Args:
+            numbers: New values of fields of `WaferDeployment`.
         """
-        return replace(self, deployment=replace(self.deployment, max_concurrency=users))
+        return replace(self, deployment=replace(self.deployment, **numbers))
 
 
 def compiled_layout(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Final
 
 from wse.compiler.search.search import Compilation
 from wse.serving.goal import Goal
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
-from wse.studies.estimate.layouts.layout_versions import LayoutVersions
+from wse.studies.estimate.layouts.layout_versions import MOST_SLOTS, LayoutVersions
 from wse.studies.estimate.layouts.searches import users_by_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
 
@@ -27,12 +27,16 @@ def improved_layouts(
 
     For each search:
 
-    1. If more room would make a layout better than itself and all known ones, compile its variants
-       that leave more room for KV caches. Then halve the prompt chunks of the best version as
-       long as this improves it. If only throughput counts (`Goal.only_throughput`), halve only
-       the chunks of layouts that more room would make the best.
+    1. Compile the variants of each layout that leave more room for KV caches, and halve the prompt
+       chunks of the best variant as long as this improves it.
     2. Double the users per pass of the `IMPROVED` best versions (unless the request fixes them) or
        their prompt chunks, whichever is better, as long as one of the two improves them.
+
+    A version is compiled only if a lower bound on its rank is better than all known layouts:
+
+    - for a variant, the rank of the layout with the maximum room
+    - for shorter chunks, also with chunks that delay nothing
+    - for step 2, with twice as fast prompts, and passes over `MOST_SLOTS` users that take no longer
 
     For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
     allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -51,39 +55,42 @@ def improved_layouts(
         """Return the sort key of a layout for the goal, from a cache if possible."""
         return layout.rank(goal, max_users)
 
+    def may_be_best(bound: CompiledLayout) -> bool:
+        """Return whether a layout with optimistic numbers would be better than all known layouts."""
+        return rank(bound) < min(map(rank, known_versions))
+
+    layouts = [
+        [known_versions.add(request, candidate, search_result, number) for number, candidate in enumerate(candidates)]
+        for request, search_result in searches
+        for candidates in [search_result.candidates]
+    ]
     max_room = users_by_bytes(prepared_estimate)
-    layouts: dict[CompiledLayout, None] = {}
-    improved_versions: list[CompiledLayout] = []
-    for search_request, search_result in searches:
+    for layouts_of_search, (_, search_result) in zip(layouts, searches, strict=True):
         # 1. Variants and shorter chunks.
         best_versions = []
-        for number, candidate in enumerate(search_result.candidates):
-            layout = known_versions.add(search_request, candidate, search_result, number)
-            if layout in layouts:  # the other search has compiled it
-                continue
+        for layout, candidate in zip(layouts_of_search, search_result.candidates, strict=True):
             versions = [layout]
-            may_be_best = rank(layout.with_room(max_room)) < min(map(rank, [layout, *layouts]))
-            if may_be_best:
+            if may_be_best(layout.with_numbers(max_concurrency=max_room)):
                 versions += known_versions.variants(layout, candidate)
-            if may_be_best or not goal.only_throughput:
-                shorter = known_versions.with_shorter_chunks
-                versions += _while_better(min(versions, key=rank), [shorter], rank)
-            layouts |= dict.fromkeys(versions)
+            best = min(versions, key=rank)
+            if may_be_best(best.with_numbers(max_concurrency=max_room, chunk_s=0.0, delay_s=0.0)):
+                versions += _while_better(best, [known_versions.with_shorter_chunks], rank)
             best_versions.append(min(versions, key=rank))
         # 2. Passes over more users, and longer chunks.
         changes = [known_versions.with_longer_chunks]
         if prepared_estimate.request.serving.batch is None:
             changes.insert(0, partial(known_versions.with_more_slots, goal=goal))
-        for layout in sorted(best_versions, key=rank)[:IMPROVED]:
-            improved_versions += _while_better(layout, changes, rank)
-    return sorted(dict.fromkeys([*layouts, *improved_versions]), key=rank)
+        for layout in sorted(dict.fromkeys(best_versions), key=rank)[:IMPROVED]:
+            if may_be_best(layout.with_numbers(slots=MOST_SLOTS, prompt_s=layout.deployment.prompt_s / 2)):
+                _while_better(layout, changes, rank)
+    return sorted(known_versions, key=rank)
 
 
 def _while_better(
     layout: CompiledLayout,
     changes: Sequence[Callable[[CompiledLayout], CompiledLayout | None]],
     rank: Callable[[CompiledLayout], Rank],
-) -> Iterator[CompiledLayout]:
+) -> list[CompiledLayout]:
     """Apply the best one of some changes to a layout, repeatedly, until none of them improves it.
 
     Args:
@@ -91,13 +98,14 @@ def _while_better(
         changes: Functions that return the changed layout, or None if the change is impossible.
         rank: Function that returns the sort key of a layout; a better layout has a smaller key.
 
-    Yields:
-        Each layout that is better than the previous one.
+    Returns:
+        The changed layouts, each better than the previous one.
     """
+    better_layouts: list[CompiledLayout] = []
     while True:
         changed_layouts = [changed_layout for change in changes if (changed_layout := change(layout)) is not None]
         best = min([layout, *changed_layouts], key=rank)
         if best is layout:
-            return
-        yield best
+            return better_layouts
+        better_layouts.append(best)
         layout = best

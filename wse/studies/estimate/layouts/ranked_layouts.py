@@ -229,7 +229,7 @@ class LayoutRanking:
         if goal.users is not None and goal.replicas is not None:
             most_users = min(most_users, math.ceil(goal.users / goal.replicas))
         free_goal = replace(goal, users=None, replicas=1, objective=THROUGHPUT)
-        roomy_layouts = [layout.with_room(most_users) for layout in self._versions]
+        roomy_layouts = [layout.with_numbers(max_concurrency=most_users) for layout in self._versions]
         roomy_layout = min(roomy_layouts, key=lambda layout: layout.rank(free_goal, None))
         misses_limits, value, _ = roomy_layout.rank(free_goal, None)
         if (misses_limits, value / (1 - MARGIN)) > best.rank(free_goal, None)[:2]:
