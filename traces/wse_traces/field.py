@@ -39,6 +39,11 @@ def values_of(data: NDArray[Any], dtype: bytes) -> NDArray[Any]:
     return data.view(np.dtype(name).newbyteorder("<"))
 
 
+def texts_of(data: NDArray[Any]) -> list[str]:
+    """Decode byte strings from UTF-8. Invalid bytes are replaced by U+FFFD."""
+    return [bytes(text).decode(errors="replace") for text in data]
+
+
 TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 
@@ -82,6 +87,11 @@ class Field:
     def name(self) -> str:
         """Name of the column within its table."""
         return self.path.rsplit("/", 1)[1]
+
+    @property
+    def is_plane(self) -> bool:
+        """Whether each row has a value for every PE."""
+        return "row" in self.axes
 
 
 def reference_field(path: str, table: str, refers: str, doc: str) -> Field:

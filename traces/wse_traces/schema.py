@@ -10,6 +10,7 @@ own, which has no rows if nothing was recorded.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Final
 
@@ -234,6 +235,9 @@ TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
 }
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
+NAMES: Final[Mapping[str, str]] = {"op": "graph/ops/name", "name": "strings/names"}
+"""Tables whose rows have names, and the columns with these names."""
+
 # Complete rows of each table, in the order of the attribute `labels`.
 ROWS: Final = Field(
     "run/rows",
@@ -263,6 +267,16 @@ def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
     return tuple(lengths[axis] for axis in item.axes[1:])
 
 
+def flat_names(item: Field) -> list[str]:
+    """Return the names of the columns of a flat table in which a dataset is shown.
+
+    A dataset with several values per row, such as the cycles by cause, becomes a column for each
+    position on its further axes, with names such as ``cycles_by_hops`` or ``shape_0``.
+    """
+    places = (AXIS_LABELS.get(axis) or map(str, range(FIXED_AXES[axis])) for axis in item.axes[1:])
+    return ["_".join((item.name, *place)) for place in itertools.product(*places)]
+
+
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
     """Return the shape of the HDF5 chunks in which a dataset is compressed and stored.
 
@@ -275,7 +289,7 @@ def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
         header: Header of the trace, which has the size of the mesh.
     """
     lengths = shape_of(item, header)
-    if "row" in item.axes:
+    if item.is_plane:
         return (
             1,
             *(1 if n in FIXED_AXES else min(k, 256) for n, k in zip(item.axes[1:], lengths, strict=True)),
