@@ -129,6 +129,19 @@ def text_field(path: str, table: str, doc: str) -> Field:
     return Field(path, TEXT, (table,), "text", doc)
 
 
+def end_field(path: str, table: str, divided: str, row: str = "") -> Field:
+    """Describe a column of a trace whose values are the ends of each row's bytes in another column.
+
+    Args:
+        path: Path of the column.
+        table: Table of the column.
+        divided: Path of the other column.
+        row: Word for a row of the table; by default, its name.
+    """
+    doc = f"end of its bytes in `{divided}`; they start at the end of the previous {row or table}"
+    return Field(path, "<i8", (table,), "B", doc)
+
+
 def rectangle_fields(group: str, table: str, owner: str) -> Iterator[Field]:
     """Yield the fields of a rectangle of PEs: first row, first column, row count, column count.
 

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Final
 
-from wse_traces.field import Field, code_field, rectangle_fields, reference_field, text_field
+from wse_traces.field import Field, code_field, end_field, rectangle_fields, reference_field, text_field
 from wse_traces.header import RunHeader
 
 FORMAT: Final = "wse-trace"
@@ -132,13 +132,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     reference_field("tokens/pass", "token", "pass", "pass that read or generated the token, -1: none"),
     Field("tokens/cycles", "<i8", ("token",), "cycle", "from the token before it to this one, 0 in a prompt"),
     Field("tokens/wall_s", "<f8", ("token",), "s", "time that the emulator needed, 0 in a prompt"),
-    Field(
-        "tokens/text_end",
-        "<i8",
-        ("token",),
-        "B",
-        "end of its bytes in `tokens/text`; they start at the end of the previous token",
-    ),
+    end_field("tokens/text_end", "token", "tokens/text"),
     Field(
         "tokens/text",
         "u1",
@@ -191,26 +185,14 @@ FIELDS: Final[tuple[Field, ...]] = (
     reference_field("tensors/op", "tensor", "op", "op that produced the tensor"),
     text_field("tensors/dtype", "tensor", "type of the elements, little-endian"),
     Field("tensors/shape", "<i8", ("tensor", "dim"), "1", "shape, padded with leading ones"),
-    Field(
-        "tensors/end",
-        "<i8",
-        ("tensor",),
-        "B",
-        "end of its bytes in `tensors/bytes`; they start at the end of the previous tensor",
-    ),
+    end_field("tensors/end", "tensor", "tensors/bytes"),
     Field("tensors/bytes", "u1", ("tensor_byte",), "byte", "elements of all tensors, row-major"),
     reference_field("contents/pass", "content", "pass", "pass in which the bytes were read"),
     reference_field("contents/buffer", "content", "buffer", "buffer that contains the bytes"),
     reference_field("contents/wafer", "content", "wafer", "wafer of the PE"),
     Field("contents/row", "<i4", ("content",), "PE", "row of the PE"),
     Field("contents/col", "<i4", ("content",), "PE", "column of the PE"),
-    Field(
-        "contents/end",
-        "<i8",
-        ("content",),
-        "B",
-        "end of its bytes in `contents/bytes`; they start at the end of the previous row",
-    ),
+    end_field("contents/end", "content", "contents/bytes", "row"),
     Field("contents/bytes", "u1", ("content_byte",), "byte", "bytes of all contents, as stored in SRAM"),
     reference_field("wavelets/pass", "wavelet", "pass", "pass that was simulated"),
     Field("wavelets/step", "<i8", ("wavelet",), "index", "step, counted from the first step of the schedule"),

@@ -165,7 +165,7 @@ class TraceFile:
         if values.dtype.kind == "S":
             return texts_of(values)
         names = field.labels or (self.texts(NAMES[field.refers]) if field.refers in NAMES else None)
-        return list(values.tolist()) if names is None else named(values, names)
+        return list(values.tolist()) if names is None else names_at(values, names)
 
     def check_size(self, item_name: str, fields: tuple[Field, ...], rows: int) -> None:
         """Raise TraceError if reading some rows of the given columns would exceed the size limit.
@@ -246,7 +246,7 @@ class TraceFile:
             raise TraceError(message) from error
 
 
-def named(indices: Array, names: Sequence[str]) -> list[str]:
+def names_at(indices: Array, names: Sequence[str]) -> list[str]:
     """Return the name at each index, or "" for an index outside the list of names."""
     return [names[index] if 0 <= index < len(names) else "" for index in indices.tolist()]
 

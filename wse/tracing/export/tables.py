@@ -19,7 +19,7 @@ from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import Report
 from wse_traces.field import TEXT, Field, texts_of
 from wse_traces.reader.read import Array, Trace
-from wse_traces.reader.trace_file import named
+from wse_traces.reader.trace_file import names_at
 from wse_traces.schema import AXIS_LABELS, BY_PATH, NAMES, TABLES, flat_names
 
 ROWS_AT_ONCE: Final = 16_384
@@ -151,7 +151,7 @@ def _flat(trace: Trace, name: str) -> FlatTable:
                 values = trace.column(field.path, start, start + ROWS_AT_ONCE)
                 batch += _values_of(field, values)
                 if field.refers in words:
-                    batch.append(named(values, words[field.refers]))
+                    batch.append(names_at(values, words[field.refers]))
             yield [*batch, token_texts[start : start + ROWS_AT_ONCE]] if name == "token" else batch
 
     return FlatTable(name, columns, rows, batches)
