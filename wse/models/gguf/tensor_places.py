@@ -57,7 +57,7 @@ def read_tensor(reader: GgufReader, alignment: int) -> tuple[str, str, tuple[int
         alignment: Number of which the offset must be a multiple.
 
     Returns:
-        Name, type number, shape, and offset of the tensor in the data.
+        Name, type, shape, and offset of the tensor in the data.
     """
     name = reader.text(LONGEST_NAME, "a tensor's name")
     item_name = f"tensor {name!r}"

@@ -101,7 +101,11 @@ def stacked_slices(
     count, width, hidden_size = spec.experts.count, spec.experts.ffn_size, spec.hidden_size
     file_name = f"{tensor.prefix}{block}.{matrices[matrix == DOWN]}"
     outputs, inputs = (hidden_size, width) if matrix == DOWN else (2 * width, hidden_size)
-    output_slice = slice(None) if matrix == DOWN else _half(GATE_UP.index(matrix), width, interleaved=interleaved)
+    if matrix == DOWN:
+        output_slice = slice(None)
+    else:
+        part = GATE_UP.index(matrix)
+        output_slice = slice(part, None, 2) if interleaved else slice(part * width, (part + 1) * width)
     if tensor.name != matrix:
         return tuple(
             FileSlice(file_name=f"{file_name}_bias", file_shape=(count, outputs), index=(expert, output_slice))
@@ -113,14 +117,3 @@ def stacked_slices(
         FileSlice(file_name=file_name, file_shape=shape, index=(expert, *inner_index), transposed=transposed)
         for expert in range(count)
     )
-
-
-def _half(part: int, width: int, *, interleaved: bool) -> slice:
-    """Return which outputs of a combined gate and up projection belong to one of the two.
-
-    Args:
-        part: 0 for gate, 1 for up.
-        width: Number of outputs of each projection.
-        interleaved: Whether their outputs alternate. Otherwise all outputs of gate come first.
-    """
-    return slice(part, None, 2) if interleaved else slice(part * width, (part + 1) * width)
