@@ -39,6 +39,11 @@ def values_of(data: NDArray[Any], dtype: bytes) -> NDArray[Any]:
     return data.view(np.dtype(name).newbyteorder("<"))
 
 
+def texts_of(data: NDArray[Any]) -> list[str]:
+    """Decode byte strings from UTF-8. Invalid bytes are replaced by U+FFFD."""
+    return [bytes(text).decode(errors="replace") for text in data]
+
+
 TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 
@@ -83,6 +88,11 @@ class Field:
         """Name of the column within its table."""
         return self.path.rsplit("/", 1)[1]
 
+    @property
+    def is_plane(self) -> bool:
+        """Whether each row has a value for every PE."""
+        return "row" in self.axes
+
 
 def reference_field(path: str, table: str, refers: str, doc: str) -> Field:
     """Describe a column of a trace whose values are row numbers of another table.
@@ -117,6 +127,19 @@ def text_field(path: str, table: str, doc: str) -> Field:
         doc: Description of the column.
     """
     return Field(path, TEXT, (table,), "text", doc)
+
+
+def end_field(path: str, table: str, divided: str, row: str = "") -> Field:
+    """Describe a column of a trace whose values are the ends of each row's bytes in another column.
+
+    Args:
+        path: Path of the column.
+        table: Table of the column.
+        divided: Path of the other column.
+        row: Word for a row of the table; by default, its name.
+    """
+    doc = f"end of its bytes in `{divided}`; they start at the end of the previous {row or table}"
+    return Field(path, "<i8", (table,), "B", doc)
 
 
 def rectangle_fields(group: str, table: str, owner: str) -> Iterator[Field]:

@@ -10,10 +10,11 @@ own, which has no rows if nothing was recorded.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Final
 
-from wse_traces.field import Field, code_field, rectangle_fields, reference_field, text_field
+from wse_traces.field import Field, code_field, end_field, rectangle_fields, reference_field, text_field
 from wse_traces.header import RunHeader
 
 FORMAT: Final = "wse-trace"
@@ -131,13 +132,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     reference_field("tokens/pass", "token", "pass", "pass that read or generated the token, -1: none"),
     Field("tokens/cycles", "<i8", ("token",), "cycle", "from the token before it to this one, 0 in a prompt"),
     Field("tokens/wall_s", "<f8", ("token",), "s", "time that the emulator needed, 0 in a prompt"),
-    Field(
-        "tokens/text_end",
-        "<i8",
-        ("token",),
-        "B",
-        "end of its bytes in `tokens/text`; they start at the end of the previous token",
-    ),
+    end_field("tokens/text_end", "token", "tokens/text"),
     Field(
         "tokens/text",
         "u1",
@@ -190,26 +185,14 @@ FIELDS: Final[tuple[Field, ...]] = (
     reference_field("tensors/op", "tensor", "op", "op that produced the tensor"),
     text_field("tensors/dtype", "tensor", "type of the elements, little-endian"),
     Field("tensors/shape", "<i8", ("tensor", "dim"), "1", "shape, padded with leading ones"),
-    Field(
-        "tensors/end",
-        "<i8",
-        ("tensor",),
-        "B",
-        "end of its bytes in `tensors/bytes`; they start at the end of the previous tensor",
-    ),
+    end_field("tensors/end", "tensor", "tensors/bytes"),
     Field("tensors/bytes", "u1", ("tensor_byte",), "byte", "elements of all tensors, row-major"),
     reference_field("contents/pass", "content", "pass", "pass in which the bytes were read"),
     reference_field("contents/buffer", "content", "buffer", "buffer that contains the bytes"),
     reference_field("contents/wafer", "content", "wafer", "wafer of the PE"),
     Field("contents/row", "<i4", ("content",), "PE", "row of the PE"),
     Field("contents/col", "<i4", ("content",), "PE", "column of the PE"),
-    Field(
-        "contents/end",
-        "<i8",
-        ("content",),
-        "B",
-        "end of its bytes in `contents/bytes`; they start at the end of the previous row",
-    ),
+    end_field("contents/end", "content", "contents/bytes", "row"),
     Field("contents/bytes", "u1", ("content_byte",), "byte", "bytes of all contents, as stored in SRAM"),
     reference_field("wavelets/pass", "wavelet", "pass", "pass that was simulated"),
     Field("wavelets/step", "<i8", ("wavelet",), "index", "step, counted from the first step of the schedule"),
@@ -233,6 +216,9 @@ TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
     table: tuple(f for f in FIELDS if f.table == table) for table in dict.fromkeys(f.table for f in FIELDS)
 }
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
+
+NAMES: Final[Mapping[str, str]] = {"op": "graph/ops/name", "name": "strings/names"}
+"""Tables whose rows have names, and the columns with these names."""
 
 # Complete rows of each table, in the order of the attribute `labels`.
 ROWS: Final = Field(
@@ -263,6 +249,16 @@ def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
     return tuple(lengths[axis] for axis in item.axes[1:])
 
 
+def flat_names(item: Field) -> list[str]:
+    """Return the names of the columns of a flat table in which a dataset is shown.
+
+    A dataset with several values per row, such as the cycles by cause, becomes a column for each
+    position on its further axes, with names such as ``cycles_by_hops`` or ``shape_0``.
+    """
+    places = (AXIS_LABELS.get(axis) or map(str, range(FIXED_AXES[axis])) for axis in item.axes[1:])
+    return ["_".join((item.name, *place)) for place in itertools.product(*places)]
+
+
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
     """Return the shape of the HDF5 chunks in which a dataset is compressed and stored.
 
@@ -275,7 +271,7 @@ def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
         header: Header of the trace, which has the size of the mesh.
     """
     lengths = shape_of(item, header)
-    if "row" in item.axes:
+    if item.is_plane:
         return (
             1,
             *(1 if n in FIXED_AXES else min(k, 256) for n, k in zip(item.axes[1:], lengths, strict=True)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
@@ -67,25 +67,17 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
     return parsed
 
 
-class RunState(NamedTuple):
-    """Completion state of the run that a trace file records.
-
-    Attributes:
-        complete: Whether the run finished. False while it is in progress and after it was stopped.
-        ending: Reason why the run stopped early: its error, or "interrupted" after Ctrl-C. Empty if
-            the run is complete, in progress, or was killed.
-    """
-
-    complete: bool
-    ending: str
-
-
-def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
+def header_of(file: Any, path: Path) -> tuple[RunHeader, int, bool, str]:
     """Return the header of a trace file, the version of its schema, and the state of its run.
 
     Args:
         file: An open HDF5 file.
         path: Path of the file, for error messages.
+
+    Returns:
+        Header; version; whether the run is complete, which is false while it is in progress and
+        after it was stopped; and why the run stopped early: its error, "interrupted" after Ctrl-C,
+        or empty if the run is complete, in progress, or was killed.
 
     Raises:
         TraceError: The file is not a trace, has a different version, or its header is damaged.
@@ -104,7 +96,7 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
     if problems:
         raise TraceError(f"{path}: {problems[0]}; not a trace or a damaged one, make it again")
     header = RunHeader(**{name: values[name] for name in RunHeader.__dataclass_fields__})
-    return header, version, RunState(values["complete"], values["ending"])
+    return header, version, values["complete"], values["ending"]
 
 
 def row_counts(file: Any, path: Path) -> dict[str, int]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wse_traces.field import Field
-from wse_traces.schema import AXIS_LABELS
+from wse_traces.field import Field, texts_of
+from wse_traces.schema import AXIS_LABELS, flat_names
 
 FrameKind = Literal["polars", "pandas"]
 Frame = Any  # polars.DataFrame or pandas.DataFrame: neither is needed to read a trace
@@ -21,8 +20,8 @@ KINDS: Final = ("polars", "pandas")
 REMEDY: Final = "pip install 'wse[frames]', or read arrays with trace.table"
 
 
-def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
-    """Return the name and the module of the data frame library to use.
+def library(kind: FrameKind | None) -> Any:
+    """Return the module of the data frame library to use.
 
     Args:
         kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
@@ -35,7 +34,7 @@ def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
         raise ValueError(f"frames of kind {kind!r}: known are {', '.join(KINDS)}")
     for name in KINDS if kind is None else (kind,):
         if importlib.util.find_spec(name) is not None:
-            return name, importlib.import_module(name)
+            return importlib.import_module(name)
     missing = f"{kind} is not installed" if kind else "frames need polars or pandas, and neither is installed"
     raise ImportError(f"{missing}; {REMEDY}")
 
@@ -61,22 +60,20 @@ def frame_of(
         kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
     """
     frame_columns: dict[str, Any] = {}
-    library_name, module = library(kind)
-    categories = _polars_categories if library_name == "polars" else _pandas_categories
+    module = library(kind)
     for name, values in columns.items():
         field = fields.get(name)
         if field is None:
             frame_columns[name] = values
         elif field.labels:
-            frame_columns[name] = categories(module, values, field.labels)
+            frame_columns[name] = _categories(module, values, field.labels)
         elif values.dtype.kind == "S":
-            frame_columns[name] = [bytes(text).decode(errors="replace") for text in values]
-        elif values.ndim == 1:
-            frame_columns[name] = values
-            if field.refers in names:
-                frame_columns[f"{name}_text"] = categories(module, values, names[field.refers])
+            frame_columns[name] = texts_of(values)
         else:
-            frame_columns |= _by_place(field, values)
+            flat = flat_names(field)
+            frame_columns |= zip(flat, values.reshape(len(values), len(flat)).T, strict=True)
+            if field.refers in names:
+                frame_columns[f"{name}_text"] = _categories(module, values, names[field.refers])
     return module.DataFrame(frame_columns)
 
 
@@ -89,62 +86,28 @@ def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind |
         first: Index of the first row of ``values`` in the dataset.
         kind: "polars" or "pandas". None selects whichever is installed, preferring polars.
     """
-    library_name, module = library(kind)
-    categories = _polars_categories if library_name == "polars" else _pandas_categories
+    module = library(kind)
     frame_columns: dict[str, Any] = {}
     for axis, places in zip(field.axes, np.indices(values.shape, "<i4"), strict=True):
         flat = places.ravel() + (first if axis == field.axes[0] else 0)
-        frame_columns[axis] = categories(module, flat, AXIS_LABELS[axis]) if axis in AXIS_LABELS else flat
+        frame_columns[axis] = _categories(module, flat, AXIS_LABELS[axis]) if axis in AXIS_LABELS else flat
     return module.DataFrame({**frame_columns, field.name: values.ravel()})
 
 
-def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Split values into one column for each position on the axes after the first.
-
-    The columns have names such as ``cycles_by_hops`` or ``shape_0``.
-    """
-    axes = [AXIS_LABELS.get(a, [str(i) for i in range(n)]) for a, n in zip(field.axes, values.shape, strict=True)][1:]
-    flat = values.reshape(len(values), -1)
-    return {"_".join((field.name, *place)): flat[:, i] for i, place in enumerate(itertools.product(*axes))}
-
-
-def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
-    """Replace indices into a list of names, which may be repeated, with indices of distinct names.
+def _categories(module: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
+    """Convert indices of names to a polars series of names, or to a pandas categorical.
 
     Args:
-        values: For each row, the index of its name in ``names``, int ``[n]``.
+        module: The library, polars or pandas.
+        values: For each row, the index of its name in ``names``, int ``[n]``. An index outside the
+            list becomes null.
         names: Names, which may be repeated.
-
-    Returns:
-        For each row, the index of its name among the distinct names, or -1 if its index is outside
-        the list; and the distinct names.
     """
     unique = {name: at for at, name in enumerate(dict.fromkeys(names))}
     places = np.array([unique[name] for name in names] + [-1], "<i8")
     has_name = (values >= 0) & (values < len(names))
-    return places[np.where(has_name, values.astype("<i8"), -1)], list(unique)
-
-
-def _polars_categories(polars: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Convert indices of names to a polars series of names.
-
-    Args:
-        polars: The module.
-        values: For each row, an index into ``names``. An index outside the list becomes null.
-        names: Names, which may be repeated.
-    """
-    codes, unique = _codes(values, names)
-    texts = polars.Series([*unique, None], dtype=polars.String)
-    return texts.gather(np.where(codes < 0, len(unique), codes)).cast(polars.Enum(unique))
-
-
-def _pandas_categories(pandas: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
-    """Convert indices of names to a pandas categorical.
-
-    Args:
-        pandas: The module.
-        values: For each row, an index into ``names``. An index outside the list becomes missing.
-        names: Names, which may be repeated.
-    """
-    codes, unique = _codes(values, names)
-    return pandas.Categorical.from_codes(codes, unique)
+    codes = places[np.where(has_name, values.astype("<i8"), -1)]
+    if module.__name__ == "pandas":
+        return module.Categorical.from_codes(codes, list(unique))
+    texts = module.Series([*unique, None], dtype=module.String)
+    return texts.gather(np.where(codes < 0, len(unique), codes)).cast(module.Enum(list(unique)))

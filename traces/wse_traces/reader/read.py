@@ -15,7 +15,7 @@ from wse_traces.reader.executed_steps import cache_shifts, check_index, executed
 from wse_traces.reader.frames import Frame, FrameKind, frame_of, long_frame
 from wse_traces.reader.groups import distinct_rows, group_sums
 from wse_traces.reader.trace_file import LIMIT_BYTES, Array, Columns, TraceFile
-from wse_traces.schema import BY_PATH, TABLES
+from wse_traces.schema import BY_PATH, NAMES, TABLES
 
 __all__ = ["LIMIT_BYTES", "Array", "Columns", "Trace", "open_trace"]
 
@@ -76,16 +76,16 @@ class Trace(TraceFile):
             ImportError: The library is not installed.
             TraceError: There is no such table, or it is damaged or too large.
         """
-        names = {"op": self.texts("graph/ops/name"), "name": self.texts("strings/names")}
+        names = {table: self.texts(path) for table, path in NAMES.items()}
         if not isinstance(what, str):
             return frame_of(_STEP_FIELDS, what, names, kind)
-        fields = {path.rsplit("/", 1)[1]: self._field(path) for path in self.columns(what)}
+        fields = {field.name: field for field in self._fields(what) if not field.is_plane}
         if what in BY_PATH:  # a plane, which is a table of its own
             first, last, _ = slice(start, stop).indices(self.rows(what))
             return long_frame(BY_PATH[what], self.column(what, first, last), first, kind)
-        flat = {name: field for name, field in fields.items() if "row" not in field.axes}
-        self.check_size(what, tuple(flat.values()), len(range(*slice(start, stop).indices(self.rows(what)))))
-        return frame_of(flat, {name: self.column(field.path, start, stop) for name, field in flat.items()}, names, kind)
+        self.check_size(what, tuple(fields.values()), len(range(*slice(start, stop).indices(self.rows(what)))))
+        columns = {name: self.column(field.path, start, stop) for name, field in fields.items()}
+        return frame_of(fields, columns, names, kind)
 
     def token_bytes(self) -> list[bytes]:
         """Return the UTF-8 bytes of each token, which may be only a part of a character.

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -20,19 +19,18 @@ from numpy.typing import NDArray
 
 from wse_traces import schema
 from wse_traces.errors import TraceError
-from wse_traces.field import Field
+from wse_traces.field import Field, texts_of
 from wse_traces.header import RunHeader
 from wse_traces.reader.check import checked_dataset, header_of, row_counts
 from wse_traces.reader.chunks import Box, read_box
 from wse_traces.reader.column import READ_ERRORS, Column, reason_of
 from wse_traces.reader.open_file import open_file
-from wse_traces.schema import BY_PATH, FIELDS, TABLES
+from wse_traces.schema import BY_PATH, FIELDS, NAMES, TABLES
 
 Array = NDArray[Any]
 Columns = dict[str, Array]
 
 LIMIT_BYTES = 1 << 30
-_NAMES = {"op": "graph/ops/name", "name": "strings/names"}  # column with the names of a table's rows
 
 
 class TraceFile:
@@ -53,7 +51,7 @@ class TraceFile:
         with ExitStack() as stack:
             self.file = stack.enter_context(open_file(path))
             self.header: RunHeader
-            self.header, self.version, (self.complete, self.ending) = header_of(self.file, path)
+            self.header, self.version, self.complete, self.ending = header_of(self.file, path)
             self._rows = row_counts(self.file, path)
             self._datasets: dict[str, Any] = {}
             self._stack = stack.pop_all()
@@ -137,7 +135,7 @@ class TraceFile:
 
     def texts(self, path: str) -> list[str]:
         """Return a column of strings, decoded from UTF-8. Invalid bytes are replaced by U+FFFD."""
-        return [bytes(text).decode(errors="replace") for text in self.column(path)]
+        return texts_of(self.column(path))
 
     def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
         """Return rows of a table as dictionaries of plain values.
@@ -165,11 +163,9 @@ class TraceFile:
         the names. Texts are decoded from UTF-8.
         """
         if values.dtype.kind == "S":
-            return [bytes(text).decode(errors="replace") for text in values]
-        names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)
-        if names is None:
-            return list(values.tolist())
-        return [names[code] if 0 <= code < len(names) else "" for code in values.tolist()]
+            return texts_of(values)
+        names = field.labels or (self.texts(NAMES[field.refers]) if field.refers in NAMES else None)
+        return list(values.tolist()) if names is None else names_at(values, names)
 
     def check_size(self, item_name: str, fields: tuple[Field, ...], rows: int) -> None:
         """Raise TraceError if reading some rows of the given columns would exceed the size limit.
@@ -208,9 +204,7 @@ class TraceFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.close()
 
     def _fields(self, table: str) -> tuple[Field, ...]:
@@ -250,6 +244,11 @@ class TraceFile:
         except READ_ERRORS as error:
             message = f"{self.path}: {field.path}: the data is damaged ({reason_of(error)}); make the trace again"
             raise TraceError(message) from error
+
+
+def names_at(indices: Array, names: Sequence[str]) -> list[str]:
+    """Return the name at each index, or "" for an index outside the list of names."""
+    return [names[index] if 0 <= index < len(names) else "" for index in indices.tolist()]
 
 
 def _unknown_name_message(path: Path, kind: str, name: str, valid_names: list[str]) -> str:

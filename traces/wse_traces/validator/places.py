@@ -21,8 +21,7 @@ def op_problems(trace: Trace) -> Iterator[str]:
 
 def edge_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for the first op whose input is its own output."""
-    is_same = trace.column("graph/edges/src") == trace.column("graph/edges/dst")
-    for row in first_row(is_same):
+    for row in first_row(trace.column("graph/edges/src") == trace.column("graph/edges/dst")):
         yield f"graph/edges/dst[{row}]: the op that produces"
 
 
@@ -47,8 +46,7 @@ def stage_problems(trace: Trace) -> Iterator[str]:
         yield f"sram/stage_bytes: the uses add up to {sums}, needed: the same for all stages"
     # 2. Layers
     begin, end = columns["first_layer"], columns["last_layer"]
-    is_invalid = (begin > end) | ((begin < 0) != (end < 0))
-    for row in first_row(is_invalid):
+    for row in first_row((begin > end) | ((begin < 0) != (end < 0))):
         yield f"placement/stages/last_layer[{row}]: {end[row]}, the first is {begin[row]}"
     # 3. Overlaps: mark the corners of each rectangle, so that running sums count the stages of each PE.
     trace.check_size("placement/stages", (BY_PATH["pe/busy_cycles"],), 1)
@@ -85,8 +83,7 @@ def attention_problems(trace: Trace) -> Iterator[str]:
         yield f"attention/stage[{row}]: {times} rows are of stage {columns['stage'][row]}, needed: one"
     first, count = columns["col"].astype("<i8"), columns["cols"].astype("<i8")
     west, width = (stages[name][columns["stage"]].astype("<i8") for name in ("col", "cols"))
-    is_outside = (first < west) | (first + count > west + width) | (count < 1)
-    for row in first_row(is_outside):
+    for row in first_row((first < west) | (first + count > west + width) | (count < 1)):
         stage_cols = f"{width[row]} from column {west[row]} on"
         yield f"attention/col[{row}]: {count[row]} columns from {first[row]} on, those of its stage are {stage_cols}"
 
@@ -100,8 +97,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
     columns, by_use = trace.table("buffer"), trace.column("sram/stage_bytes")
     begin, end = columns["address"].astype("<i8"), columns["address"].astype("<i8") + columns["bytes"]
     sram = np.where(by_use.min(axis=1, initial=0) < 0, 1 << 62, by_use.sum(axis=1))[columns["stage"]]
-    is_outside = end > sram
-    for row in first_row(is_outside):
+    for row in first_row(end > sram):
         bytes_used, at = columns["bytes"][row], begin[row]
         yield f"sram/buffers/address[{row}]: {bytes_used} B from {at} leave the SRAM of {sram[row]} B"
     order = np.lexsort((begin, columns["stage"]))
@@ -189,8 +185,7 @@ def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
     """
     sliced = next(sliced for _, path, sliced in RAGGED if path == ends)
     stops, rows = trace.column(ends), trace.rows(sliced)
-    is_descending = np.diff(stops, prepend=0) < 0
-    for row in first_row(is_descending):
+    for row in first_row(np.diff(stops, prepend=0) < 0):
         yield f"{ends}[{row}]: before the end of the row above"
     last = int(stops[-1]) if len(stops) else 0
     if last > rows:

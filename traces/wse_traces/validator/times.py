@@ -36,8 +36,7 @@ def repetitions(values: Any) -> Iterator[tuple[int, int]]:
 def step_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for the first step whose cycles are not the sum of its cycles by cause."""
     cycles_by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
-    differs = cycles_by.sum(axis=1) != cycles
-    for row in first_row(differs):
+    for row in first_row(cycles_by.sum(axis=1) != cycles):
         yield f"steps/cycles_by[{row}]: the causes add up to {cycles_by[row].sum()}, cycles are {cycles[row]}"
 
 
@@ -53,13 +52,11 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
     """
     columns, steps = trace.table("schedule"), trace.rows("step")
     begin, count = columns["first_step"], columns["steps"]
-    exceeds = begin > steps - count
-    for row in first_row(exceeds):
+    for row in first_row(begin > steps - count):
         yield f"schedules/first_step[{row}]: {count[row]} steps from {begin[row]} of {steps}"
         return
     ends = begin + count
-    has_gap = begin != np.concatenate([[0], ends[:-1]])[: len(begin)]
-    for row in first_row(has_gap):
+    for row in first_row(begin != np.concatenate([[0], ends[:-1]])[: len(begin)]):
         previous_end = ends[row - 1] if row else 0
         yield f"schedules/first_step[{row}]: {begin[row]}, needed: {previous_end}, where the one above ends"
         return
@@ -70,8 +67,7 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
     last = np.zeros(len(count), "<i8")
     if has_steps.any():
         last[has_steps] = np.maximum.reduceat(stops[: ends[-1]], begin[has_steps])
-    is_too_short = last > columns["cycles"]
-    for row in first_row(is_too_short):
+    for row in first_row(last > columns["cycles"]):
         yield f"schedules/cycles[{row}]: {columns['cycles'][row]}, its last step ends in cycle {last[row]}"
 
 
@@ -88,8 +84,7 @@ def shift_problems(trace: Trace) -> Iterator[str]:
     """
     shifts = trace.table("shift")
     steps = trace.column("schedules/steps")[trace.column("passes/schedule")[shifts["pass"]]]
-    is_missing = shifts["step"] >= steps
-    for row in first_row(is_missing):
+    for row in first_row(shifts["step"] >= steps):
         yield f"shifts/step[{row}]: {shifts['step'][row]}, the schedule of its pass has {steps[row]} steps"
     for row, times in repetitions(np.stack([shifts["pass"], shifts["step"]], axis=1)):
         pass_index, step = shifts["pass"][row], shifts["step"][row]
@@ -111,8 +106,7 @@ def token_problems(trace: Trace) -> Iterator[str]:
         sequence, position = tokens["sequence"][row], tokens["position"][row]
         yield f"tokens/position[{row}]: sequence {sequence} has {times} tokens at {position}, needed: one"
     prompt = tokens["is_prompt"] == 1
-    is_timed = prompt & (tokens["cycles"] != 0)
-    for row in first_row(is_timed):
+    for row in first_row(prompt & (tokens["cycles"] != 0)):
         yield f"tokens/cycles[{row}]: {tokens['cycles'][row]} in a prompt, needed: 0"
     ends = passes["start_cycle"] + trace.column("schedules/cycles")[passes["schedule"]]
     rows = np.flatnonzero(~prompt & (tokens["pass"] >= 0))
@@ -162,8 +156,7 @@ def pattern_problems(trace: Trace) -> Iterator[str]:
     columns = {name: trace.column(f"links/patterns/{name}") for name in ("rows", "cols")}
     ends = (("rows", trace.header.rows), ("cols", trace.header.cols))
     for name, length in ends:
-        is_outside = (columns[name] < 0) | (columns[name] > length)
-        for row in first_row(is_outside):
+        for row in first_row((columns[name] < 0) | (columns[name] > length)):
             yield f"links/patterns/{name}[{row}]: {columns[name][row]}, needed: 0 to the {length} of the mesh"
     for row in range(trace.rows("pattern")):
         words = trace.column("links/patterns/words", row, row + 1)[0]
@@ -187,8 +180,7 @@ def placed_problems(trace: Trace) -> Iterator[str]:
     leaves_mesh = False
     for name, size, length in zip(("row", "col"), sizes, (trace.header.rows, trace.header.cols), strict=True):
         start, count = columns[name].astype("<i8"), size[columns["pattern"]]
-        is_outside = (start < 0) | (start + count > length)
-        for row in first_row(is_outside):
+        for row in first_row((start < 0) | (start + count > length)):
             leaves_mesh = True
             yield f"links/layers/{name}[{row}]: {count[row]} {name}s from {start[row]} leave the mesh of {length}"
     if leaves_mesh or not trace.complete or not trace.rows("placed_layer"):
@@ -220,8 +212,7 @@ def hop_problems(trace: Trace) -> Iterator[str]:
 def crossing_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for the first transfer from a wafer to itself, or from the host to itself."""
     source, target = trace.column("crossings/src_wafer"), trace.column("crossings/dst_wafer")
-    is_same = source == target
-    for row in first_row(is_same):
+    for row in first_row(source == target):
         yield f"crossings/dst_wafer[{row}]: {target[row]}, the one that sends"
 
 

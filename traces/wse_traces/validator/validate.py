@@ -105,7 +105,7 @@ def _problems(trace: Trace) -> Iterator[str]:
         if not broken.intersection(tables):
             yield from _run_check(trace, partial(check, trace))
     if "summary_byte" not in broken:
-        yield from _report_problems(trace)
+        yield from _run_check(trace, partial(_report_problems, trace))
 
 
 def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
@@ -122,11 +122,9 @@ def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str
 
 
 def _report_problems(trace: Trace) -> Iterator[str]:
-    """Yield a message if the report of the run cannot be read."""
-    try:
-        trace.report()
-    except TraceError as error:
-        yield str(error).removeprefix(f"{trace.path}: ")
+    """Yield nothing, but raise TraceError if the report of the run cannot be read."""
+    trace.report()
+    yield from ()
 
 
 def _table_problems(trace: Trace, table: str) -> Iterator[str]:
@@ -135,7 +133,7 @@ def _table_problems(trace: Trace, table: str) -> Iterator[str]:
     if fields[0].axes[0] == "wafer" and rows not in (0, trace.header.wafers):
         yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
         return
-    flat = tuple(field for field in fields if "row" not in field.axes)
+    flat = tuple(field for field in fields if not field.is_plane)
     try:
         trace.check_size(table, flat, rows)
         for field in fields:
@@ -160,22 +158,14 @@ def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[s
         columns: Dictionary to which the values of the column are added. The values of a plane, a
             dataset with values for every PE, are not added.
     """
-    if "row" in field.axes:
-        yield from _plane_problems(trace, field)
+    if field.is_plane:
+        for index in range(trace.rows(field.table)):
+            plane = trace.column(field.path, index, index + 1)
+            if plane.min(initial=0) < 0 and not field.signed:
+                yield f"{field.path}[{index}]: a negative value, {plane.min()}"
         return
     columns[field.name] = trace.column(field.path)
     yield from _value_problems(trace, field, columns[field.name])
-
-
-def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
-    """Yield a message for each plane with a negative value, unless negative values are allowed.
-
-    A plane contains a value for every PE.
-    """
-    for index in range(trace.rows(field.table)):
-        plane = trace.column(field.path, index, index + 1)
-        if plane.min(initial=0) < 0 and not field.signed:
-            yield f"{field.path}[{index}]: a negative value, {plane.min()}"
 
 
 def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
@@ -228,6 +218,5 @@ def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[
     group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
     for start, size, length in ends:
         begin, count = columns[start].astype("<i8"), columns[size]
-        is_outside = (begin < 0) | (count < 0) | (begin + count > length)
-        for row in first_row(is_outside):
+        for row in first_row((begin < 0) | (count < 0) | (begin + count > length)):
             yield f"{group}/{start}[{row}]: {count[row]} {size} from {begin[row]} leave the mesh of {length}"

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +23,7 @@ from wse_traces.header import INTERRUPTED, RunHeader
 from wse_traces.schema import ROWS, TABLES
 from wse_traces.writer.create import empty_trace, open_for_append, write_ending
 from wse_traces.writer.partial import FlushTimer, PartialFile
-from wse_traces.writer.written_column import BufferedRows, WrittenColumn, WrittenDataset, join_parts
+from wse_traces.writer.written_column import BufferedRows, WrittenColumn, join_parts
 
 Array = NDArray[Any]
 
@@ -57,7 +56,7 @@ class TableWriter:
         self._disk = PartialFile(Path(path), empty_trace(header))
         self._failed: TraceError | None = None
         self._rows = dict.fromkeys(TABLES, 0)  # written or buffered
-        self._columns = {table: [WrittenColumn.of(f, header) for f in fields] for table, fields in TABLES.items()}
+        self._columns = {table: [WrittenColumn(f, header) for f in fields] for table, fields in TABLES.items()}
         self._row_bytes = {
             table: sum(column.row_bytes for column in columns) for table, columns in self._columns.items()
         }
@@ -67,7 +66,6 @@ class TableWriter:
         self._timer = FlushTimer()
         self._published = self._in_transaction = False
         self._file = open_for_append(self._disk.path)
-        self._datasets: dict[str, WrittenDataset] = {}
         self._open = True  # HDF5 could report this, too, but slowly
 
     @property
@@ -146,8 +144,9 @@ class TableWriter:
         try:
             buffered_rows = {table: join_parts(self._columns[table], parts) for table, parts in self._waiting.items()}
             self._disk.reserve(self._file.id.get_filesize() + self._bound_bytes(buffered_rows))
-            for table, columns in buffered_rows.items():
-                self._write(table, columns)
+            for table, arrays in buffered_rows.items():
+                for column in self._columns[table]:
+                    column.append(self._file, arrays[column.name], self._rows[table])
             self._file.flush()
             self._file[ROWS.path][...] = list(self._rows.values())
             self._file.flush()
@@ -199,9 +198,7 @@ class TableWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is None:
             self.close()
             return
@@ -264,24 +261,6 @@ class TableWriter:
                     chunk_rows = (self._rows[table] - len(arrays[column.name][0])) % column.chunk_rows
                     rewritten_bytes += chunk_rows * column.row_bytes
         return self._waiting_bytes + rewritten_bytes + _ROOM_BYTES
-
-    def _write(self, table: str, arrays: Mapping[str, list[Array]]) -> None:
-        """Write the buffered rows of a table.
-
-        A row with a value for every PE may be smaller than the mesh. The values of the remaining
-        PEs are not written and are read as 0.
-
-        Args:
-            table: Name of the table.
-            arrays: Rows of each column, keyed by the name of the column.
-        """
-        end = self._rows[table]
-        for column in self._columns[table]:
-            if column.path not in self._datasets:
-                self._datasets[column.path] = WrittenDataset(self._file, column)
-            dataset, rows = self._datasets[column.path], arrays[column.name]
-            pieces = [plane[np.newaxis] for plane in rows] if column.planes else rows
-            dataset.append(pieces, end)
 
 
 def _ending_of(error: BaseException | None) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
@@ -20,7 +19,6 @@ BufferedRows = dict[str, Array] | list[list[Any]]
 """Buffered rows: columns by name, or single rows with values in column order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
     """A column of a trace to which rows are appended: the type, shape and range of its values.
 
@@ -29,42 +27,21 @@ class WrittenColumn:
         name: Name of the column in its table.
         dtype: Type of the elements.
         shape: Shape of a row.
+        row_bytes: Size of a row in bytes.
         planes: Whether each row has a value for every PE. Such a row may be written for only a part
             of the mesh; the rest is read as 0.
         chunk_rows: Number of rows per chunk.
-        min_value: Smallest integer that the type can represent; 0 for other types.
-        max_value: Largest integer that the type can represent; 0 for other types.
     """
 
-    path: str
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    planes: bool
-    chunk_rows: int
-    min_value: int
-    max_value: int
-
-    @classmethod
-    def of(cls, field: Field, header: RunHeader) -> Self:
-        """Return the column that a field of the schema describes, given the file's header."""
-        dtype = np.dtype(field.dtype)
-        limits = np.iinfo(dtype) if dtype.kind in "iu" else None
-        return cls(
-            path=field.path,
-            name=field.name,
-            dtype=dtype,
-            shape=schema.shape_of(field, header),
-            planes="row" in field.axes,
-            chunk_rows=schema.chunk_of(field, header)[0],
-            min_value=int(limits.min) if limits else 0,
-            max_value=int(limits.max) if limits else 0,
-        )
-
-    @property
-    def row_bytes(self) -> int:
-        """Size of a row in bytes."""
-        return self.dtype.itemsize * math.prod(self.shape)
+    def __init__(self, field: Field, header: RunHeader) -> None:
+        """Describe the column of a field of the schema, given the file's header."""
+        self.path, self.name, self.dtype = field.path, field.name, np.dtype(field.dtype)
+        self.shape, self.planes = schema.shape_of(field, header), field.is_plane
+        self.row_bytes = self.dtype.itemsize * math.prod(self.shape)
+        self.chunk_rows = schema.chunk_of(field, header)[0]
+        limits = np.iinfo(self.dtype) if self.dtype.kind in "iu" and not self.shape else None
+        self._limits = (int(limits.min), int(limits.max)) if limits else None
+        self._dataset: Any = None
 
     def check(self, value: Any) -> Any:
         """Check that the type of the column can represent a value, and return the value.
@@ -74,7 +51,7 @@ class WrittenColumn:
         Raises:
             ValueError: The integer is out of range.
         """
-        if self.max_value and not self.shape and not self.min_value <= value <= self.max_value:
+        if self._limits is not None and not self._limits[0] <= value <= self._limits[1]:
             raise ValueError(f"{self.path}: values that {self.dtype} cannot hold")
         return value
 
@@ -122,30 +99,25 @@ class WrittenColumn:
         if not fits or any(size > limit for size, limit in zip(shape[1 + fixed :], self.shape[fixed:], strict=True)):
             raise ValueError(f"{self.path}: rows of shape {shape[1:]}, needed: {self.shape}")
 
+    def append(self, file: Any, arrays: Sequence[Array], end: int) -> None:
+        """Append rows to the dataset of the column, which then has ``end`` rows.
 
-class WrittenDataset:
-    """The dataset of a column in a growing file.
-
-    HDF5's low-level interface is used for speed, because a trace has a hundred datasets.
-    """
-
-    def __init__(self, file: Any, column: WrittenColumn) -> None:
-        self._id = h5py.h5d.open(file.id, column.path.encode())
-        self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
-
-    def append(self, arrays: Sequence[Array], end: int) -> None:
-        """Append rows to the dataset, which then has ``end`` rows.
+        HDF5's low-level interface is used for speed, because a trace has a hundred datasets.
 
         Args:
+            file: The open file.
             arrays: Rows to append. Rows of per-PE values may cover only a part of the mesh.
             end: Number of rows after the call.
         """
-        self._id.set_extent((end, *self._shape))
+        if self._dataset is None:
+            self._dataset = h5py.h5d.open(file.id, self.path.encode())
+        self._dataset.set_extent((end, *self.shape))
+        stored_type = self._dataset.get_type()  # states that texts are UTF-8
         row = end - sum(map(len, arrays))
         for array in arrays:
-            space = self._id.get_space()
-            space.select_hyperslab((row,) + (0,) * len(self._shape), array.shape)
-            self._id.write(h5py.h5s.create_simple(array.shape), space, np.ascontiguousarray(array), self._type)
+            space = self._dataset.get_space()
+            space.select_hyperslab((row,) + (0,) * len(self.shape), array.shape)
+            self._dataset.write(h5py.h5s.create_simple(array.shape), space, np.ascontiguousarray(array), stored_type)
             row += len(array)
 
 
@@ -170,7 +142,7 @@ def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[BufferedRows]) 
     for column in columns:
         arrays = [column.cast(table[column.name]) for table in tables]
         if column.planes:
-            arrays_by_column[column.name] = [plane for array in arrays for plane in array]
+            arrays_by_column[column.name] = [plane[np.newaxis] for array in arrays for plane in array]
         else:
             arrays_by_column[column.name] = arrays if len(arrays) == 1 else [np.concatenate(arrays)]
     return arrays_by_column

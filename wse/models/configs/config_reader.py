@@ -118,6 +118,17 @@ class ConfigReader:
             self.refuse(key, value, f"supported: {', '.join(choices)}")
         return value
 
+    def text(self, key: str) -> str | None:
+        """Return the string under a key, or None if it is absent or null.
+
+        Raises:
+            BadModel: The value is not a string.
+        """
+        value = self.value(key)
+        if value is not None and not isinstance(value, str):
+            self.refuse(key, value, "give a text")
+        return value
+
     def require(self, key: str, allowed: Iterable[Any], why: str) -> None:
         """Raise BadModel if a key has a value that is not supported.
 

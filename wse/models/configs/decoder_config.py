@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
@@ -25,7 +24,7 @@ DTYPE_KEYS: Final = ("dtype", "torch_dtype")
 """Config keys for the element type, in the new and the old spelling."""
 
 
-SILU: Final[Mapping[str, str]] = MappingProxyType({"silu": "silu", "swish": "silu"})
+SILU: Final[Mapping[str, str]] = {"silu": "silu", "swish": "silu"}
 
 HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: without effect on the logits
     {

@@ -54,26 +54,18 @@ def nearest_family(config: ConfigReader, families: Iterable[Family]) -> str:
     """
     model_type, text = str(config.value("model_type")), config.table("text_config") or config
     candidates = [_candidate(text, family, model_type) for family in families]
-    nearest_candidate = min(
+    best = min(
         candidates,
         key=lambda item: (bool(item.refusal), len(item.settings), item.dissimilarity, item.traits, *_order(item.name)),
     )
-    if nearest_candidate.refusal:
-        nearest_candidate = min(candidates, key=lambda item: (item.dissimilarity, *_order(item.name)))
-        return (
-            f"the nearest family is {nearest_candidate.name!r}, which refuses this config: {nearest_candidate.refusal}"
-        )
-    if not nearest_candidate.settings:
-        return f"the nearest family is {nearest_candidate.name!r}; set model_type to it if its mathematics is the same"
-    ending = (
-        f" and {len(nearest_candidate.settings) - MAX_SHOWN} more"
-        if len(nearest_candidate.settings) > MAX_SHOWN
-        else ""
-    )
-    return (
-        f"the nearest family is {nearest_candidate.name!r}, in which these settings are missing: "
-        f"{', '.join(nearest_candidate.settings[:MAX_SHOWN])}{ending}"
-    )
+    if best.refusal:
+        best = min(candidates, key=lambda item: (item.dissimilarity, *_order(item.name)))
+        return f"the nearest family is {best.name!r}, which refuses this config: {best.refusal}"
+    if not best.settings:
+        return f"the nearest family is {best.name!r}; set model_type to it if its mathematics is the same"
+    ending = f" and {len(best.settings) - MAX_SHOWN} more" if len(best.settings) > MAX_SHOWN else ""
+    settings = ", ".join(best.settings[:MAX_SHOWN])
+    return f"the nearest family is {best.name!r}, in which these settings are missing: {settings}{ending}"
 
 
 def _order(name: str) -> tuple[bool, str]:

@@ -7,7 +7,6 @@ RoFormer (Su et al., arXiv 2104.09864): base ** (-2 p / size) for pair p.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -19,29 +18,18 @@ from wse.models.configs.config_reader import ConfigReader
 F32 = npt.NDArray[np.float32]
 
 
-def plain_rope(size: int, base: float) -> Rope:
-    """Return rotary position embeddings (RoPE) without scaling.
-
-    The frequency of pair p is ``base ** (-2 p / size)``.
-
-    Args:
-        size: Number of rotary dimensions per head; must be even.
-        base: Base of the frequencies.
-    """
-    return Rope(frequencies=as_tuple(_inverse(_periods(size, base))))
-
-
-def linear_rope(size: int, base: float, factor: float) -> Rope:
+def plain_rope(size: int, base: float, factor: float = 1.0) -> Rope:
     """Return rotary position embeddings (RoPE) with all positions divided by a factor.
 
-    This is position interpolation (Chen et al., arXiv 2306.15595).
+    The frequency of pair p is ``base ** (-2 p / size) / factor``. Another factor than 1 is position
+    interpolation (Chen et al., arXiv 2306.15595).
 
     Args:
         size: Number of rotary dimensions per head; must be even.
         base: Base of the frequencies.
         factor: Divisor applied to positions.
     """
-    return Rope(frequencies=as_tuple(_inverse(_periods(size, base)) / np.float32(factor)))
+    return _rope(_inverse(_periods(size, base)) / np.float32(factor))
 
 
 def llama3_rope(size: int, base: float, *, factor: float, low: float, high: float, original: int) -> Rope:
@@ -69,50 +57,7 @@ def llama3_rope(size: int, base: float, *, factor: float, low: float, high: floa
         interpolated = (np.float32(1) - smooth) * plain / np.float32(factor) + smooth * plain
         is_between = (wavelengths >= np.float32(original / high)) & (wavelengths <= np.float32(original / low))
         frequencies = np.where(is_between, interpolated, frequencies)
-    return Rope(frequencies=as_tuple(frequencies))
-
-
-def yarn_rope(
-    size: int,
-    base: float,
-    *,
-    factor: float,
-    fast_rotations: float,
-    slow_rotations: float,
-    original: int,
-    truncate: bool,
-    multiplier: float,
-) -> Rope:
-    """Return RoPE with YaRN scaling (Peng et al., arXiv 2309.00071, section 3.2).
-
-    Feature pairs that rotate more than ``fast_rotations`` times in the original context are
-    unchanged. The frequencies of pairs that rotate less than ``slow_rotations`` times are divided
-    by ``factor``. In between, a linear ramp over the pair index blends the two.
-
-    Args:
-        size: Number of rotary dimensions per head; must be even.
-        base: Base of the frequencies, above 1.
-        factor: Divisor of the low frequencies.
-        fast_rotations: Rotations in the original context at the start of the ramp.
-        slow_rotations: Rotations in the original context at the end of the ramp.
-        original: Context length in tokens before scaling.
-        truncate: Whether the ends of the ramp are rounded outwards to whole pairs.
-        multiplier: Factor applied to cosine and sine.
-    """
-    periods = _periods(size, base)
-    ends = [
-        size * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
-        for turns in (fast_rotations, slow_rotations)
-    ]
-    first, last = (math.floor(ends[0]), math.ceil(ends[1])) if truncate else ends
-    first, last = max(first, 0), min(last, size - 1)
-    if first == last:
-        last += 0.001  # avoids a division by zero, as in the authors' code
-    ramp = (np.arange(size // 2, dtype=np.float32) - np.float32(first)) / np.float32(last - first)
-    unscaled_weight = np.float32(1) - np.clip(ramp, np.float32(0), np.float32(1))
-    scaled = _inverse(np.float32(factor) * periods)
-    frequencies = scaled * (np.float32(1) - unscaled_weight) + _inverse(periods) * unscaled_weight
-    return Rope(frequencies=as_tuple(frequencies), multiplier=multiplier)
+    return _rope(frequencies)
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
@@ -127,36 +72,9 @@ def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
     return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
 
-def long_rope(size: int, base: float, *, factors: Sequence[float], multiplier: float) -> Rope:
-    """Return RoPE with LongRoPE scaling: each frequency is divided by its own factor.
-
-    Source: Ding et al., arXiv 2402.13753.
-
-    Args:
-        size: Number of rotary dimensions per head; must be even.
-        base: Base of the frequencies.
-        factors: Divisors of the size / 2 frequencies.
-        multiplier: Factor applied to cosine and sine.
-    """
-    scaled_periods = np.array(factors, np.float32) * _periods(size, base)
-    return Rope(frequencies=as_tuple(_inverse(scaled_periods)), multiplier=multiplier)
-
-
-def long_rope_magnitude(factor: float, original: int) -> float:
-    """Return LongRoPE's factor for cosine and sine: sqrt(1 + ln(factor) / ln(original)).
-
-    It is 1 for factors up to 1. Source: microsoft/LongRoPE and the code of Phi-3.
-
-    Args:
-        factor: Ratio of the extended context to the original one.
-        original: Context length in tokens before scaling, above 1.
-    """
-    return 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
-
-
-def as_tuple(frequencies: F32) -> tuple[float, ...]:
-    """Return float32 values as a tuple of Python floats."""
-    return tuple(float(value) for value in frequencies)
+def _rope(frequencies: F32, multiplier: float = 1.0) -> Rope:
+    """Return rotary position embeddings with these frequencies, as Python floats."""
+    return Rope(frequencies=tuple(frequencies.tolist()), multiplier=multiplier)
 
 
 def _periods(size: int, base: float) -> F32:
@@ -197,17 +115,41 @@ def read_yarn(table: ConfigReader, size: int, base: float, context: int, origina
     default_multiplier = yarn_magnitude(factor)
     if weight and weight_all:
         default_multiplier = yarn_magnitude(factor, weight) / yarn_magnitude(factor, weight_all)
-    rope = yarn_rope(
-        size,
-        base,
-        factor=factor,
-        fast_rotations=table.number("beta_fast", SMALLEST_FACTOR, LARGEST_FACTOR, default=32.0),
-        slow_rotations=table.number("beta_slow", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
-        original=original,
-        truncate=table.flag("truncate", default=True),
-        multiplier=table.number("attention_factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=default_multiplier),
-    )
-    return rope, yarn_magnitude(factor, weight_all) ** 2 if weight_all else 1.0
+    frequencies = _yarn_frequencies(table, size, base, factor, original)
+    multiplier = table.number("attention_factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=default_multiplier)
+    return _rope(frequencies, multiplier), yarn_magnitude(factor, weight_all) ** 2 if weight_all else 1.0
+
+
+def _yarn_frequencies(table: ConfigReader, size: int, base: float, factor: float, original: int) -> F32:
+    """Return frequencies with YaRN scaling (Peng et al., arXiv 2309.00071, section 3.2).
+
+    Feature pairs that rotate more than ``beta_fast`` times in the original context are unchanged.
+    The frequencies of pairs that rotate less than ``beta_slow`` times are divided by ``factor``. In
+    between, a linear ramp over the pair index blends the two. If ``truncate`` is true, the ends of
+    the ramp are rounded outwards to whole pairs.
+
+    Args:
+        table: The rotary settings in the config.
+        size: Number of rotary dimensions per head.
+        base: Base of the frequencies, above 1.
+        factor: Divisor of the low frequencies.
+        original: Context length in tokens before scaling.
+    """
+    rotations = [
+        table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR, default=default)
+        for key, default in (("beta_fast", 32.0), ("beta_slow", 1.0))
+    ]
+    periods = _periods(size, base)
+    ends = [size * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base)) for turns in rotations]
+    first, last = (math.floor(ends[0]), math.ceil(ends[1])) if table.flag("truncate", default=True) else ends
+    first, last = max(first, 0), min(last, size - 1)
+    if first == last:
+        last += 0.001  # avoids a division by zero, as in the authors' code
+    ramp = (np.arange(size // 2, dtype=np.float32) - np.float32(first)) / np.float32(last - first)
+    unscaled_weight = np.float32(1) - np.clip(ramp, np.float32(0), np.float32(1))
+    scaled = _inverse(np.float32(factor) * periods)
+    frequencies: F32 = scaled * (np.float32(1) - unscaled_weight) + _inverse(periods) * unscaled_weight
+    return frequencies
 
 
 def _weight(table: ConfigReader, key: str) -> float:
@@ -220,6 +162,10 @@ def _weight(table: ConfigReader, key: str) -> float:
 
 def read_long_rope(table: ConfigReader, size: int, base: float, context: int, original: int) -> Rope:
     """Return the rotary embeddings of a config with LongRoPE, valid up to the original context.
+
+    LongRoPE divides each frequency by its own factor (Ding et al., arXiv 2402.13753). By default,
+    cosines and sines are multiplied by sqrt(1 + ln(factor) / ln(original)) for factors above 1
+    (source: microsoft/LongRoPE and the code of Phi-3).
 
     LongRoPE has one set of factors for short contexts and one for long contexts. Only the factors
     for short contexts are used. A sequence that grows beyond the original context would need the
@@ -234,11 +180,7 @@ def read_long_rope(table: ConfigReader, size: int, base: float, context: int, or
     """
     table.numbers("long_factor", size // 2, SMALLEST_FACTOR, LARGEST_FACTOR)
     factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=context / original)
-    return long_rope(
-        size,
-        base,
-        factors=table.numbers("short_factor", size // 2, SMALLEST_FACTOR, LARGEST_FACTOR),
-        multiplier=table.number(
-            "attention_factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=long_rope_magnitude(factor, original)
-        ),
-    )
+    factors = table.numbers("short_factor", size // 2, SMALLEST_FACTOR, LARGEST_FACTOR)
+    magnitude = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
+    multiplier = table.number("attention_factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=magnitude)
+    return _rope(_inverse(np.array(factors, np.float32) * _periods(size, base)), multiplier)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 from wse.errors import BadModel
@@ -18,7 +17,6 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.rope import (
     LARGEST_FACTOR,
     SMALLEST_FACTOR,
-    linear_rope,
     llama3_rope,
     plain_rope,
     read_long_rope,
@@ -31,9 +29,8 @@ ORIGINAL_BASE: Final = 10_000.0
 """Base for configs that predate the key ``rope_theta``."""
 
 TABLES: Final = ("rope_parameters", "rope_scaling")
-KINDS: Final[Mapping[str, str]] = MappingProxyType(
-    {kind: kind for kind in ("default", "dynamic", "linear", "llama3", "yarn", "longrope")}
-)
+KINDS: Final = {kind: kind for kind in ("default", "dynamic", "linear", "llama3", "yarn", "longrope")}
+NO_TABLE: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,7 @@ def read_rope(
     base: float = ORIGINAL_BASE,
     rotated_fraction: float | None = None,
     kinds: Mapping[str, str] = KINDS,
-    unstated_table: Mapping[str, Any] = MappingProxyType({}),
+    unstated_table: Mapping[str, Any] = NO_TABLE,
     other_keys: Collection[str] = (),
 ) -> RopeConfig:
     """Return the rotary position embeddings that a config describes.
@@ -149,7 +146,7 @@ def _rope(
     original = _original(config, table, context)
     limit, factor = context, 1.0
     if kind == "linear":
-        rope = linear_rope(size, base, table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR))
+        rope = plain_rope(size, base, table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR))
     elif kind == "llama3":
         rope = llama3_rope(
             size,
@@ -170,7 +167,7 @@ def _rope(
     return RopeConfig(rope=rope, context_limit=limit, score_factor=factor)
 
 
-def rope_table(config: ConfigReader, unstated_table: Mapping[str, Any] = MappingProxyType({})) -> ConfigReader:
+def rope_table(config: ConfigReader, unstated_table: Mapping[str, Any] = NO_TABLE) -> ConfigReader:
     """Return a config's rotary settings, which may be stored under a new or an old key.
 
     Both keys (`TABLES`) may be present if their values are equal. If neither is present, the

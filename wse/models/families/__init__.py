@@ -1,1 +1,1 @@
-"""One file for each model family. Every file defines a `FAMILY`."""
+"""Model families: a file for each group of related families, with a constant `FAMILIES`."""

@@ -1,25 +1,26 @@
-"""Cohere (Command R): parallel blocks that share a layer norm without bias, and scaled logits."""
+"""Cohere (Command R): parallel blocks that share a layer norm without bias, and scaled logits.
+
+Cohere 2 (Command R7B, Command A) has sliding windows in most layers; the other layers do not
+rotate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.layer_kinds import equal_layers, layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
-from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family
+from wse.models.configs.rope_config import ORIGINAL_BASE, read_rope
+from wse.models.family import Family
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import NAMES, paired_tensors
-
-UNSTATED_BASE: Final = 500_000.0
-UNSTATED_LOGIT_SCALE: Final = 0.0625
+from wse.models.tensors.tensor_names import NAMES, adjacent_pairs, canonical_tensors
 
 
-def read(config: ConfigReader) -> ModelSpec:
+def read_cohere(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Cohere model from its config.json.
 
     Raises:
@@ -27,19 +28,37 @@ def read(config: ConfigReader) -> ModelSpec:
     """
     require_class(config, "CohereForCausalLM")
     config.require("use_qk_norm", (False,), "layer norms of heads are not supported; supported: false")
-    return read_cohere(config, layers=equal_layers(config), base=UNSTATED_BASE)
+    return _read_with_layers(config, layers=equal_layers(config), base=500_000.0)
 
 
-def read_cohere(config: ConfigReader, *, layers: tuple[Layer, ...], base: float) -> ModelSpec:
+def read_cohere2(config: ConfigReader) -> ModelSpec:
+    """Read the specification of a Cohere 2 model from its config.json.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Cohere2ForCausalLM")
+    kinds = pattern_kinds(config, layer_count(config), unstated_interval=4)
+    layers = windowed_layers(config, kinds, read_window(config, unstated_window=4096))
+    layers = tuple(replace(layer, rotary=layer.window is not None) for layer in layers)
+    spec = _read_with_layers(config, layers=layers, base=ORIGINAL_BASE)
+    config.require("head_dim", (spec.head_size,), f"is hidden_size / num_attention_heads = {spec.head_size}")
+    config.require("position_embedding_type", ("rope_gptj",), "supported: rope_gptj")
+    config.require("order_of_interleaved_layers", ("local_attn_first",), "supported: local_attn_first")
+    config.require("rotary_pct", (1.0, 1), "whole heads are rotated; supported: 1.0")
+    config.require("use_gated_activation", (True,), "supported: true")
+    config.require("use_parallel_block", (True,), "supported: true")
+    config.require("use_qk_norm", (False,), "supported: false")
+    return spec
+
+
+def _read_with_layers(config: ConfigReader, *, layers: tuple[Layer, ...], base: float) -> ModelSpec:
     """Return the specification of a Cohere or Cohere 2 model with the given layers.
 
     Args:
         config: Reader of the keys in config.json.
         layers: Layers of the model.
         base: Base of the rotary frequencies if the config does not specify one.
-
-    Raises:
-        BadModel: A setting is missing, invalid or not supported.
     """
     heads = read_heads(config)
     spec = read_decoder(
@@ -56,22 +75,22 @@ def read_cohere(config: ConfigReader, *, layers: tuple[Layer, ...], base: float)
         norm="layer",
         norm_bias=False,
         parallel_blocks=True,
-        logit_scale=config.number("logit_scale", SMALLEST_FACTOR, LARGEST_FACTOR, default=UNSTATED_LOGIT_SCALE),
+        logit_scale=config.number("logit_scale", SMALLEST_FACTOR, LARGEST_FACTOR, default=0.0625),
     )
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a Cohere or Cohere 2 model with its location in a checkpoint.
-
-    Attention and feed-forward block of a layer share one norm in the checkpoint. wse has a copy for
-    each block. Rotary embeddings rotate features in pairs. The checkpoint stores the two features
-    of a pair in adjacent rows, which wse reorders.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint. Unused here.
-    """
-    return paired_tensors(spec, file_names, {**NAMES, "mlp_norm": NAMES["attention_norm"]})
-
-
-FAMILY: Final = Family(model_types=("cohere",), read=read, tensors=tensors)
+# Attention and feed-forward block of a layer share one norm in the checkpoint. wse has a copy for each block.
+tensors: Final = partial(
+    canonical_tensors, names={**NAMES, "mlp_norm": NAMES["attention_norm"]}, rules=(adjacent_pairs,)
+)
+FAMILIES: Final = (
+    Family(model_types=("cohere",), read=read_cohere, tensors=tensors),
+    Family(
+        model_types=("cohere2",),
+        read=read_cohere2,
+        tensors=tensors,
+        harmless_keys=frozenset(
+            {"layer_switch", "use_embedding_sharing", "use_parallel_embedding", "_sliding_window_pattern"}
+        ),
+    ),
+)

@@ -5,8 +5,8 @@ Source: arXiv 2412.19437, section 2.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,12 +16,10 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, read_decoder, require_class
 from wse.models.configs.expert_config import layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names_beyond
+from wse.models.family import Family, FileSlice, harmless_names_beyond
 from wse.models.spec import ModelSpec
-from wse.models.tensors.expert_tensors import SIGMOID_NAMES, expert_slices
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, rows_of_heads, split_halves
-
-UNSTATED_DENSE: Final = 3
+from wse.models.tensors.expert_tensors import expert_slices
+from wse.models.tensors.tensor_names import NAMES, LayerTensor, canonical_tensors, rows_of_heads, split_halves
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -43,7 +41,7 @@ def read(config: ConfigReader) -> ModelSpec:
     )
     experts = read_sigmoid_experts(config, groups=8, chosen_groups=4, scale=2.5)
     return replace(
-        with_mixture(spec, experts, layers_with_experts(config, UNSTATED_DENSE)),
+        with_mixture(spec, experts, layers_with_experts(config, unstated_dense=3)),
         attention_scale=(latent.nope_size + latent.rope_size) ** -0.5 * rope.score_factor,
         latent=latent,
     )
@@ -84,52 +82,29 @@ def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
     config.require("rope_interleave", (True,), "rotated pairs must be neighbours; supported: true")
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a DeepSeek-V3 model with its location in a checkpoint.
+def _latent_slices(tensor: LayerTensor) -> tuple[FileSlice, ...]:
+    """Return where the checkpoint stores a projection of latent attention that shares a matrix.
 
     In the file, the two features that rotary embeddings rotate together are adjacent rows. wse
-    reorders them: the first features of all pairs, then the second features.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, used to detect how experts are stored.
+    reorders them: the first features of all pairs, then the second features. The result is () for
+    all other tensors.
     """
-    latent = spec.latent
-    if latent is None:
-        return
-    heads, nope, rope, value = spec.head_count, latent.nope_size, latent.rope_size, latent.value_size
-    query = "q_b_proj" if latent.q_rank else "q_proj"
-    split_order = split_halves(rope)
-    rows = {  # canonical name: the file's matrix, its number of rows, and the rows to take
-        "q_nope": (query, heads * (nope + rope), rows_of_heads(heads, nope + rope, np.arange(nope))),
-        "q_rope": (query, heads * (nope + rope), rows_of_heads(heads, nope + rope, nope + split_order)),
-        "kv_a": ("kv_a_proj_with_mqa", latent.kv_rank + rope, np.arange(latent.kv_rank)),
-        "k_rope": ("kv_a_proj_with_mqa", latent.kv_rank + rope, latent.kv_rank + split_order),
-        "k_b": ("kv_b_proj", heads * (nope + value), rows_of_heads(heads, nope + value, np.arange(nope))),
-        "v_b": ("kv_b_proj", heads * (nope + value), rows_of_heads(heads, nope + value, nope + np.arange(value))),
-    }
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
-
-        The checkpoint stores latent-attention projections and experts in other shapes than wse. The
-        result is () for all other tensors, which it stores as they are.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
-                ``experts.up``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        projection = name.removesuffix("_bias")
-        if projection not in rows:
-            return expert_slices(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
-        matrix, outputs, row_order = rows[projection]
-        part = "weight" if name == projection else "bias"
-        file_name = f"{LAYERS}{layer}.self_attn.{matrix}.{part}"
-        return (FileSlice(file_name=file_name, file_shape=(outputs, *shape[1:]), rows=row_order),)
-
-    yield from canonical_tensors(spec, {**NAMES, **SIGMOID_NAMES, **LATENT_NAMES}, slices_of=slices_of)
+    latent = tensor.spec.latent
+    if latent is None or tensor.matrix not in ("q_nope", "q_rope", "kv_a", "k_rope", "k_b", "v_b"):
+        return ()
+    heads, nope, value, kv_rank = tensor.spec.head_count, latent.nope_size, latent.value_size, latent.kv_rank
+    query, pairs = "q_b_proj" if latent.q_rank else "q_proj", split_halves(latent.rope_size)
+    # The file's matrix, its number of heads, the rows of each head, and the rows to take of them
+    matrix, count, size, rows = {
+        "q_nope": (query, heads, nope + latent.rope_size, np.arange(nope)),
+        "q_rope": (query, heads, nope + latent.rope_size, nope + pairs),
+        "kv_a": ("kv_a_proj_with_mqa", 1, kv_rank + latent.rope_size, np.arange(kv_rank)),
+        "k_rope": ("kv_a_proj_with_mqa", 1, kv_rank + latent.rope_size, kv_rank + pairs),
+        "k_b": ("kv_b_proj", heads, nope + value, np.arange(nope)),
+        "v_b": ("kv_b_proj", heads, nope + value, nope + np.arange(value)),
+    }[tensor.matrix]
+    file_name, file_shape = tensor.name_in_file(f"self_attn.{matrix}"), (count * size, *tensor.shape[1:])
+    return (FileSlice(file_name=file_name, file_shape=file_shape, rows=rows_of_heads(count, size, rows)),)
 
 
 LATENT_NAMES: Final = {
@@ -137,11 +112,12 @@ LATENT_NAMES: Final = {
     "q_a_norm": "self_attn.q_a_layernorm.weight",
     "kv_a_norm": "self_attn.kv_a_layernorm.weight",
 }
-
-FAMILY: Final = Family(
-    model_types=("deepseek_v3", "kimi_k2"),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers", "aux_loss_alpha", "seq_aux", "ep_size"}),
-    harmless_tensors=harmless_names_beyond,
+FAMILIES: Final = (
+    Family(
+        model_types=("deepseek_v3", "kimi_k2"),
+        read=read,
+        tensors=partial(canonical_tensors, names={**NAMES, **LATENT_NAMES}, rules=(_latent_slices, expert_slices)),
+        harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers", "aux_loss_alpha", "seq_aux", "ep_size"}),
+        harmless_tensors=harmless_names_beyond,
+    ),
 )

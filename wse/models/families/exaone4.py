@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import FULL, layer_count, pattern_kinds, read_window, windowed_layers
-from wse.models.family import CanonicalTensor, Family
+from wse.models.family import Family
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import NAMES, POST_NORM_NAMES, canonical_tensors
-
-UNSTATED_WINDOW: Final = 4096
-UNSTATED_INTERVAL: Final = 4
+from wse.models.tensors.tensor_names import canonical_tensors
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -35,26 +31,21 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     ``sliding_window_pattern``. If the config specifies a sliding window, only layers with the
     window use rotary position embeddings. Otherwise all layers use them.
     """
-    count, window = layer_count(config), read_window(config, UNSTATED_WINDOW)
+    count, window = layer_count(config), read_window(config, unstated_window=4096)
     kinds = [FULL] * count
     if config.has_value("layer_types"):
         config.value("sliding_window_pattern")  # the same as a number or as text, such as LLLG
     elif window is not None:
-        kinds = pattern_kinds(config, count, UNSTATED_INTERVAL)
+        kinds = pattern_kinds(config, count, unstated_interval=4)
     layers = windowed_layers(config, kinds, window)
     return tuple(replace(layer, rotary=window is None or layer.window is not None) for layer in layers)
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of an EXAONE 4 model with its location in a checkpoint.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint. Unused here.
-    """
-    return canonical_tensors(spec, {**NAMES, **POST_NORM_NAMES})
-
-
-FAMILY: Final = Family(
-    model_types=("exaone4",), read=read, tensors=tensors, harmless_keys=frozenset({"sliding_window_pattern"})
+FAMILIES: Final = (
+    Family(
+        model_types=("exaone4",),
+        read=read,
+        tensors=canonical_tensors,
+        harmless_keys=frozenset({"sliding_window_pattern"}),
+    ),
 )

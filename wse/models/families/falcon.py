@@ -6,6 +6,7 @@ Queries, keys and values of a KV head are adjacent rows of one matrix.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
@@ -19,11 +20,10 @@ from wse.models.configs.decoder_config import (
 )
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import Shape, canonical_tensors, qkv_of_groups
+from wse.models.tensors.tensor_names import canonical_tensors, qkv_of_groups
 
-UNSTATED_CONTEXT: Final = 2048
 ACTIVATIONS: Final = {"gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu"}
 
 
@@ -37,7 +37,7 @@ def read(config: ConfigReader) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "FalconForCausalLM", "RWForCausalLM")
-    config = config.with_defaults({"max_position_embeddings": UNSTATED_CONTEXT})
+    config = config.with_defaults({"max_position_embeddings": 2048})
     heads = read_even_heads(config)
     hidden_size = heads.count * heads.size
     is_new = config.flag("new_decoder_architecture", default=False)
@@ -119,26 +119,15 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     second = "input_layernorm" if spec.parallel_blocks else "post_attention_layernorm"
     norms = ("ln_attn", "ln_mlp") if has_two_norms else ("input_layernorm", second)
     names = {**FILE_NAMES, "attention_norm": f"{norms[0]}.weight", "mlp_norm": f"{norms[1]}.weight"}
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
-
-        The checkpoint stores queries, keys and values in one matrix. The result is () for all other
-        tensors, which it stores as they are.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        return qkv_of_groups(name, spec, f"{START}h.{layer}.self_attention.query_key_value", shape)
-
-    return canonical_tensors(spec, names, f"{START}h.", slices_of)
+    rule = partial(qkv_of_groups, block="self_attention")
+    return canonical_tensors(spec, file_names, names, (rule,), f"{START}h.")
 
 
-FAMILY: Final = Family(
-    model_types=("falcon",),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset({"apply_residual_connection_post_layernorm"}),
+FAMILIES: Final = (
+    Family(
+        model_types=("falcon",),
+        read=read,
+        tensors=tensors,
+        harmless_keys=frozenset({"apply_residual_connection_post_layernorm"}),
+    ),
 )

@@ -14,7 +14,7 @@ from wse.models.configs.layer_kinds import MAX_LAYERS
 from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import Shape, canonical_tensors
+from wse.models.tensors.tensor_names import LayerTensor, canonical_tensors
 
 ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 
@@ -64,8 +64,30 @@ def read(config: ConfigReader) -> ModelSpec:
 
 TABLES: Final = {"embedding": "wte.weight", "positions": "wpe.weight", "final_norm": "ln_f.weight"}
 NORMS: Final = {"attention_norm": "ln_1.weight", "mlp_norm": "ln_2.weight"}
-FUSED: Final = {"q": "attn.c_attn", "k": "attn.c_attn", "v": "attn.c_attn"}
-TRANSPOSED: Final = FUSED | {"o": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
+MATRICES: Final = {
+    **dict.fromkeys("qkv", "attn.c_attn"),
+    "o": "attn.c_proj",
+    "up": "mlp.c_fc",
+    "down": "mlp.c_proj",
+}
+
+
+def _transposed(tensor: LayerTensor) -> tuple[FileSlice, ...]:
+    """Return where the checkpoint stores a projection, which is transposed.
+
+    Queries, keys and values are in one matrix. The result is () for all other tensors.
+    """
+    if tensor.matrix not in MATRICES:
+        return ()
+    shape, hidden, is_fused = tensor.shape, tensor.spec.hidden_size, tensor.matrix in "qkv"
+    outputs = 3 * hidden if is_fused else shape[0]
+    first = hidden * "qkv".index(tensor.matrix) if is_fused else 0
+    output_slice = slice(first, first + shape[0])
+    file_name = tensor.name_in_file(MATRICES[tensor.matrix])
+    if tensor.name != tensor.matrix:
+        return (FileSlice(file_name=file_name, file_shape=(outputs,), index=(output_slice,)),)
+    index = (slice(None), output_slice)
+    return (FileSlice(file_name=file_name, file_shape=(shape[1], outputs), index=index, transposed=True),)
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
@@ -78,48 +100,22 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         file_names: Names of all tensors in the checkpoint, used to detect the prefix.
     """
     prefix = "transformer." if "transformer.wte.weight" in file_names else ""
-    hidden = spec.hidden_size
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
-
-        The checkpoint stores all projections transposed, and queries, keys and values in one
-        matrix. The result is () for all other tensors, which it stores as they are.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
-                ``experts.up``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        projection = name.removesuffix("_bias")
-        if projection not in TRANSPOSED:
-            return ()
-        file_prefix = f"{prefix}h.{layer}.{TRANSPOSED[projection]}"
-        is_fused = projection in FUSED
-        outputs = 3 * hidden if is_fused else shape[0]
-        first = hidden * "qkv".index(projection) if is_fused else 0
-        output_slice = slice(first, first + shape[0])
-        if name != projection:
-            return (FileSlice(file_name=f"{file_prefix}.bias", file_shape=(outputs,), index=(output_slice,)),)
-        index = (slice(None), output_slice)
-        return (
-            FileSlice(file_name=f"{file_prefix}.weight", file_shape=(shape[1], outputs), index=index, transposed=True),
-        )
-
     tables = {name: prefix + file_name for name, file_name in TABLES.items()}
-    return canonical_tensors(spec, tables | NORMS | {"head": "lm_head.weight"}, f"{prefix}h.", slices_of)
+    names = tables | NORMS | {"head": "lm_head.weight"}
+    return canonical_tensors(spec, file_names, names, (_transposed,), f"{prefix}h.")
 
 
-FAMILY: Final = Family(
-    model_types=("gpt2",),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset(
-        {
-            *("summary_activation", "summary_first_dropout", "summary_proj_to_labels"),
-            *("summary_type", "summary_use_proj", "reorder_and_upcast_attn"),
-        }
+FAMILIES: Final = (
+    Family(
+        model_types=("gpt2",),
+        read=read,
+        tensors=tensors,
+        harmless_keys=frozenset(
+            {
+                *("summary_activation", "summary_first_dropout", "summary_proj_to_labels"),
+                *("summary_type", "summary_use_proj", "reorder_and_upcast_attn"),
+            }
+        ),
+        harmless_tensors=harmless_names(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias"),
     ),
-    harmless_tensors=harmless_names(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias"),
 )

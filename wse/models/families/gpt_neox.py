@@ -5,18 +5,17 @@ Queries, keys and values of a head are adjacent rows of one matrix.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.rope_config import LARGEST_BASE, ORIGINAL_BASE, read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
+from wse.models.family import Family, harmless_names
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, Shape, canonical_tensors, qkv_of_groups
+from wse.models.tensors.tensor_names import NAMES, canonical_tensors, qkv_of_groups
 
-UNSTATED_FRACTION: Final = 0.25
 ACTIVATIONS: Final = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "relu": "relu"}
 
 
@@ -29,7 +28,7 @@ def read(config: ConfigReader) -> ModelSpec:
     require_class(config, "GPTNeoXForCausalLM")
     heads = read_heads(config)
     base = config.number("rotary_emb_base", 1.0, LARGEST_BASE, default=ORIGINAL_BASE)
-    fraction = config.number("rotary_pct", 0.0, 1.0, default=UNSTATED_FRACTION)
+    fraction = config.number("rotary_pct", 0.0, 1.0, default=0.25)
     spec = read_decoder(
         config,
         heads,
@@ -61,35 +60,18 @@ FILE_NAMES: Final = {
 }
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a GPT-NeoX model with its location in a checkpoint.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint. Unused here.
-    """
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
-
-        The checkpoint stores queries, keys and values in one matrix. The result is () for all other
-        tensors, which it stores as they are.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        return qkv_of_groups(name, spec, f"{START}layers.{layer}.attention.query_key_value", shape)
-
-    return canonical_tensors(spec, FILE_NAMES, f"{START}layers.", slices_of)
-
-
-FAMILY: Final = Family(
-    model_types=("gpt_neox",),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset({"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"}),
-    harmless_tensors=harmless_names(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)"),
-    tied_copy="embed_out.weight",
+FAMILIES: Final = (
+    Family(
+        model_types=("gpt_neox",),
+        read=read,
+        tensors=partial(
+            canonical_tensors,
+            names=FILE_NAMES,
+            rules=(partial(qkv_of_groups, block="attention"),),
+            layers=f"{START}layers.",
+        ),
+        harmless_keys=frozenset({"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"}),
+        harmless_tensors=harmless_names(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)"),
+        tied_copy="embed_out.weight",
+    ),
 )

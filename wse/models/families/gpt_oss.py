@@ -5,9 +5,9 @@ The experts use a clamped SwiGLU activation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
@@ -15,26 +15,20 @@ from wse.models.configs.decoder_config import read_decoder, read_heads, require_
 from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.layer_kinds import alternating_kinds, layer_count, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice
+from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import stacked_slices
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors
+from wse.models.tensors.tensor_names import NAMES, canonical_tensors
 
-UNSTATED_HEAD_SIZE: Final = 64
-UNSTATED_WINDOW: Final = 128
-UNSTATED_BASE: Final = 150_000.0
-UNSTATED_LIMIT: Final = 7.0
 LARGEST_LIMIT: Final = 65504.0  # largest float16 number
-UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "rope_type": "yarn",
-        "factor": 32.0,
-        "beta_fast": 32.0,
-        "beta_slow": 1.0,
-        "truncate": False,
-        "original_max_position_embeddings": 4096,
-    }
-)
+UNSTATED_SCALING: Final[Mapping[str, Any]] = {
+    "rope_type": "yarn",
+    "factor": 32.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "truncate": False,
+    "original_max_position_embeddings": 4096,
+}
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -48,12 +42,12 @@ def read(config: ConfigReader) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "GptOssForCausalLM")
-    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
-    window = read_window(config, UNSTATED_WINDOW)
+    heads = read_heads(config, default_size=64, requires_kv_count=True)
+    window = read_window(config, unstated_window=128)
     spec = read_decoder(
         config,
         heads,
-        rope=read_rope(config, heads.size, base=UNSTATED_BASE, unstated_table=UNSTATED_SCALING),
+        rope=read_rope(config, heads.size, base=150_000.0, unstated_table=UNSTATED_SCALING),
         layers=windowed_layers(config, alternating_kinds(layer_count(config)), window),
     )
     config.require("swiglu_alpha", (1.702,), "supported: 1.702")
@@ -67,40 +61,21 @@ def read(config: ConfigReader) -> ModelSpec:
         output_bias=biased,
         sinks=True,
         activation="clamped_silu",
-        activation_limit=config.number("swiglu_limit", 0.0, LARGEST_LIMIT, UNSTATED_LIMIT),
+        activation_limit=config.number("swiglu_limit", 0.0, LARGEST_LIMIT, default=7.0),
         ffn_bias=True,
     )
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a gpt-oss model with its location in a checkpoint.
-
-    Expert matrices are stored as [experts, in, out]. One matrix stores the gate and up projections
-    with alternating outputs.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint. Unused here.
-    """
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the values of one tensor are in the checkpoint, as slices of its tensors.
-
-        A gpt-oss checkpoint stores expert tensors in other shapes than wse. For example, the gate
-        and up projections of an expert are slices of the same checkpoint tensor. All other tensors
-        have the same shape in both, and the result for them is ().
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
-                ``experts.up``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        prefix = f"{LAYERS}{layer}.mlp.experts"
-        return stacked_slices(name, spec, prefix, transposed=True, interleaved=True)
-
-    names = {**NAMES, "sinks": "self_attn.sinks", "router": "mlp.router.weight"}
-    return canonical_tensors(spec, names, slices_of=slices_of)
-
-
-FAMILY: Final = Family(model_types=("gpt_oss",), read=read, tensors=tensors)
+# Expert matrices are stored as [experts, in, out]. One matrix stores gate and up with alternating outputs.
+stacked_experts: Final = partial(stacked_slices, block="mlp.experts", transposed=True, interleaved=True)
+FAMILIES: Final = (
+    Family(
+        model_types=("gpt_oss",),
+        read=read,
+        tensors=partial(
+            canonical_tensors,
+            names={**NAMES, "sinks": "self_attn.sinks", "router": "mlp.router.weight"},
+            rules=(stacked_experts,),
+        ),
+    ),
+)

@@ -9,7 +9,7 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import plain_tensors
+from wse.models.tensors.tensor_names import canonical_tensors
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -27,6 +27,6 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(spec, ffn_bias=mlp_biased)
 
 
-FAMILY: Final = Family(
-    model_types=("llama",), read=read, tensors=plain_tensors, harmless_keys=frozenset({"is_llama_config"})
+FAMILIES: Final = (
+    Family(model_types=("llama",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"is_llama_config"})),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wse.models.attention_traits import PositionScale
@@ -12,16 +13,18 @@ from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_
 from wse.models.configs.expert_config import read_experts
 from wse.models.configs.layer_kinds import FULL, MAX_LAYERS, layer_count, layer_kinds, read_rotary
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
-from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
+from wse.models.family import CanonicalTensor, Family, harmless_names
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.expert_tensors import stacked_slices
-from wse.models.tensors.tensor_names import NAMES, Shape, adjacent_pairs, canonical_tensors
+from wse.models.tensors.tensor_names import NAMES, adjacent_pairs, canonical_tensors
 
 CHUNKED: Final = "chunked_attention"
-UNSTATED_HEAD_SIZE: Final = 128
-UNSTATED_BASE: Final = 500_000.0
-UNSTATED_CHUNK: Final = 8192
-UNSTATED_INTERVAL: Final = 4
+HARMLESS_KEYS: Final = frozenset(
+    {
+        *("vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "for_llm_compressor"),
+        *("boi_token_id", "eoi_token_id", "image_token_id", "bos_token_id", "vision_feature_layer"),
+    }
+)
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -33,17 +36,17 @@ def read(config: ConfigReader) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
-    return read_text_model(config, _read_text, FAMILY.harmless_keys)
+    return read_text_model(config, _read_text, HARMLESS_KEYS)
 
 
 def _read_text(config: ConfigReader) -> ModelSpec:
     """Return the specification of the text model, which may be part of a multimodal model."""
     require_class(config, "Llama4ForCausalLM", "Llama4ForConditionalGeneration")
     config.require("model_type", ("llama4", "llama4_text"), "give llama4_text")
-    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
+    heads = read_heads(config, default_size=128, requires_kv_count=True)
     layers = _layers(config)
     spec = read_decoder(
-        config, heads, rope=read_rope(config, heads.size, base=UNSTATED_BASE), layers=layers, bias_key="attention_bias"
+        config, heads, rope=read_rope(config, heads.size, base=500_000.0), layers=layers, bias_key="attention_bias"
     )
     experts = read_experts(config, "intermediate_size")
     dense_width = config.integer("intermediate_size_mlp", 1, LARGEST_TABLE)
@@ -67,9 +70,9 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     attention types.
     """
     count = layer_count(config)
-    rotary = read_rotary(config, count, UNSTATED_INTERVAL)
+    rotary = read_rotary(config, count, unstated_interval=4)
     kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if is_rotary else FULL for is_rotary in rotary])
-    chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=UNSTATED_CHUNK)
+    chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=8192)
     if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has_value("attention_chunk_size"):
         config.refuse("attention_chunk_size", None, f"layers of {CHUNKED} need one: give an integer")
     step = config.integer("interleave_moe_layer_step", 1, MAX_LAYERS, default=1)
@@ -118,35 +121,16 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
     names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
-
-        The checkpoint stores rotated queries and keys in another row order, and expert tensors in
-        other shapes. The result is () for all other tensors, which it stores as they are.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q`` or
-                ``experts.up``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        return adjacent_pairs(name, spec, layer, shape, layers) or stacked_slices(
-            name, spec, f"{layers}{layer}.{BLOCK}.experts", transposed=True
-        )
-
-    return canonical_tensors(spec, names, layers, slices_of)
+    stacked = partial(stacked_slices, block=f"{BLOCK}.experts", transposed=True)
+    return canonical_tensors(spec, file_names, names, (adjacent_pairs, stacked), layers)
 
 
-FAMILY: Final = Family(
-    model_types=("llama4", "llama4_text"),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset(
-        {
-            *("vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "for_llm_compressor"),
-            *("boi_token_id", "eoi_token_id", "image_token_id", "bos_token_id", "vision_feature_layer"),
-        }
+FAMILIES: Final = (
+    Family(
+        model_types=("llama4", "llama4_text"),
+        read=read,
+        tensors=tensors,
+        harmless_keys=HARMLESS_KEYS,
+        harmless_tensors=harmless_names(r"(model\.)?(vision_model|multi_modal_projector)\..*"),
     ),
-    harmless_tensors=harmless_names(r"(model\.)?(vision_model|multi_modal_projector)\..*"),
 )

@@ -5,7 +5,6 @@ A part of each head is rotated.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -13,14 +12,9 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import WIDEST, read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import CanonicalTensor, Family, harmless_names
+from wse.models.family import Family, harmless_names
 from wse.models.spec import ModelSpec
-from wse.models.tensors.expert_tensors import expert_tensors
-from wse.models.tensors.tensor_names import LAYERS, NAMES
-
-UNSTATED_BASE: Final = 5e6
-UNSTATED_HEAD_SIZE: Final = 128
-PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
+from wse.models.tensors.expert_tensors import numbered_expert_tensors
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -32,11 +26,9 @@ def read(config: ConfigReader) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "MiniMaxM2ForCausalLM")
-    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
+    heads = read_heads(config, default_size=128, requires_kv_count=True)
     fraction = config.integer("rotary_dim", 2, WIDEST, default=heads.size) / heads.size
-    spec = read_decoder(
-        config, heads, rope=read_rope(config, heads.size, base=UNSTATED_BASE, rotated_fraction=fraction)
-    )
+    spec = read_decoder(config, heads, rope=read_rope(config, heads.size, base=5e6, rotated_fraction=fraction))
     config.require("rotary_dim", (spec.rotary_size,), f"contradicts {spec.rotary_size} rotated features; keep one")
     config.require("use_qk_norm", (True,), "heads are always normalised; supported: true")
     config.require("qk_norm_type", ("per_layer",), "supported: per_layer")
@@ -48,30 +40,17 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(with_mixture(spec, experts), head_norm="rms_all")
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a MiniMax-M2 model with its location in a checkpoint.
-
-    Published files call the feed-forward block ``block_sparse_moe``. transformers 5 calls it
-    ``mlp`` in memory, which is accepted as well.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, used to detect the format variant.
-    """
-    block = PUBLISHED_BLOCK if f"{LAYERS}0.{PUBLISHED_BLOCK}.gate.weight" in file_names else MEMORY_BLOCK
-    router = {"router": f"{block}.gate.weight", "router_correction": f"{block}.e_score_correction_bias"}
-    return expert_tensors(spec, {**NAMES, **router}, file_names, block, ("w1", "w3", "w2"))
-
-
-FAMILY: Final = Family(
-    model_types=("minimax_m2",),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset(
-        {
-            *("mlp_intermediate_size", "num_mtp_modules", "mtp_transformer_layers", "use_mtp", "max_model_len"),
-            "shared_moe_mode",  # of the shared expert, which these models do not have
-        }
+FAMILIES: Final = (
+    Family(
+        model_types=("minimax_m2",),
+        read=read,
+        tensors=numbered_expert_tensors,
+        harmless_keys=frozenset(
+            {
+                *("mlp_intermediate_size", "num_mtp_modules", "mtp_transformer_layers", "use_mtp", "max_model_len"),
+                "shared_moe_mode",  # of the shared expert, which these models do not have
+            }
+        ),
+        harmless_tensors=harmless_names(r"model\.mtp.*"),
     ),
-    harmless_tensors=harmless_names(r"model\.mtp.*"),
 )

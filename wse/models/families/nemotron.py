@@ -13,9 +13,8 @@ from wse.models.configs.decoder_config import read_decoder, read_heads, require_
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import plain_tensors
+from wse.models.tensors.tensor_names import canonical_tensors
 
-UNSTATED_FRACTION: Final = 0.5
 ACTIVATIONS: Final = {"relu2": "relu2"}
 
 
@@ -30,7 +29,7 @@ def read(config: ConfigReader) -> ModelSpec:
     spec = read_decoder(
         config,
         heads,
-        rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
+        rope=read_rope(config, heads.size, rotated_fraction=0.5),
         activations=ACTIVATIONS,
         bias_key="attention_bias",
         eps_key="norm_eps",
@@ -39,4 +38,4 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(spec, ffn_bias=mlp_biased, gated=False, norm="layer", norm_unit_offset=True)
 
 
-FAMILY: Final = Family(model_types=("nemotron",), read=read, tensors=plain_tensors)
+FAMILIES: Final = (Family(model_types=("nemotron",), read=read, tensors=canonical_tensors),)

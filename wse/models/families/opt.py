@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
@@ -11,7 +12,7 @@ from wse.models.configs.layer_kinds import layer_count
 from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import NAMES, Shape, canonical_tensors
+from wse.models.tensors.tensor_names import NAMES, LayerTensor, canonical_tensors
 
 NORM_EPS: Final = 1e-5
 ACTIVATIONS: Final = {"relu": "relu", "gelu": "gelu"}
@@ -70,11 +71,19 @@ LAYER_NAMES: Final = {
 }
 
 
+def _positions(tensor: LayerTensor, start: str) -> tuple[FileSlice, ...]:
+    """Return the rows of the position table in the checkpoint, except for the first rows, which are not used."""
+    if tensor.name != "positions":
+        return ()
+    rows = (tensor.shape[0] + FIRST_POSITION, tensor.shape[1])
+    index = (slice(FIRST_POSITION, rows[0]),)
+    return (FileSlice(file_name=f"{start}embed_positions.weight", file_shape=rows, index=index),)
+
+
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
     """Yield each tensor of an OPT model with its location in a checkpoint.
 
-    Names in the file have the prefix ``model.decoder.`` or ``decoder.``. The first two rows of the
-    position table are not used.
+    Names in the file have the prefix ``model.decoder.`` or ``decoder.``.
 
     Args:
         spec: Specification of the model.
@@ -82,30 +91,15 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
     start = "decoder." if "decoder.embed_tokens.weight" in file_names else "model.decoder."
     tables = {"embedding": f"{start}embed_tokens.weight", "final_norm": f"{start}final_layer_norm.weight"}
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the checkpoint stores one tensor of the model, as slices of its tensors.
-
-        The first rows of the position table in the checkpoint are not used. The result is () for
-        all other tensors, which the checkpoint stores as they are.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        if name != "positions":
-            return ()
-        rows = (shape[0] + FIRST_POSITION, shape[1])
-        index = (slice(FIRST_POSITION, rows[0]),)
-        return (FileSlice(file_name=f"{start}embed_positions.weight", file_shape=rows, index=index),)
-
-    return canonical_tensors(spec, {**NAMES, **LAYER_NAMES, **tables}, f"{start}layers.", slices_of)
+    rules = (partial(_positions, start=start),)
+    return canonical_tensors(spec, file_names, {**NAMES, **LAYER_NAMES, **tables}, rules, f"{start}layers.")
 
 
-FAMILY: Final = Family(
-    model_types=("opt",),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset({"dropout", "activation_dropout", "layerdrop", "init_std"}),
+FAMILIES: Final = (
+    Family(
+        model_types=("opt",),
+        read=read,
+        tensors=tensors,
+        harmless_keys=frozenset({"dropout", "activation_dropout", "layerdrop", "init_std"}),
+    ),
 )

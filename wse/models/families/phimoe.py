@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
@@ -12,13 +12,11 @@ from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.configs.rope_config import RopeConfig, read_rope, rope_table
-from wse.models.family import CanonicalTensor, Family
+from wse.models.family import Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.expert_tensors import expert_tensors
-from wse.models.tensors.tensor_names import NAMES
+from wse.models.tensors.expert_tensors import NUMBERED_PARTS, expert_slices
+from wse.models.tensors.tensor_names import NAMES, canonical_tensors
 
-UNSTATED_BASE: Final = 1e6
-UNSTATED_NOISE: Final = 0.01
 SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope"}
 MAGNITUDES: Final = ("short_mscale", "long_mscale")
 BLOCK: Final = "block_sparse_moe"
@@ -42,7 +40,7 @@ def read(config: ConfigReader) -> ModelSpec:
         layers=equal_layers(config, read_window(config)),
         bias_key="attention_bias",
     )
-    noise = config.number("router_jitter_noise", 0.0, 1.0, default=UNSTATED_NOISE)
+    noise = config.number("router_jitter_noise", 0.0, 1.0, default=0.01)
     config.require("num_experts_per_tok", (2,), "the sparse mixer selects two experts; supported: 2")
     experts = replace(read_experts(config, "intermediate_size"), normalised=False, mixer_tolerance=noise)
     head_biased = config.flag("lm_head_bias", default=False)
@@ -55,7 +53,7 @@ def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
     LongRoPE, with which these models extend their context, has a scale ``short_mscale`` for contexts
     up to this length. If the config has it, cosines and sines are multiplied by it.
     """
-    rope = read_rope(config, head_size, base=UNSTATED_BASE, kinds=SCALINGS, other_keys=MAGNITUDES)
+    rope = read_rope(config, head_size, base=1e6, kinds=SCALINGS, other_keys=MAGNITUDES)
     table = rope_table(config)
     if not table.has_value(MAGNITUDES[0]):
         return rope
@@ -63,17 +61,15 @@ def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
     return replace(rope, rope=replace(rope.rope, multiplier=multiplier))
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a Phi-MoE model with its location in a checkpoint.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint, used to detect how experts are stored.
-    """
-    names = {**NAMES, "router": f"{BLOCK}.gate.weight"}
-    return expert_tensors(spec, names, file_names, BLOCK, ("w1", "w3", "w2"))
-
-
-FAMILY: Final = Family(
-    model_types=("phimoe",), read=read, tensors=tensors, harmless_keys=frozenset({"input_jitter_noise"})
+FAMILIES: Final = (
+    Family(
+        model_types=("phimoe",),
+        read=read,
+        tensors=partial(
+            canonical_tensors,
+            names={**NAMES, "router": f"{BLOCK}.gate.weight"},
+            rules=(partial(expert_slices, block=BLOCK, parts=NUMBERED_PARTS),),
+        ),
+        harmless_keys=frozenset({"input_jitter_noise"}),
+    ),
 )

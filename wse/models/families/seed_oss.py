@@ -9,9 +9,7 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import plain_tensors
-
-UNSTATED_HEAD_SIZE: Final = 128
+from wse.models.tensors.tensor_names import canonical_tensors
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -24,7 +22,7 @@ def read(config: ConfigReader) -> ModelSpec:
         BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "SeedOssForCausalLM")
-    spec = read_decoder(config, read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True))
+    spec = read_decoder(config, read_heads(config, default_size=128, requires_kv_count=True))
     return replace(
         spec,
         qkv_bias=config.flag("attention_bias", default=True),
@@ -33,6 +31,8 @@ def read(config: ConfigReader) -> ModelSpec:
     )
 
 
-FAMILY: Final = Family(
-    model_types=("seed_oss",), read=read, tensors=plain_tensors, harmless_keys=frozenset({"residual_dropout"})
+FAMILIES: Final = (
+    Family(
+        model_types=("seed_oss",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"residual_dropout"})
+    ),
 )

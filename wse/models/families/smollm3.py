@@ -11,10 +11,7 @@ from wse.models.configs.layer_kinds import FULL, SLIDING, layer_count, read_rota
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import plain_tensors
-
-UNSTATED_BASE: Final = 2e6
-UNSTATED_INTERVAL: Final = 4
+from wse.models.tensors.tensor_names import canonical_tensors
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -28,7 +25,7 @@ def read(config: ConfigReader) -> ModelSpec:
     spec = read_decoder(
         config,
         heads,
-        rope=read_rope(config, heads.size, base=UNSTATED_BASE),
+        rope=read_rope(config, heads.size, base=2e6),
         layers=_layers(config),
         tied=True,
         bias_key="attention_bias",
@@ -43,7 +40,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     If ``use_sliding_window`` is set, layers without rotary position embeddings have a sliding
     window, unless ``layer_types`` specifies other layers.
     """
-    rotary = read_rotary(config, layer_count(config), UNSTATED_INTERVAL)
+    rotary = read_rotary(config, layer_count(config), unstated_interval=4)
     window = read_window(config)
     has_window = config.flag("use_sliding_window", default=False) and window is not None
     kinds = [SLIDING if has_window and not is_rotary else FULL for is_rotary in rotary]
@@ -51,6 +48,8 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     return tuple(replace(layer, rotary=is_rotary) for layer, is_rotary in zip(layers, rotary, strict=True))
 
 
-FAMILY: Final = Family(
-    model_types=("smollm3",), read=read, tensors=plain_tensors, harmless_keys=frozenset({"max_window_layers"})
+FAMILIES: Final = (
+    Family(
+        model_types=("smollm3",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"max_window_layers"})
+    ),
 )

@@ -13,8 +13,6 @@ from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, canonical_tensors
 
-UNSTATED_FRACTION: Final = 0.25
-
 
 def read(config: ConfigReader) -> ModelSpec:
     """Read the specification of a StableLM model from its config.json.
@@ -25,7 +23,7 @@ def read(config: ConfigReader) -> ModelSpec:
     require_class(config, "StableLmForCausalLM")
     heads = read_heads(config, requires_kv_count=True)
     spec = read_decoder(
-        config, heads, rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION), eps_key="layer_norm_eps"
+        config, heads, rope=read_rope(config, heads.size, rotated_fraction=0.25), eps_key="layer_norm_eps"
     )
     config.require("qk_layernorm", (False,), "layer norms of heads are not supported; supported: false")
     return replace(
@@ -47,7 +45,7 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
         file_names: Names of all tensors in the checkpoint. Unused here.
     """
     shared_norm = {"mlp_norm": NAMES["attention_norm"]} if spec.parallel_blocks else {}
-    return canonical_tensors(spec, {**NAMES, **shared_norm})
+    return canonical_tensors(spec, file_names, {**NAMES, **shared_norm})
 
 
-FAMILY: Final = Family(model_types=("stablelm",), read=read, tensors=tensors)
+FAMILIES: Final = (Family(model_types=("stablelm",), read=read, tensors=tensors),)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
-from wse.models.family import CanonicalTensor, Family
+from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_names import NAMES, canonical_tensors
 
@@ -37,19 +37,11 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(spec, norm="layer", gated=False, qkv_bias=biased, output_bias=biased, ffn_bias=biased)
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a StarCoder2 model with its location in a checkpoint.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of all tensors in the checkpoint. Unused here.
-    """
-    return canonical_tensors(spec, {**NAMES, "up": "mlp.c_fc.weight", "down": "mlp.c_proj.weight"})
-
-
-FAMILY: Final = Family(
-    model_types=("starcoder2",),
-    read=read,
-    tensors=tensors,
-    harmless_keys=frozenset({"residual_dropout", "embedding_dropout"}),
+FAMILIES: Final = (
+    Family(
+        model_types=("starcoder2",),
+        read=read,
+        tensors=partial(canonical_tensors, names={**NAMES, "up": "mlp.c_fc.weight", "down": "mlp.c_proj.weight"}),
+        harmless_keys=frozenset({"residual_dropout", "embedding_dropout"}),
+    ),
 )

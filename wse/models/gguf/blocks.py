@@ -113,44 +113,25 @@ def _fifth_bits(qh: U8) -> U8:
     return np.unpackbits(qh, axis=1, bitorder="little") << np.uint8(4)
 
 
-def _scaled(records: Records, numbers: NDArray[np.integer]) -> F32:
-    """Return the integers [n, 32] of n blocks times the scale ``d`` of each block, in float32."""
-    values = numbers.astype(np.float32)
+def _decode_32(records: Records) -> F32:
+    """Decode blocks of 32 numbers with a scale ``d`` per block to float32 [n, 32].
+
+    The fields of a block specify the numbers: 4-bit ``qs``, with a fifth bit in ``qh`` if there is
+    such a field, or int8 ``qs``. Unless blocks have an offset ``m``, numbers of 4 and 5 bits are
+    stored with 8 or 16 added.
+    """
+    fields, numbers = records.dtype.names or (), records["qs"]
+    if numbers.dtype == np.uint8:
+        numbers = _halves(numbers)
+        if "qh" in fields:
+            numbers |= _fifth_bits(records["qh"])
+        if "m" not in fields:
+            numbers = numbers.view(np.int8) - np.int8(16 if "qh" in fields else 8)
+    values: F32 = numbers.astype(np.float32)
     values *= _d(records)
+    if "m" in fields:
+        values += _d(records, "m")
     return values
-
-
-def _with_offset(records: Records, values: F32) -> F32:
-    """Add the offset ``m`` of each block to its values in place, and return the values."""
-    values += _d(records, "m")
-    return values
-
-
-def _q8_0(records: Records) -> F32:
-    """Decode Q8_0 blocks to float32 [n, 32]: int8 numbers times a scale per block."""
-    return _scaled(records, records["qs"])
-
-
-def _q4_0(records: Records) -> F32:
-    """Decode Q4_0 blocks to float32 [n, 32]: 4-bit numbers minus 8, times a scale per block."""
-    return _scaled(records, _halves(records["qs"]).view(np.int8) - np.int8(8))
-
-
-def _q4_1(records: Records) -> F32:
-    """Decode Q4_1 blocks to float32 [n, 32]: 4-bit numbers times a scale, plus an offset."""
-    return _with_offset(records, _scaled(records, _halves(records["qs"])))
-
-
-def _q5_0(records: Records) -> F32:
-    """Decode Q5_0 blocks to float32 [n, 32]: 5-bit numbers minus 16, times a scale per block."""
-    numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
-    return _scaled(records, numbers.view(np.int8) - np.int8(16))
-
-
-def _q5_1(records: Records) -> F32:
-    """Decode Q5_1 blocks to float32 [n, 32]: 5-bit numbers times a scale, plus an offset."""
-    numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
-    return _with_offset(records, _scaled(records, numbers))
 
 
 def _six_bits(packed_numbers: U8) -> tuple[F32, F32]:
@@ -166,38 +147,18 @@ def _six_bits(packed_numbers: U8) -> tuple[F32, F32]:
     return scales.astype(np.float32)[:, :, None], offsets.astype(np.float32)[:, :, None]
 
 
-def _decode_k(records: Records, numbers: U8) -> F32:
-    """Decode Q4_K or Q5_K blocks to float32 [n, 256], given their unpacked numbers.
+def _decode_k(records: Records) -> F32:
+    """Decode Q4_K or Q5_K blocks to float32 [n, 256]: a scale and an offset for every 32 numbers.
 
-    Args:
-        records: The n blocks, which supply the scales and offsets.
-        numbers: The 4-bit or 5-bit numbers of the blocks, uint8 [n, 8, 32].
+    Of every 32 bytes of ``qs``, the low halves come first, then the high halves. Q5_K has a fifth
+    bit for each number in ``qh``.
     """
+    numbers = _bits(records["qs"].reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
+    if "qh" in (records.dtype.names or ()):
+        numbers |= _bits(records["qh"][:, None], BITS, 1) << np.uint8(4)
     scales, offsets = _six_bits(records["scales"])
     d, dmin = _d(records)[:, None], _d(records, "dmin")[:, None]
     return ((d * scales) * numbers.astype(np.float32) - dmin * offsets).reshape(-1, 256)
-
-
-def _k_halves(qs: U8) -> U8:
-    """Unpack 4-bit numbers: of every 32 bytes, first the low halves, then the high halves.
-
-    Args:
-        qs: uint8 [n, 128], the bytes of n blocks.
-
-    Returns:
-        uint8 [n, 8, 32].
-    """
-    return _bits(qs.reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
-
-
-def _q4_k(records: Records) -> F32:
-    """Decode Q4_K blocks to float32 [n, 256]: 4-bit numbers, a scale and an offset for every 32."""
-    return _decode_k(records, _k_halves(records["qs"]))
-
-
-def _q5_k(records: Records) -> F32:
-    """Decode Q5_K blocks to float32 [n, 256]: 5-bit numbers, a scale and an offset for every 32."""
-    return _decode_k(records, _k_halves(records["qs"]) | _bits(records["qh"][:, None], BITS, 1) << np.uint8(4))
 
 
 def _q6_k(records: Records) -> F32:
@@ -217,13 +178,13 @@ def _mxfp4(records: Records) -> F32:
 _D, _M, _QS = ("d", "<f2"), ("m", "<f2"), ("qs", "u1", 16)
 _QH, _K = ("qh", "u1", 4), [("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12)]
 _RECORDS: Final[dict[str, tuple[int, list[Any], Callable[[Records], F32]]]] = {
-    "Q8_0": (32, [_D, ("qs", "i1", 32)], _q8_0),
-    "Q4_0": (32, [_D, _QS], _q4_0),
-    "Q4_1": (32, [_D, _M, _QS], _q4_1),
-    "Q5_0": (32, [_D, _QH, _QS], _q5_0),
-    "Q5_1": (32, [_D, _M, _QH, _QS], _q5_1),
-    "Q4_K": (256, [*_K, ("qs", "u1", 128)], _q4_k),
-    "Q5_K": (256, [*_K, ("qh", "u1", 32), ("qs", "u1", 128)], _q5_k),
+    "Q8_0": (32, [_D, ("qs", "i1", 32)], _decode_32),
+    "Q4_0": (32, [_D, _QS], _decode_32),
+    "Q4_1": (32, [_D, _M, _QS], _decode_32),
+    "Q5_0": (32, [_D, _QH, _QS], _decode_32),
+    "Q5_1": (32, [_D, _M, _QH, _QS], _decode_32),
+    "Q4_K": (256, [*_K, ("qs", "u1", 128)], _decode_k),
+    "Q5_K": (256, [*_K, ("qh", "u1", 32), ("qs", "u1", 128)], _decode_k),
     "Q6_K": (256, [("ql", "u1", 128), ("qh", "u1", 64), ("scales", "i1", 16), _D], _q6_k),
     "MXFP4": (32, [("e", "u1"), _QS], _mxfp4),
 }

@@ -177,13 +177,6 @@ class Header(ConfigReader):
         """
         return self.number(key, 0.0, 1e15, *([] if default is None else [default]))
 
-    def text(self, key: str) -> str | None:
-        """Return the value of a key as a string, or None if the key is absent."""
-        value = self.value(key)
-        if value is not None and not isinstance(value, str):
-            self.refuse(key, value, "give a text")
-        return value
-
     def token(self, kind: str) -> int | None:
         """Return the id of a special token such as "bos", or None if the file has none."""
         key = f"tokenizer.ggml.{kind}_token_id"

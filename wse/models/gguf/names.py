@@ -19,12 +19,11 @@ from wse.models.gguf.rules import (
     down_projections,
     gain,
     gate_up,
-    keys,
     latent_keys,
-    queries,
     rename,
     rename_whole,
     split_experts,
+    split_halves,
     stored_entry,
     with_neighbour,
 )
@@ -97,7 +96,11 @@ def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) ->
 
 NAMES: Final[dict[str, Names]] = {
     "llama": _names(
-        {"attn_q": queries, "attn_k": keys, "ffn_gate_inp": rename("block_sparse_moe.gate")},
+        {
+            "attn_q": split_halves("self_attn.q_proj", lambda header: header.size("attention.head_count")),
+            "attn_k": split_halves("self_attn.k_proj", lambda header: header.kv_heads),
+            "ffn_gate_inp": rename("block_sparse_moe.gate"),
+        },
         {
             f"ffn_{x}_exps": split_experts(f"block_sparse_moe.experts.{{}}.{w}")
             for x, w in (("gate", "w1"), ("down", "w2"), ("up", "w3"))

@@ -86,22 +86,32 @@ def rename_whole(name: str) -> Rule:
     return lambda tensor: [replace(tensor.entry, name=tensor.prefix + name)]
 
 
-def queries(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return the query projection with its rows in the order of Hugging Face checkpoints.
+def split_halves(layer_name: str, heads_of: Callable[[Header], int]) -> Rule:
+    """Return a rule that puts the rows of a projection in the order of Hugging Face checkpoints.
 
     Rotary embeddings rotate features in pairs. GGUF files store the two rows of a pair next to each
     other. In the result, the first rows of all pairs of a head precede the second rows.
+
+    Args:
+        layer_name: New name within the layer, without suffix.
+        heads_of: Function that returns the number of heads.
     """
-    return [_split_halves(tensor, "self_attn.q_proj", tensor.header.size("attention.head_count"))]
 
+    def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        """Return the reordered query or key projection of a GGUF file."""
+        entry, name, heads = tensor.entry, tensor.new_name(layer_name), heads_of(tensor.header)
+        size, odd = divmod(entry.shape[0], heads)
+        if odd or size % 2:
+            return [replace(entry, name=name)]  # its shape is rejected later
 
-def keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return the key projection with its rows in the order of Hugging Face checkpoints.
+        def read(rows: RowSelection) -> Array:
+            """Return rows of the reordered tensor."""
+            order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)
+            return entry.rows(order[rows])
 
-    Rotary embeddings rotate features in pairs. GGUF files store the two rows of a pair next to each
-    other. In the result, the first rows of all pairs of a head precede the second rows.
-    """
-    return [_split_halves(tensor, "self_attn.k_proj", tensor.header.kv_heads)]
+        return [replace(entry, name=name, rows=read)]
+
+    return rule
 
 
 def gain(name: str) -> Rule:
@@ -221,30 +231,6 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
     """Return no tensors: the rule for a tensor that another tensor's rule has already converted."""
     return ()
-
-
-def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEntry:
-    """Return a projection with its rows in the order of Hugging Face checkpoints.
-
-    Rotary embeddings rotate features in pairs. GGUF files store the two rows of a pair next to each
-    other. In the result, the first rows of all pairs of a head precede the second rows.
-
-    Args:
-        tensor: The query or key projection of a GGUF file.
-        layer_name: New name within the layer, without suffix.
-        heads: Number of heads.
-    """
-    entry, name = tensor.entry, tensor.new_name(layer_name)
-    size, odd = divmod(entry.shape[0], heads)
-    if odd or size % 2:
-        return replace(entry, name=name)  # its shape is rejected later
-
-    def read(rows: RowSelection) -> Array:
-        """Return rows of the reordered tensor."""
-        order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)
-        return entry.rows(order[rows])
-
-    return replace(entry, name=name, rows=read)
 
 
 def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:

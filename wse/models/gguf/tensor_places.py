@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from wse.errors import BadModel
 from wse.models.gguf.blocks import BLOCK_KINDS
 from wse.models.gguf.reader import LONGEST_NAME, GgufReader
+from wse.models.tensors.safetensors_file import DTYPES
 
 MAX_DIMENSIONS: Final = 4
 MAX_ELEMENTS: Final = 2**48
 
-PLAIN: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
-    {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
-)
-TYPES: Final = dict(
-    enumerate(
-        (
-            *("F32", "F16", "Q4_0", "Q4_1", "Q4_2", "Q4_3", "Q5_0", "Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K"),
-            *("Q5_K", "Q6_K", "Q8_K", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS"),
-            *("I8", "I16", "I32", "I64", "F64", "IQ1_M", "BF16", "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0", "TQ2_0"),
-            *("IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4", "NVFP4"),
-        )
-    )
+PLAIN: Final[Mapping[str, np.dtype[Any]]] = {kind: DTYPES[kind] for kind in ("F32", "F16", "BF16")}
+TYPES: Final = (
+    *("F32", "F16", "Q4_0", "Q4_1", "Q4_2", "Q4_3", "Q5_0", "Q5_1", "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K"),
+    *("Q5_K", "Q6_K", "Q8_K", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS"),
+    *("I8", "I16", "I32", "I64", "F64", "IQ1_M", "BF16", "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0", "TQ2_0"),
+    *("IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4", "NVFP4"),
 )
 """ggml's names of tensor types by number (enum ggml_type)."""
 
@@ -56,7 +49,7 @@ class GgufTensor:
     size_bytes: int
 
 
-def read_tensor(reader: GgufReader, alignment: int) -> tuple[str, int, tuple[int, ...], int]:
+def read_tensor(reader: GgufReader, alignment: int) -> tuple[str, str, tuple[int, ...], int]:
     """Read the description of a tensor in a GGUF file, and advance the read position.
 
     Args:
@@ -64,7 +57,7 @@ def read_tensor(reader: GgufReader, alignment: int) -> tuple[str, int, tuple[int
         alignment: Number of which the offset must be a multiple.
 
     Returns:
-        Name, type number, shape, and offset of the tensor in the data.
+        Name, type, shape, and offset of the tensor in the data.
     """
     name = reader.text(LONGEST_NAME, "a tensor's name")
     item_name = f"tensor {name!r}"
@@ -77,11 +70,11 @@ def read_tensor(reader: GgufReader, alignment: int) -> tuple[str, int, tuple[int
     number, offset = reader.scalar("<I", item_name), reader.scalar("<Q", item_name)
     if offset % alignment:
         reader.fail(f"{item_name} begins at byte {offset:,} of the data, which is not a multiple of {alignment}")
-    return name, number, shape, offset
+    return name, TYPES[number] if number < len(TYPES) else f"type {number}", shape, offset
 
 
 def place_tensors(
-    reader: GgufReader, descriptions: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
+    reader: GgufReader, descriptions: list[tuple[str, str, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
     """Return the position of each tensor in the file, keyed by its name.
 
@@ -91,14 +84,13 @@ def place_tensors(
 
     Args:
         reader: Reader of the file.
-        descriptions: Name, type number, shape and offset of each tensor.
+        descriptions: Name, type, shape and offset of each tensor.
         data_begin: Offset of the data in the file.
 
     Raises:
         BadModel: A check fails, a name is used twice, or rows are not a whole number of blocks.
     """
-    kinds_by_name = [(name, TYPES.get(number, f"type {number}")) for name, number, _, _ in descriptions]  # 1
-    unsupported = [(name, kind) for name, kind in kinds_by_name if kind not in SUPPORTED]
+    unsupported = [(name, kind) for name, kind, _, _ in descriptions if kind not in SUPPORTED]  # 1
     if unsupported:
         kinds = ", ".join(sorted({kind for _, kind in unsupported}))
         msg = (
@@ -107,10 +99,9 @@ def place_tensors(
         )
         raise BadModel(msg)
     tensors: dict[str, GgufTensor] = {}  # 2
-    for name, number, shape, offset in descriptions:
+    for name, kind, shape, offset in descriptions:
         if name in tensors:
             reader.fail(f"tensor {name!r} is there twice")
-        kind = TYPES[number]
         size = _stored_bytes(kind, shape)
         if size is None:
             weights = BLOCK_KINDS[kind].weights
@@ -122,7 +113,7 @@ def place_tensors(
                 "it may be cut short"
             )
         tensors[name] = GgufTensor(name=name, kind=kind, shape=shape, begin=begin, size_bytes=size)
-    for first, second in _neighbours(tensors):  # 3
+    for first, second in pairwise(sorted(tensors.values(), key=lambda tensor: tensor.begin)):  # 3
         if first.begin + first.size_bytes > second.begin:
             reader.fail(f"tensors {first.name!r} and {second.name!r} overlap")
     return tensors
@@ -139,9 +130,3 @@ def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
         return math.prod(shape) * PLAIN[kind].itemsize
     block = BLOCK_KINDS[kind]
     return None if shape[-1] % block.weights else math.prod(shape) // block.weights * block.bytes
-
-
-def _neighbours(tensors: Mapping[str, GgufTensor]) -> Iterator[tuple[GgufTensor, GgufTensor]]:
-    """Yield each pair of tensors that are consecutive in the file."""
-    ordered = sorted(tensors.values(), key=lambda tensor: tensor.begin)
-    return pairwise(ordered)

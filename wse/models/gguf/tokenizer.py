@@ -75,28 +75,18 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
     config = ConfigReader(gguf.path, gguf.metadata)
     entries = {key.removeprefix(PREFIX): value for key, value in gguf.metadata.items() if key.startswith(PREFIX)}
     template = config.value("tokenizer.chat_template")
-    scores = _elements(gguf, "scores", float, len(tokens))
-    types = _elements(gguf, "token_type", int, len(tokens))
     ids = [name.removesuffix("_token_id") for name in entries if name.endswith("_token_id")]
     return GgufVocabulary(
-        model=_text(config, "model") or "",
-        pre=_text(config, "pre"),
+        model=config.text(f"{PREFIX}model") or "",
+        pre=config.text(f"{PREFIX}pre"),
         tokens=tokens,
-        scores=scores,
-        types=types,
+        scores=_elements(gguf, "scores", float, len(tokens)),
+        types=_elements(gguf, "token_type", int, len(tokens)),
         merges=_elements(gguf, "merges", str),
         special_ids={name: config.integer(f"{PREFIX}{name}_token_id", 0, len(tokens) - 1) for name in ids},
         flags={name: value for name, value in entries.items() if isinstance(value, bool)},
         chat_template=template if isinstance(template, str) else None,
     )
-
-
-def _text(config: ConfigReader, name: str) -> str | None:
-    """Return a string from the tokenizer metadata of a GGUF file, or None if it is absent."""
-    value = config.value(PREFIX + name)
-    if value is not None and not isinstance(value, str):
-        config.refuse(PREFIX + name, value, "give a text")
-    return value
 
 
 def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = None) -> list[Any] | None:

@@ -13,7 +13,6 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, Any, Final
 
 import ml_dtypes
@@ -24,16 +23,14 @@ from wse.errors import BadModel
 from wse.files import parse_object, read_object, short_repr
 from wse.models.tensors.tensor_entry import MappedFile, TensorEntry, mapped_array, plain_entry
 
-DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
-    {
-        "F32": np.dtype("<f4"),
-        "F16": np.dtype("<f2"),
-        "BF16": np.dtype(ml_dtypes.bfloat16),
-        "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
-        **{name: np.dtype(code) for name, code in (("BOOL", "?"), ("U8", "u1"), ("I8", "i1"), ("F64", "<f8"))},
-        **{f"{sign.upper()}{8 * size}": np.dtype(f"<{sign}{size}") for sign in "iu" for size in (2, 4, 8)},
-    }
-)
+DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    **{name: np.dtype(code) for name, code in (("BOOL", "?"), ("U8", "u1"), ("I8", "i1"), ("F64", "<f8"))},
+    **{f"{sign.upper()}{8 * size}": np.dtype(f"<{sign}{size}") for sign in "iu" for size in (2, 4, 8)},
+}
 """Element types that can be read. `Checkpoint` checks which types are acceptable for weights."""
 
 _KINDS: Final = {dtype: kind for kind, dtype in DTYPES.items()}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,65 +13,96 @@ from wse.models.family import CanonicalTensor, FileSlice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 
-Shape = tuple[int, ...]
-SliceRule = Callable[[str, int, Shape], tuple[FileSlice, ...]]
-"""Function from a canonical name without ``layers.I.``, the index I and a shape to file slices.
+NAMES: Final[Mapping[str, str]] = {
+    "embedding": "model.embed_tokens.weight",
+    "final_norm": "model.norm.weight",
+    "head": "lm_head.weight",
+    "attention_norm": "input_layernorm.weight",
+    **{name: f"self_attn.{name}_proj.weight" for name in "qkvo"},
+    **{f"{name}_norm": f"self_attn.{name}_norm.weight" for name in "qk"},
+    "post_attention_norm": "post_attention_layernorm.weight",
+    "mlp_norm": "post_attention_layernorm.weight",
+    **{name: f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")},
+    "router": "mlp.gate.weight",
+    "router_correction": "mlp.gate.e_score_correction_bias",
+    **{f"shared.{name}": f"mlp.shared_experts.{name}_proj.weight" for name in ("gate", "up", "down")},
+    "post_mlp_norm": "post_feedforward_layernorm.weight",
+}
+"""Names of tensors in the files of Llama and similar models.
 
-I is -1 outside the layers. The function returns () if the file stores the tensor under its own
-name.
+The names of a layer's tensors follow ``model.layers.I.``. Models without norms before their blocks
+use the name of ``mlp_norm`` for the norm after attention.
 """
-
-NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "embedding": "model.embed_tokens.weight",
-        "final_norm": "model.norm.weight",
-        "head": "lm_head.weight",
-        "attention_norm": "input_layernorm.weight",
-        **{name: f"self_attn.{name}_proj.weight" for name in "qkvo"},
-        **{f"{name}_norm": f"self_attn.{name}_norm.weight" for name in "qk"},
-        "mlp_norm": "post_attention_layernorm.weight",
-        **{name: f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")},
-    }
-)
-"""Names of tensors in Llama's files. Names of a layer's tensors follow ``model.layers.I.``."""
 
 LAYERS: Final = "model.layers."
 
-POST_NORM_NAMES: Final = {
-    "post_attention_norm": "post_attention_layernorm.weight",
-    "post_mlp_norm": "post_feedforward_layernorm.weight",
-}
-"""Names of the norms after blocks in files of Gemma 2 and other families."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerTensor:
+    """A tensor of a model that is to be found in a checkpoint.
+
+    Attributes:
+        name: Name of the tensor in wse, without the layer prefix, such as ``q`` or ``experts.up``.
+        shape: Shape of the tensor in wse.
+        layer: Index of the layer; -1 outside the layers.
+        prefix: Start of the names of the layer's tensors in the file, such as ``model.layers.3.``;
+            "" outside the layers.
+        spec: Specification of the model.
+        file_names: Names of the tensors in the checkpoint, used to detect its layout.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    layer: int
+    prefix: str
+    spec: ModelSpec
+    file_names: Collection[str]
+
+    @property
+    def matrix(self) -> str:
+        """Name of the matrix in wse, also if this tensor is the bias of the matrix."""
+        return self.name.removesuffix("_bias")
+
+    def name_in_file(self, module: str) -> str:
+        """Return the name of the weight, or of the bias, of a module of the layer in the file."""
+        return f"{self.prefix}{module}.{'weight' if self.name == self.matrix else 'bias'}"
 
 
-def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return (): the rule for families whose checkpoints store every tensor as it is."""
-    return ()
+SliceRule = Callable[[LayerTensor], tuple[FileSlice, ...]]
+"""Function that returns where a checkpoint stores a tensor, or () if the rule does not apply to it."""
 
 
 def canonical_tensors(
-    spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, slices_of: SliceRule = no_slices
+    spec: ModelSpec,
+    file_names: Collection[str],
+    names: Mapping[str, str] = NAMES,
+    rules: Sequence[SliceRule] = (),
+    layers: str = LAYERS,
 ) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a model with its location in a checkpoint.
 
-    The location consists of the slices that ``slices_of`` returns. If it returns none, the tensor
-    is stored whole under a name from ``names``. A bias has the name of its projection or norm with
-    ``bias`` instead of ``weight``.
+    The location consists of the slices that the first applicable rule returns. If no rule applies,
+    the tensor is stored whole under a name from ``names``. A bias has the name of its projection or
+    norm with ``bias`` instead of ``weight``.
 
     Args:
         spec: Specification of the model.
+        file_names: Names of the tensors in the checkpoint.
         names: Names in the file, keyed by the tensor's name in wse without the layer.
+        rules: Rules for tensors that are not stored separately.
         layers: Text before the layer index in the file's tensor names.
-        slices_of: Rule for tensors that are not stored separately.
     """
     for name, shape in tensor_shapes(spec).items():
-        layer, name_in_layer, file_prefix = -1, name, ""
+        layer, name_in_layer, prefix = -1, name, ""
         if name.startswith("layers."):
             _, index, name_in_layer = name.split(".", 2)
-            layer, file_prefix = int(index), f"{layers}{index}."
-        slices = slices_of(name_in_layer, layer, shape)
-        if not slices:
-            slices = (FileSlice(file_name=file_prefix + _file_name(name_in_layer, names), file_shape=shape),)
+            layer, prefix = int(index), f"{layers}{index}."
+        tensor = LayerTensor(
+            name=name_in_layer, shape=shape, layer=layer, prefix=prefix, spec=spec, file_names=file_names
+        )
+        slices = next(filter(None, (rule(tensor) for rule in rules)), None)
+        if slices is None:
+            slices = (FileSlice(file_name=prefix + _file_name(name_in_layer, names), file_shape=shape),)
         yield CanonicalTensor(name=name, slices=slices)
 
 
@@ -91,20 +122,8 @@ TEXT_PREFIXES: Final = ("language_model.model.", "model.language_model.")
 """Start of the names of a text model's tensors in files of multimodal models."""
 
 
-def text_prefix(file_names: Collection[str]) -> str:
-    """Return the prefix of the text model's tensor names in a checkpoint, such as ``model.``.
-
-    In the checkpoint of a multimodal model, it is ``language_model.model.`` or
-    ``model.language_model.``.
-
-    Args:
-        file_names: Names of the tensors in the checkpoint.
-    """
-    return next((text for text in TEXT_PREFIXES if f"{text}embed_tokens.weight" in file_names), "model.")
-
-
 def text_tensors(
-    spec: ModelSpec, names: Mapping[str, str], file_names: Collection[str], slices_of: SliceRule = no_slices
+    spec: ModelSpec, file_names: Collection[str], names: Mapping[str, str] = NAMES, rules: Sequence[SliceRule] = ()
 ) -> Iterator[CanonicalTensor]:
     """Yield each tensor of a text model with its location in a checkpoint.
 
@@ -112,24 +131,14 @@ def text_tensors(
 
     Args:
         spec: Specification of the text model.
-        names: Names in the checkpoint of a text model, keyed by the tensor's name in wse.
         file_names: Names of the tensors in the checkpoint, used to detect the prefix.
-        slices_of: Rule for tensors that are not stored separately.
+        names: Names in the checkpoint of a text model, keyed by the tensor's name in wse.
+        rules: Rules for tensors that are not stored separately.
     """
-    start = text_prefix(file_names)
+    start = next((text for text in TEXT_PREFIXES if f"{text}embed_tokens.weight" in file_names), "model.")
     head = "language_model.lm_head.weight" if start == TEXT_PREFIXES[0] else NAMES["head"]
     tables = {"embedding": f"{start}embed_tokens.weight", "final_norm": f"{start}norm.weight", "head": head}
-    return canonical_tensors(spec, {**names, **tables}, f"{start}layers.", slices_of)
-
-
-def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a model whose checkpoint uses the names and layout of Llama.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of the tensors in the checkpoint. Unused here.
-    """
-    return canonical_tensors(spec)
+    return canonical_tensors(spec, file_names, {**names, **tables}, rules, f"{start}layers.")
 
 
 def split_halves(size: int) -> NDArray[np.intp]:
@@ -152,102 +161,65 @@ def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.i
     return (np.arange(heads)[:, None] * size + rows).reshape(-1)
 
 
-def adjacent_pairs(name: str, spec: ModelSpec, layer: int, shape: Shape, layers: str = LAYERS) -> tuple[FileSlice, ...]:
+def adjacent_pairs(tensor: LayerTensor) -> tuple[FileSlice, ...]:
     """Return where a checkpoint stores a query or key projection with rotary embeddings.
 
     Rotary embeddings rotate features in pairs. The checkpoint stores the two rows of a pair next to
     each other. In wse, the first rows of all pairs of a head precede the second rows, and rows that
     are not rotated come last. The result is one slice that reorders the rows in this way, or () for
     other tensors.
-
-    Args:
-        name: Name of the tensor in wse, without the layer prefix.
-        spec: Specification of the model.
-        layer: Index of the layer; -1 outside the layers.
-        shape: Shape of the tensor in wse.
-        layers: Text before the layer index in the file's tensor names.
     """
-    projection = name.removesuffix("_bias")
-    if projection not in ("q", "k") or not spec.layers[layer].rotary:
+    spec = tensor.spec
+    if tensor.matrix not in ("q", "k") or not spec.layers[tensor.layer].rotary:
         return ()
     order = np.concatenate([split_halves(spec.rotary_size), np.arange(spec.rotary_size, spec.head_size)])
-    part = "weight" if name == projection else "bias"
-    file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
-    rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, order)
-    return (FileSlice(file_name=file_name, file_shape=shape, rows=rows),)
+    file_name = tensor.name_in_file(f"self_attn.{tensor.matrix}_proj")
+    rows = rows_of_heads(tensor.shape[0] // spec.head_size, spec.head_size, order)
+    return (FileSlice(file_name=file_name, file_shape=tensor.shape, rows=rows),)
 
 
-def paired_tensors(
-    spec: ModelSpec, file_names: Collection[str], names: Mapping[str, str] = NAMES
-) -> Iterator[CanonicalTensor]:
-    """Yield each tensor of a model whose checkpoint stores rotated row pairs next to each other.
-
-    The pairs are the rows of queries and keys that rotary embeddings rotate together. wse stores
-    them in another order.
-
-    Args:
-        spec: Specification of the model.
-        file_names: Names of the tensors in the checkpoint. Unused here.
-        names: Names in the file, keyed by the tensor's name in wse without the layer.
-    """
-
-    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return where the checkpoint stores a query or key projection with rotary embeddings.
-
-        The result is one slice that reorders the rows as in wse, or () for other tensors, which the
-        checkpoint stores as they are.
-
-        Args:
-            name: Name of the tensor in wse, without the layer prefix, such as ``q``.
-            layer: Index of the layer; -1 outside the layers.
-            shape: Shape of the tensor in wse.
-        """
-        return adjacent_pairs(name, spec, layer, shape)
-
-    return canonical_tensors(spec, names, slices_of=slices_of)
-
-
-def rows_of_matrix(name: str, file_name: str, heights: Mapping[str, int], shape: Shape) -> tuple[FileSlice, ...]:
+def rows_of_matrix(tensor: LayerTensor, module: str, heights: Mapping[str, int]) -> tuple[FileSlice, ...]:
     """Return where a checkpoint matrix that concatenates several tensors stores one of them.
 
     The matrix contains all rows of the first tensor, then all rows of the second one, and so on.
 
     Args:
-        name: Name of the tensor in wse, without the layer prefix.
-        file_name: Name of the matrix in the checkpoint.
+        tensor: Tensor to find.
+        module: Name of the matrix in the file, without the layer prefix and ``.weight``.
         heights: Number of rows of each tensor in the matrix, in order, keyed by the name in wse.
-        shape: Shape of the tensor in wse.
 
     Returns:
         One slice, or () if the matrix does not contain the tensor.
     """
-    if name not in heights:
+    if tensor.name not in heights:
         return ()
     order = list(heights)
-    first = sum(heights[other] for other in order[: order.index(name)])
-    index = (slice(first, first + heights[name]),)
-    return (FileSlice(file_name=file_name, file_shape=(sum(heights.values()), *shape[1:]), index=index),)
+    first = sum(heights[other] for other in order[: order.index(tensor.name)])
+    shape, index = (sum(heights.values()), *tensor.shape[1:]), (slice(first, first + heights[tensor.name]),)
+    return (FileSlice(file_name=tensor.name_in_file(module), file_shape=shape, index=index),)
 
 
-def qkv_of_groups(name: str, spec: ModelSpec, file_name: str, shape: Shape) -> tuple[FileSlice, ...]:
+def gate_and_up(tensor: LayerTensor) -> tuple[FileSlice, ...]:
+    """Return where a checkpoint that stores gate and up in one matrix stores one of them."""
+    return rows_of_matrix(tensor, "mlp.gate_up_proj", dict.fromkeys(("gate", "up"), tensor.spec.ffn_size))
+
+
+def qkv_of_groups(tensor: LayerTensor, block: str) -> tuple[FileSlice, ...]:
     """Return where a checkpoint matrix that combines queries, keys and values stores one of them.
 
     For each KV head, the matrix contains the rows of its query heads, then of its keys, then of its
     values. The result is () for tensors that are not in the matrix.
 
     Args:
-        name: Name of the tensor in wse, without the layer prefix.
-        spec: Specification of the model.
-        file_name: Name of the matrix in the file, without ``.weight`` or ``.bias``.
-        shape: Shape of the tensor in wse.
+        tensor: Tensor to find.
+        block: Name of the attention block in the file, which contains ``query_key_value``.
     """
-    projection = name.removesuffix("_bias")
-    if projection not in ("q", "k", "v"):
+    if tensor.matrix not in ("q", "k", "v"):
         return ()
-    size, groups = spec.head_size, spec.kv_head_count
-    heights = {"q": spec.queries_per_kv * size, "k": size, "v": size}
+    size, groups = tensor.spec.head_size, tensor.spec.kv_head_count
+    heights = {"q": tensor.spec.queries_per_kv * size, "k": size, "v": size}
     height = sum(heights.values())
-    first = {"q": 0, "k": height - 2 * size, "v": height - size}[projection]
-    rows = rows_of_heads(groups, height, np.arange(first, first + heights[projection]))
-    part = "weight" if name == projection else "bias"
-    return (FileSlice(file_name=f"{file_name}.{part}", file_shape=(groups * height, *shape[1:]), rows=rows),)
+    first = {"q": 0, "k": height - 2 * size, "v": height - size}[tensor.matrix]
+    rows = rows_of_heads(groups, height, np.arange(first, first + heights[tensor.matrix]))
+    shape = (groups * height, *tensor.shape[1:])
+    return (FileSlice(file_name=tensor.name_in_file(f"{block}.query_key_value"), file_shape=shape, rows=rows),)

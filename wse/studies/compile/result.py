@@ -22,6 +22,7 @@ from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
+from wse.tracing.print.folds import range_text
 
 MAX_STAGES: Final = 16
 """Maximum number of stages to print."""
@@ -135,12 +136,12 @@ def _stages_table(result: CompileResult) -> Table:
         rows.append(
             {
                 "stage": index,
-                "wafer": _range_text(stage.wafer, stage.wafer + stage.wafers - 1),
-                "rows": _range_text(stage.row, stage.row + stage.rows - 1),
-                "cols": _range_text(stage.col, stage.col + stage.cols - 1),
-                "layers": _range_text(*stage.layers) if stage.layers else "none",
-                "parts": _range_text(*stage.parts) if stage.cuts_layers else "",
-                "attention": _range_text(*(stage.col + col for col in stage.attention))
+                "wafer": range_text(stage.wafer, stage.wafer + stage.wafers - 1),
+                "rows": range_text(stage.row, stage.row + stage.rows - 1),
+                "cols": range_text(stage.col, stage.col + stage.cols - 1),
+                "layers": range_text(*stage.layers) if stage.layers else "none",
+                "parts": range_text(*stage.parts) if stage.cuts_layers else "",
+                "attention": range_text(*(stage.col + col for col in stage.attention))
                 if stage.narrows_attention
                 else "",
                 "also": " and ".join(
@@ -206,7 +207,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
             "stage": stages if index == 0 else "",
             "pattern": use.pattern,
             "along": use.along,
-            "colours": _range_text(use.first, use.first + use.colours - 1) if use.colours else "none",
+            "colours": range_text(use.first, use.first + use.colours - 1) if use.colours else "none",
             "use": use,
             "repainted": "shared" if use.repainted else "",
         }
@@ -242,12 +243,7 @@ def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
 
 def _numbers(numbers: list[int]) -> str:
     first, last = numbers[0], numbers[-1]
-    return _range_text(first, last) if len(numbers) == last - first + 1 else ",".join(map(str, numbers))
-
-
-def _range_text(first: int, last: int) -> str:
-    """Format a range of numbers: "3–5", or "3" for a single number."""
-    return str(first) if first == last else f"{first}–{last}"
+    return range_text(first, last) if len(numbers) == last - first + 1 else ",".join(map(str, numbers))
 
 
 def _estimate_table(result: CompileResult) -> Table:

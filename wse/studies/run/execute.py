@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
-from wse.backends.execute.backend import Backend, BackendFactory, CheckpointableBackend
+from wse.backends.execute.backend import Backend, BackendFactory
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler
 from wse.backends.execute.observation.pe_contents import PePlace
-from wse.backends.execute.weight_storage.tiles import Source
 from wse.errors import BadInput, BadTrace
 from wse.program.program import Program
 from wse.reports.output_file import write_output
@@ -32,7 +30,7 @@ from wse.studies.run.profile import PROFILE_OPTION, profile_result, speedscope, 
 from wse.studies.run.result import EmulationResult, RunResult
 from wse.studies.run.session import Session
 from wse.studies.run.verify import VerifiedResult, draft_result, verified_result
-from wse.tracing.record.keeper import STOP, TraceKeeper
+from wse.tracing.record.keeper import TraceKeeper
 from wse.tracing.record.run import RunRecorder
 from wse_traces.errors import TraceError
 
@@ -104,27 +102,6 @@ def _verification(session: Session) -> VerifiedResult | None:
     return verified_result(session.clock, prompts, generated_tokens, session.prepared.wafer.clock_hz, drafts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFiles:
-    """Options for files that a run writes: the trace, a flame graph and a checkpoint.
-
-    Attributes:
-        trace_policy: What to do if the trace can no longer be written: "stop" the run, or
-            "continue" without a trace.
-        profile: Path of a flame graph that shows how long each step of the emulation takes on this
-            computer. With None, steps are not timed.
-        checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
-            rewrites it periodically. None disables checkpoints.
-    """
-
-    trace_policy: str = STOP
-    profile: Path | None = None
-    checkpoint: Path | None = None
-
-
-TRACE_ALONE: Final = RunFiles()
-
-
 def execute(
     prepared_run: PreparedRun,
     program: Program,
@@ -133,7 +110,8 @@ def execute(
     record: Sequence[int] = (),
     record_pes: Sequence[PePlace] = (),
     wavelets: bool = False,
-    files: RunFiles = TRACE_ALONE,
+    profile: Path | None = None,
+    checkpoint: Path | None = None,
     make_backend: BackendFactory = Engine,
     draft: tuple[PreparedDraft, Program] | None = None,
     callbacks: RunCallbacks = SILENT,
@@ -147,7 +125,10 @@ def execute(
         record: Ascending indices of the ops whose outputs are stored in the trace.
         record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
         wavelets: True to simulate the last pass word by word, and to write all moves to the trace.
-        files: Additional files, and what to do if the trace can no longer be written.
+        profile: Path of a flame graph that shows how long each step of the emulation takes on this
+            computer. With None, steps are not timed.
+        checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
+            rewrites it periodically. None disables checkpoints.
         make_backend: Function that creates the backend that executes the Program.
         draft: The draft model and its Program. None if drafts are looked up in the text or not
             used.
@@ -164,15 +145,25 @@ def execute(
     weights = weights_of(prepared_run.request, prepared_run.loaded)
     started, digest = time.perf_counter(), program.digest()
     samplers = _samplers(prepared_run, program)
-    file = None if files.checkpoint is None else CheckpointFile(files.checkpoint, prepared_run, program, digest)
+    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
     start = None if file is None else file.read()  # before the trace is opened, since it may be refused
     try:
         open_recorder = _recorder(prepared_run, program, digest, trace, callbacks.on_warning)
-        with TraceKeeper(open_recorder, files.trace_policy, callbacks.on_warning) as keeper:
-            backend = _backend(
-                *(prepared_run, program, make_backend, weights, samplers),
-                *(keeper, files, record, record_pes, callbacks),
+        with TraceKeeper(open_recorder, prepared_run.request.tracing.trace_policy, callbacks.on_warning) as keeper:
+            backend = make_backend(
+                program,
+                prepared_run.loaded.spec,
+                weights,
+                [sampler.draw for sampler in samplers],
+                allow_nonfinite=prepared_run.request.allow_nonfinite,
+                watched=record,
+                on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
+                on_stored=callbacks.on_stored,
+                profile=profile is not None,
             )
+            if record_pes:
+                assert isinstance(backend, Engine)
+                backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
                 engine = CheckpointedEngine(backend, file, start, prepared_run, samplers)
@@ -182,65 +173,23 @@ def execute(
                 drafter=make_drafter(prepared_run, program, draft),
                 samplers=samplers,
             )
-            _generate(session, engine, callbacks)
+            if cache_warning := engine.precompile(callbacks.on_progress):
+                callbacks.on_warning(cache_warning)
+            session.generate()
+            if isinstance(engine, CheckpointedEngine):
+                engine.close()
             result = session_result(session, digest, time.perf_counter() - started)
-            if files.profile is not None:
+            if profile is not None:
                 assert engine.step_times is not None
                 steps = timed_steps(program, engine.step_times)
-                result = replace(result, profile=profile_result(steps, engine.step_times, files.profile))
+                result = replace(result, profile=profile_result(steps, engine.step_times, profile))
             if keeper.recorder is not None:
                 result = _traced(replace(result, trace=str(trace)), session, keeper, wavelets=wavelets)
     except TraceError as error:
         raise BadTrace(str(error)) from error
-    if files.profile is not None:
-        write_output(PROFILE_OPTION, files.profile, speedscope(program.model_name, steps))
+    if profile is not None:
+        write_output(PROFILE_OPTION, profile, speedscope(program.model_name, steps))
     return replace(result, **keeper.lost)
-
-
-def _backend(
-    prepared_run: PreparedRun,
-    program: Program,
-    make_backend: BackendFactory,
-    weights: Callable[[str], Source],
-    samplers: Sequence[Sampler],
-    keeper: TraceKeeper,
-    files: RunFiles,
-    record: Sequence[int],
-    record_pes: Sequence[PePlace],
-    callbacks: RunCallbacks,
-) -> CheckpointableBackend:
-    """Create the backend, which passes recorded outputs and buffers to the trace.
-
-    Args:
-        prepared_run, program, make_backend, keeper, files, record, record_pes, callbacks: As in
-            `execute`.
-        weights: Weights of the model.
-        samplers: One sampler per user, or none if tokens are selected on the wafer.
-    """
-    backend = make_backend(
-        program,
-        prepared_run.loaded.spec,
-        weights,
-        [sampler.draw for sampler in samplers],
-        allow_nonfinite=prepared_run.request.allow_nonfinite,
-        watched=record,
-        on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
-        on_stored=callbacks.on_stored,
-        profile=files.profile is not None,
-    )
-    if record_pes:
-        assert isinstance(backend, Engine)
-        backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
-    return backend
-
-
-def _generate(session: Session, engine: Backend, callbacks: RunCallbacks) -> None:
-    """Compile the kernels, generate all tokens, and write the last checkpoint if there is one."""
-    if cache_warning := engine.precompile(callbacks.on_progress):
-        callbacks.on_warning(cache_warning)
-    session.generate()
-    if isinstance(engine, CheckpointedEngine):
-        engine.close()
 
 
 def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool) -> None:

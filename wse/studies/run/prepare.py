@@ -120,29 +120,23 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
             with a checkpoint or on Ray, or a draft model with a checkpoint.
     """
     check_draft(request)
-    if request.drafts.verify_tokens not in (None, 1):
-        check_pass(request.drafts.verify_tokens, context, max(map(len, prompts)))
-    draft_option = (
-        f"--verify-tokens {request.drafts.verify_tokens}"
-        if request.drafts.draft is None
-        else f"--draft {request.drafts.draft}"
-    )
+    draft, verify_tokens = request.drafts.draft, request.drafts.verify_tokens
+    checkpoint = request.checkpoints.checkpoint
+    if verify_tokens not in (None, 1):
+        check_pass(verify_tokens, context, max(map(len, prompts)))
+    draft_option = f"--verify-tokens {verify_tokens}" if draft is None else f"--draft {draft}"
     if len(prompts) > 1 and has_draft(request):
         message = (
             f"{draft_option}: drafts are of one user, and there are {len(prompts)} prompts; "
             "give one, or --verify-tokens 1 for passes without drafts"
         )
         raise BadInput(message)
-    in_passes = has_draft(request) or request.drafts.verify_tokens is not None
-    if (
-        in_passes
-        and request.sampling.rule().on_host
-        and (request.checkpoints.checkpoint is not None or request.engine == RAY)
-    ):
-        option = "--checkpoint" if request.checkpoints.checkpoint is not None else f"--engine {RAY}"
+    in_passes = has_draft(request) or verify_tokens is not None
+    if in_passes and request.sampling.rule().on_host and (checkpoint is not None or request.engine == RAY):
+        option = "--checkpoint" if checkpoint is not None else f"--engine {RAY}"
         message = f"{draft_option}: {option} does not allow sampling; leave out --temperature and --repetition-penalty"
         raise BadInput(message)
-    if request.checkpoints.checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
+    if checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
         message = (
             f"{draft_option}: --checkpoint cannot store a draft model; give --draft {NGRAM}, or leave --checkpoint out"
         )

@@ -45,22 +45,15 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
         return list(read_prompts(Path(request.inputs.prompts)))
     if request.inputs.prompt is not None and not isinstance(request.inputs.prompt, str) and not request.inputs.prompt:
         raise BadInput("--prompt: the list is empty; give a text for each user, or leave it out")
-    lists = [tuple(map(int, ids)) for ids in _id_lists(request.inputs.prompt_ids)]
-    return [*_texts(request.inputs.prompt), *lists] or [None]
-
-
-def _texts(prompt: str | Sequence[str] | None) -> list[str]:
-    """Convert the option ``--prompt`` to a list with one prompt per user."""
-    if prompt is None:
-        return []
-    return [prompt] if isinstance(prompt, str) else list(prompt)
-
-
-def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
-    """Convert the option ``--prompt-ids`` to a list with the token ids of each user."""
-    if prompt_ids is None:
-        return []
-    return [prompt_ids] if all(isinstance(item, SupportsIndex) for item in prompt_ids) else list(prompt_ids)
+    if isinstance(request.inputs.prompt, str):
+        return [request.inputs.prompt]
+    if request.inputs.prompt is not None:
+        return list(request.inputs.prompt)
+    ids: Any = request.inputs.prompt_ids  # of one user, or a list per user
+    if ids is None:
+        return [None]
+    lists = [ids] if all(isinstance(item, SupportsIndex) for item in ids) else ids
+    return [tuple(map(int, user_ids)) for user_ids in lists]
 
 
 def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -> tuple[int, ...]:
@@ -190,7 +183,8 @@ def read_prompts(path: Path) -> tuple[str, ...]:
             a JSON list of strings. Or it contains no prompts, too many prompts, or an empty prompt.
     """
     text = _text(path)
-    prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    prompts = _parse_list(path, text) if path.suffix == ".json" else lines
     if not prompts:
         _refuse(path, "contains no prompt; give one per line, or a JSON list of texts in a .json file")
     if len(prompts) > MAX_PROMPTS:
@@ -209,14 +203,6 @@ def _text(path: Path) -> str:
         raise BadInput(f"--prompts {error}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"--prompts {path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
-
-
-def _lines(text: str) -> list[str]:
-    """Split a string at line feeds, each optionally preceded by a carriage return.
-
-    The last line may lack its line feed.
-    """
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def _parse_list(path: Path, text: str) -> list[str]:

@@ -17,7 +17,7 @@ from wse.studies.options.engine import RAY, EngineChoice, check_engine
 from wse.studies.options.trace_path import trace_path
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
-from wse.studies.run.execute import RunFiles, execute
+from wse.studies.run.execute import execute
 from wse.studies.run.memory import check_memory
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.prepare_draft import prepare_draft
@@ -63,7 +63,8 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
             record=ops,
             record_pes=pes,
             wavelets=request.tracing.wavelets,
-            files=RunFiles(trace_policy=request.tracing.trace_policy, profile=profile, checkpoint=checkpoint),
+            profile=profile,
+            checkpoint=checkpoint,
             make_backend=make_backend,
             draft=draft,
             callbacks=callbacks,

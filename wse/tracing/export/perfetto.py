@@ -48,6 +48,10 @@ class Track:
     name: str
     order: int
 
+    def in_lane(self, lane: int) -> Track:
+        """Return the track for the slices of this one that were assigned to a lane."""
+        return Track(self.process, f"{self.name} (at once: {lane + 1})", self.order + lane) if lane else self
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:

@@ -209,20 +209,15 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
     names = ("source", *_PLACE)
     keys = np.stack([np.concatenate([arriving[name], departing[name]]) for name in names], axis=1)
     queue = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
-    size = len(arriving["cycle"])
-    arrival_number, departure_number = (_queue_numbers(part) for part in (queue[:size], queue[size:]))
-    order = np.lexsort((arrival_number, queue[:size]))
-    place = np.stack([queue[:size][order], arrival_number[order]], axis=1)
-    at = _search(place, np.stack([queue[size:], departure_number], axis=1))
-    match = np.full(len(departure_number), WAITED)
-    is_found = at < size
-    match[is_found] = order[at[is_found]]
-    matches = is_found.copy()
-    matches[is_found] &= (queue[:size][match[is_found]] == queue[size:][is_found]) & (
-        arrival_number[match[is_found]] == departure_number[is_found]
-    )
-    matches[matches] &= arriving["cycle"][match[matches]] < departing["cycle"][matches]
-    return np.where(matches, match, WAITED)
+    arrival_queue, departure_queue = np.split(queue, [len(arriving["cycle"])])
+    order = np.argsort(arrival_queue, kind="stable")
+    begins, ends = (np.searchsorted(arrival_queue[order], departure_queue, side) for side in ("left", "right"))
+    at = begins + _queue_numbers(departure_queue)
+    match = np.full(len(at), WAITED)
+    match[at < ends] = order[at[at < ends]]
+    arrives_before = match >= 0
+    arrives_before[match >= 0] = arriving["cycle"][match[match >= 0]] < departing["cycle"][match >= 0]
+    return np.where(arrives_before, match, WAITED)
 
 
 def _queue_numbers(queue: Array) -> Array:
@@ -243,21 +238,6 @@ def _queue_numbers(queue: Array) -> Array:
     number = np.empty(len(queue), np.int64)
     number[order] = np.arange(len(queue)) - np.repeat(begins, np.diff(begins, append=len(queue)))
     return number
-
-
-def _search(pairs: Array, searched_pairs: Array) -> Array:
-    """Return the position of each searched pair in a sorted list of pairs.
-
-    Args:
-        pairs: int64 ``[n, 2]``, sorted; values of at least 0.
-        searched_pairs: int64 ``[m, 2]``.
-
-    Returns:
-        int64 ``[m]``: index at which each searched pair is, or would be inserted.
-    """
-    width = int(max(pairs[:, 1].max(initial=0), searched_pairs[:, 1].max(initial=0))) + 1
-    at: Array = np.searchsorted(pairs @ np.array([width, 1]), searched_pairs @ np.array([width, 1]))
-    return at
 
 
 def _roots(parent: Array) -> Array:

@@ -17,13 +17,13 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import Report
-from wse_traces.field import TEXT, Field
+from wse_traces.field import TEXT, Field, texts_of
 from wse_traces.reader.read import Array, Trace
-from wse_traces.schema import AXIS_LABELS, BY_PATH, FIXED_AXES, TABLES
+from wse_traces.reader.trace_file import names_at
+from wse_traces.schema import AXIS_LABELS, BY_PATH, NAMES, TABLES, flat_names
 
 ROWS_AT_ONCE: Final = 16_384
 _BYTES: Final = ("summary_byte", "text_byte", "tensor_byte")
-_IN_WORDS: Final = {"op": "graph/ops/name", "name": "strings/names"}
 PLANES: Final = {
     path: path.replace("/", "_")
     for path in ("sram/bytes_per_pe", "links/words", "links/patterns/words", "pe/busy_cycles")
@@ -121,17 +121,7 @@ def run_attributes(trace: Trace) -> Report:
 
 def _plain_tables() -> list[str]:
     """Return the names of the tables that contain neither bytes nor per-PE values."""
-    return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
-
-
-def _labels(values: Array, labels: tuple[str, ...]) -> list[str]:
-    """Convert codes to their names. A code without a name becomes its number in text form."""
-    return [labels[code] if code < len(labels) else str(code) for code in values.tolist()]
-
-
-def _is_plane(field: Field) -> bool:
-    """Return whether a field has a value for each PE of a wafer."""
-    return "row" in field.axes
+    return [name for name in TABLES if name not in _BYTES and not TABLES[name][0].is_plane]
 
 
 def _flat(trace: Trace, name: str) -> FlatTable:
@@ -139,13 +129,13 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
     A column that refers to ops or names by row number is followed by a column with the names.
     """
-    fields = [field for field in TABLES[name] if not _is_plane(field)]
+    fields = [field for field in TABLES[name] if not field.is_plane]
     columns: dict[str, Field] = {}
     for field in fields:
-        columns |= dict.fromkeys(_column_names(field), field)
-        if field.refers in _IN_WORDS:
+        columns |= dict.fromkeys(flat_names(field), field)
+        if field.refers in NAMES:
             doc = f"`{field.name}` in words, empty: none"
-            columns[f"{field.name}_text"] = Field(_IN_WORDS[field.refers], TEXT, field.axes, "text", doc)
+            columns[f"{field.name}_text"] = Field(NAMES[field.refers], TEXT, field.axes, "text", doc)
     if name == "token":
         doc = "what it says; a part of a character is U+FFFD"
         columns["text"] = Field("tokens/text", TEXT, ("token",), "text", doc)
@@ -153,7 +143,7 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
     def batches() -> Iterator[list[Array | list[str]]]:
         """Yield the values of the table, at most ``ROWS_AT_ONCE`` rows at a time."""
-        words = {of: trace.texts(path) for of, path in _IN_WORDS.items() if any(f.refers == of for f in fields)}
+        words = {of: trace.texts(path) for of, path in NAMES.items() if any(f.refers == of for f in fields)}
         token_texts = trace.token_texts() if name == "token" else []
         for start in range(0, rows, ROWS_AT_ONCE):
             batch: list[Array | list[str]] = []
@@ -161,32 +151,19 @@ def _flat(trace: Trace, name: str) -> FlatTable:
                 values = trace.column(field.path, start, start + ROWS_AT_ONCE)
                 batch += _values_of(field, values)
                 if field.refers in words:
-                    names = words[field.refers]
-                    batch.append([names[i] if 0 <= i < len(names) else "" for i in values.tolist()])
+                    batch.append(names_at(values, words[field.refers]))
             yield [*batch, token_texts[start : start + ROWS_AT_ONCE]] if name == "token" else batch
 
     return FlatTable(name, columns, rows, batches)
 
 
-def _column_names(field: Field) -> list[str]:
-    """Return the names of the table columns to which a field of a trace is exported.
-
-    A field with one value per row becomes one column. A field with several values per row, such as
-    the cycles by cause, becomes one column for each value.
-    """
-    if len(field.axes) == 1:
-        return [field.name]
-    axis = field.axes[1]
-    places = AXIS_LABELS.get(axis) or tuple(str(i) for i in range(FIXED_AXES[axis]))
-    return [f"{field.name}_{place}" for place in places]
-
-
 def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
     """Return the values of a field as one array or list for each exported column."""
     if field.dtype.startswith("S"):
-        return [[bytes(text).decode(errors="replace") for text in values]]
+        return [texts_of(values)]
     if field.labels:
-        return [_labels(values, field.labels)]
+        # A code without a name becomes its number.
+        return [[field.labels[code] if code < len(field.labels) else str(code) for code in values.tolist()]]
     return [values] if values.ndim == 1 else list(values.reshape(len(values), -1).T)
 
 

@@ -61,7 +61,6 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     ops, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
     names, stages = trace.texts("strings/names"), _stage_names(trace)
     lanes: dict[tuple[int, int], Lanes] = {}
-    tracks: dict[tuple[int, int, int], Track] = {}
     host = CAUSES.index("host")
     for step in _rows(steps):
         op, kernel = name_at(ops, step["op"]), name_at(names, step["name"])
@@ -72,12 +71,8 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
             places.append((HOST, -1))
         for process, stage in places:
             lane = lanes.setdefault((process, stage), Lanes()).place(start, start + cycles)
-            track = tracks.get((process, stage, lane))
-            if track is None:
-                title = "host" if process == HOST else name_at(stages, stage) or "between regions"
-                order = (stage + 1) * _LANES_A_STAGE + lane
-                track = Track(process, f"{title} (at once: {lane + 1})" if lane else title, order)
-                tracks[process, stage, lane] = track
+            title = "host" if process == HOST else name_at(stages, stage) or "between regions"
+            track = Track(process, title, (stage + 1) * _LANES_A_STAGE).in_lane(lane)
             name = ": ".join(text for text in (op, kernel) if text) or "step"
             yield Slice(track, name, attributes["kind"], start, cycles, attributes)
 
@@ -113,11 +108,11 @@ def _facts(step: Report) -> Report:
 
 def _stage_names(trace: Trace) -> list[str]:
     """Return the display name of each stage: its index, its layers and its rectangle of PEs."""
-    names = []
-    for index, stage in enumerate(read_stages(trace)):
-        place = f"{stage.rows}x{stage.cols} PEs at row {stage.row}, col {stage.col}"
-        names.append(f"stage {index}: {layers_text(stage.first_layer, stage.last_layer)}, {place}")
-    return names
+    return [
+        f"stage {index}: {layers_text(stage.first_layer, stage.last_layer)}, "
+        f"{stage.rows}x{stage.cols} PEs at row {stage.row}, col {stage.col}"
+        for index, stage in enumerate(read_stages(trace))
+    ]
 
 
 LONGEST_NAME: Final = 80  # maximum number of characters in the name of a slice
@@ -153,8 +148,7 @@ def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
         schedule, start = int(passes["schedule"][index]), int(passes["start_cycle"][index])
         cycles, phase = max(0, int(schedules["cycles"][schedule])), int(schedules["phase"][schedule])
         name = PHASES[phase] if phase < len(PHASES) else ""
-        lane = lanes.place(start, start + cycles)
-        track = Track(RUN, f"passes (at once: {lane + 1})" if lane else "passes", lane)
+        track = Track(RUN, "passes", 0).in_lane(lanes.place(start, start + cycles))
         attributes = {"pass": index, "cycles": cycles, "kv_slots": int(schedules["kv_slots"][schedule])}
         attributes |= {"schedule": schedule, "wall_s": float(passes["wall_s"][index])}
         yield Slice(track, f"{name} {index}", "pass", start, cycles, attributes)
@@ -187,8 +181,7 @@ def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
     for start, end, user, prompt, rows in sorted(slices):
         kind = "prompt" if prompt else "tokens"
         lane = lanes.setdefault((user, prompt), Lanes()).place(start, end)
-        title = f"user {user}: {kind} (at once: {lane + 1})" if lane else f"user {user}: {kind}"
-        track = Track(RUN, title, (2 * (1 + user) + (not prompt)) * _LANES_A_USER + lane)
+        track = Track(RUN, f"user {user}: {kind}", (2 * (1 + user) + (not prompt)) * _LANES_A_USER).in_lane(lane)
         text = b"".join(texts[row] for row in rows).decode(errors="replace")
         is_single = len(rows) == 1
         attributes: Report = {"token": rows[0]} if is_single else {"first_token": rows[0], "last_token": rows[-1]}

@@ -35,14 +35,8 @@ FIGURES: Final = {
     "bound_cycles": "bounds.token.cycles",
 }
 """Dotted path in the report of each number on the page. Reports of runs lack the last ones."""
-GRADED: Final = {
-    "user_rate": "decode.tokens_per_s_per_user",
-    "first_token_s": "latency.ttft_s",
-    "prompt_rate": "prefill.tokens_per_s",
-    "joules": "energy.joules_per_token",
-    "usd": "cost.usd_per_million_tokens",
-}
-"""Numbers that have an evidence grade, with their key in ``grades`` of the report."""
+GRADED: Final = ("user_rate", "first_token_s", "prompt_rate", "joules", "usd")
+"""Numbers that have an evidence grade, in ``grades`` of the report under the path of the number."""
 LONGEST_TEXT: Final = 200
 
 
@@ -63,7 +57,7 @@ def answer_data(trace: Trace) -> Report:
     report = trace.report()
     numbers = {name: _number(_at(report, path)) for name, path in FIGURES.items()}
     grades = _mapping(report.get("grades"))
-    graded = {name: _grade(grades.get(path)) for name, path in GRADED.items()}
+    graded = {name: _grade(grades.get(FIGURES[name])) for name in GRADED}
     graded["bound"] = _grade(
         {"grade": _at(report, "bounds.token.bound_grade"), "source": _at(report, "bounds.token.bound_source")}
     )

@@ -67,6 +67,7 @@ def view_page(paths: list[Path]) -> bytes:
         BadTrace: A trace cannot be read.
     """
     pack = Packer()
+    colours: Any = mpl.colormaps[COLOUR_MAP](range(256), bytes=True)
     traces = [view_trace(path, pack) for path in paths]
     data = {
         "traces": traces,
@@ -76,7 +77,7 @@ def view_page(paths: list[Path]) -> bytes:
         "directions": DIRECTIONS,
         "phases": PHASES,
         "kinds": KINDS,
-        "colours": _colours(),
+        "colours": bytes(colours[:, :3].tobytes()).hex(),
     }
     return inline_page(
         "wse.tracing.page",
@@ -84,12 +85,3 @@ def view_page(paths: list[Path]) -> bytes:
         data=data,
         title=" and ".join(f"{trace['model']} on {trace['wafer']}" for trace in traces),
     )
-
-
-def _colours() -> str:
-    """Return a 256-colour scale as one string of hexadecimal digits, six per colour.
-
-    The scale is perceptually uniform and suitable for colour-blind readers.
-    """
-    table: Any = mpl.colormaps[COLOUR_MAP](range(256), bytes=True)
-    return bytes(table[:, :3].tobytes()).hex()

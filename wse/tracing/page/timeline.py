@@ -85,9 +85,15 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         "schedule": np.array([number.get(schedule, -1) for schedule in token_schedules.tolist()], np.int64),
         "shifts": np.stack([from_row, to_row], axis=1),
     }
+    schedule_columns = {
+        **{name: schedules[name][shown_schedules] for name in ("phase", "kv_slots", "cycles")},
+        "first": np.array(first[:-1]),
+        "steps": np.array(rows),
+        "by_kind": by_kind[shown_schedules],
+    }
     return {
         "tokens": _records(token_columns, len(tokens["id"])),
-        "schedules": _shown_schedules(schedules, shown_schedules, first, rows, by_kind),
+        "schedules": _records(schedule_columns, len(shown_schedules)),
         "median": median_data(phase, pass_cycles, token_schedules, by_kind, schedules["kv_slots"]),
         "steps": packed_steps,
         "shifts": packed_shifts,
@@ -100,32 +106,6 @@ def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*(values[:rows] for values in lists), strict=True)
     ]
-
-
-def _shown_schedules(
-    schedules: Columns, schedule_indices: list[int], first: list[int], rows: list[int], by_kind: Array
-) -> list[Report]:
-    """Return a record for each schedule on the page, including the cycle count of each op kind.
-
-    A schedule is a sequence of steps that several passes share. The page has some or all of its
-    steps.
-
-    Args:
-        schedules: Columns of all schedules in the trace.
-        schedule_indices: Indices of the schedules on the page.
-        first: For each schedule on the page, the position of its first step in the page's list of
-            steps.
-        rows: For each schedule on the page, the number of its steps on the page.
-        by_kind: int ``[schedule, kind]``: cycle count of each op kind, for all schedules.
-    """
-    shown_columns = {name: schedules[name][schedule_indices] for name in ("phase", "kv_slots", "cycles")}
-    columns = {
-        **shown_columns,
-        "first": np.array(first[:-1]),
-        "steps": np.array(rows),
-        "by_kind": by_kind[schedule_indices],
-    }
-    return _records(columns, len(schedule_indices))
 
 
 def _chosen_sequences(
@@ -208,30 +188,6 @@ def _packed_shifts(
         and an int array ``[pass + 1]`` with the index of the first row of each pass. If the page
         has no room, None and zeros.
     """
-    shifts, ends = _shifts(trace, schedule_of, shown_ranges)
-    packed_shifts = packed_columns(shifts, pack)
-    if packed_shifts is None and shown_ranges:
-        notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
-    return packed_shifts, ends if packed_shifts else 0 * ends
-
-
-def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Return the words and hops of the cache shifts that the page shows, sorted by pass.
-
-    A cache shift moves KV-cache entries between rows of PEs. It is part of a step, but only in some
-    passes, so it is stored separately from the steps.
-
-    Args:
-        trace: An open trace.
-        schedule_of: int ``[pass]``: schedule of each pass.
-        shown_ranges: For each schedule on the page, the index of its first step on the page and its
-            number of steps.
-
-    Returns:
-        The columns ``step``, ``words`` and ``hops``, with one row per shift, sorted by pass; and an
-        int array ``[pass + 1]`` with the index of the first row of each pass. Its last element is
-        the number of rows.
-    """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)
     for schedule, place in shown_ranges.items():
@@ -240,8 +196,12 @@ def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int,
     shift_rows = np.flatnonzero(shifts["step"] < rows[shift_schedules])
     shift_rows = shift_rows[np.argsort(shifts["pass"][shift_rows], kind="stable")]
     ends = np.searchsorted(shifts["pass"][shift_rows], np.arange(len(schedule_of) + 1))
-    return {
+    columns = {
         "step": first[shift_schedules[shift_rows]] + shifts["step"][shift_rows],
         "words": shifts["words"][shift_rows],
         "hops": shifts["hops"][shift_rows],
-    }, ends
+    }
+    packed_shifts = packed_columns(columns, pack)
+    if packed_shifts is None and shown_ranges:
+        notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
+    return packed_shifts, ends if packed_shifts else 0 * ends

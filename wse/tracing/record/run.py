@@ -9,7 +9,6 @@ from dataclasses import asdict
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -115,9 +114,7 @@ class RunRecorder(Recorder):
                 self.writer.close(complete=False, ending=str(error))
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is not None:
             with suppress(TraceError):  # the writer reports the same error when it is closed
                 self.write_waiting()

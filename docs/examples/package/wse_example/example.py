@@ -9,7 +9,7 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import plain_tensors
+from wse.models.tensors.tensor_names import canonical_tensors
 
 
 def read(config: ConfigReader) -> ModelSpec:
@@ -18,4 +18,4 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(spec, qkv_bias=config.flag("biased", default=False))
 
 
-FAMILY: Final = Family(model_types=("example",), read=read, tensors=plain_tensors)
+FAMILY: Final = Family(model_types=("example",), read=read, tensors=canonical_tensors)

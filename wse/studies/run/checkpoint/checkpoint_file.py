@@ -179,9 +179,8 @@ class CheckpointFile:
             KeyError: An array is missing.
             ValueError: An array has the wrong shape or type, or a value is out of bounds.
         """
-        bounds = self._bounds()
-        for name, shape in self._shapes(arrays["phase"].size).items():
-            array, (min_value, max_value) = arrays[name], bounds[name]
+        for name, (shape, min_value, max_value) in self._layout(arrays["phase"].size).items():
+            array = arrays[name]
             if array.shape != shape or array.dtype != np.int64:
                 raise ValueError(f"{name}: {array.dtype} {list(array.shape)}, needed: int64 {list(shape)}")
             if ((array < min_value) | (array > max_value)).any():
@@ -237,8 +236,8 @@ class CheckpointFile:
 
     def _arrays(self, checkpoint: Checkpoint) -> Arrays:
         """Return the arrays to store in the file, including digests, keyed by name."""
-        shapes = self._shapes(len(checkpoint.passes))
-        arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
+        layout = self._layout(len(checkpoint.passes))
+        arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, (shape, *_) in layout.items()}
         for number, record in enumerate(checkpoint.passes):
             arrays["phase"][number] = record.phase
             arrays["ids"][number, : len(record.ids)] = record.ids
@@ -251,32 +250,22 @@ class CheckpointFile:
         arrays["prompt_logits"] = checkpoint.prompt_logits
         return {**arrays, CONTENT: np.frombuffer(content_digest(arrays), np.uint8)}
 
-    def _shapes(self, passes: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the arrays that store pass results, keyed by array name.
+    def _layout(self, passes: int) -> dict[str, tuple[tuple[int, ...], int, int]]:
+        """Return shape, minimum and maximum of each array of pass results, keyed by array name.
+
+        The minimum of token ids is -1, because the ids of each pass are padded with -1.
 
         Args:
             passes: Number of passes.
         """
         program, experts = self._program, self._spec.experts
+        pass_tokens = max(program.batch, *(phase.tokens for phase in program.phases))
+        pair_shape = (passes, len(self._mixture_layers), 0 if experts is None else experts.count)
         return {
-            "phase": (passes,),
-            "ids": (passes, max(program.batch, program.verify_tokens)),
-            "kept": (passes,),
-            "pairs": (passes, len(self._mixture_layers), 0 if experts is None else experts.count),
-        }
-
-    def _bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the minimum and maximum of the valid values in each array of pass results.
-
-        The result is keyed by array name. The minimum of token ids is -1, because the ids of each
-        pass are padded with -1.
-        """
-        program = self._program
-        return {
-            "phase": (0, len(program.phases) - 1),
-            "ids": (-1, self._spec.vocab_size - 1),
-            "kept": (0, program.verify_tokens),
-            "pairs": (0, max(program.batch, *(phase.tokens for phase in program.phases))),
+            "phase": ((passes,), 0, len(program.phases) - 1),
+            "ids": ((passes, max(program.batch, program.verify_tokens)), -1, self._spec.vocab_size - 1),
+            "kept": ((passes,), 0, program.verify_tokens),
+            "pairs": (pair_shape, 0, pass_tokens),
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
@@ -150,10 +151,10 @@ def _ops(sums: StepSums) -> Iterator[Group]:
     return _step_groups(sums, op, [*heads, {"op": ""}])
 
 
-def _layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each layer in each phase, even if layers are equal."""
-    layers, group = np.unique(sums.steps["layer"], return_inverse=True)
-    return _step_groups(sums, group, [{"layer": layer} for layer in layers.tolist()])
+def _by_column(sums: StepSums, name: str) -> Iterator[Group]:
+    """Yield a group for each value of a column of the steps, such as the layer, in each phase."""
+    values, group = np.unique(sums.steps[name], return_inverse=True)
+    return _step_groups(sums, group, [{name: value} for value in values.tolist()])
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
@@ -170,12 +171,6 @@ def _equal_layers(sums: StepSums) -> Iterator[Group]:
         heads = [{"layers": ranges[at], "count": count[at]} for at in range(len(keys))]
         step_groups = np.where(sums.steps["phase"] == code, fold[layer_of], -1)
         yield from _step_groups(sums, step_groups, heads)
-
-
-def _wafers(sums: StepSums) -> Iterator[Group]:
-    """Yield the total cycles and words of each wafer and of the host, for each phase."""
-    wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
-    return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 
 
 def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
@@ -295,10 +290,10 @@ _GROUPS: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
     "layer": _equal_layers,
     "cause": _causes,
     "token": _tokens,
-    "wafer": _wafers,
+    "wafer": partial(_by_column, name="wafer"),
 }
 _EACH_LAYER: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
     "op": _ops,
-    "layer": _layers,
+    "layer": partial(_by_column, name="layer"),
     "cause": _causes_of_each_layer,
 }

@@ -104,13 +104,6 @@ class StepSums:
         by_cause = np.stack([total(f"{cause}_cycles") for cause in CAUSES], axis=-1)
         return Sums(total("cycles"), total("words"), total("hops"), by_cause)
 
-    def by_op(self) -> Sums:
-        """Return the totals of each op in each phase, in the order of the model's ops.
-
-        Steps that belong to no op are not counted.
-        """
-        return self.by_group(self.steps["op"], self.trace.rows("op"))
-
     def by_phase(self) -> Sums:
         """Return the totals of each phase. The group axis of the result has length 1."""
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
@@ -121,27 +114,16 @@ class StepSums:
         The keys are phase names: "prefill", "decode" or "verify".
         """
         sums = self.by_phase()
-        return {
-            phase: _phase_totals(sums, code, self.passes[phase])
-            for code, phase in enumerate(PHASES)
-            if self.passes[phase]
-        }
-
-
-def _phase_totals(sums: Sums, code: int, passes: int) -> PassTotals:
-    """Return the totals of a phase over the run, and its means per pass.
-
-    Args:
-        sums: Totals of all phases.
-        code: Code of the phase.
-        passes: Number of passes of the phase, at least 1.
-    """
-    cycles_by = {cause: cycles / passes for cause, cycles in zip(CAUSES, sums.cycles_by[code, 0].tolist(), strict=True)}
-    return PassTotals(
-        passes=passes,
-        cycles=int(sums.cycles[code, 0]),
-        cycles_per_pass=sum(cycles_by.values()),
-        cycles_by=cycles_by,
-        words_per_pass=int(sums.words[code, 0]) / passes,
-        wavelet_hops_per_pass=int(sums.hops[code, 0]) / passes,
-    )
+        phases = {}
+        for code, (phase, passes) in enumerate(self.passes.items()):
+            if passes:
+                cycles = [total / passes for total in sums.cycles_by[code, 0].tolist()]
+                phases[phase] = PassTotals(
+                    passes=passes,
+                    cycles=int(sums.cycles[code, 0]),
+                    cycles_per_pass=sum(cycles),
+                    cycles_by=dict(zip(CAUSES, cycles, strict=True)),
+                    words_per_pass=int(sums.words[code, 0]) / passes,
+                    wavelet_hops_per_pass=int(sums.hops[code, 0]) / passes,
+                )
+        return phases

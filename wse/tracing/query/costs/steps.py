@@ -92,25 +92,17 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
         each_layer: True to return every step. False to combine equivalent steps, usually the same
             step of several layers, into one row (``wse.tracing.query.costs.folds``).
     """
-    columns, layers = _each_step(sums) if each_layer else fold_steps(sums)
     names, ops = sums.trace.texts("strings/names"), sums.trace.texts("graph/ops/name")
-    if not each_layer:
+    if each_layer:
+        layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
+        columns = {**sums.steps, "count": np.ones(len(layers), np.int64)}
+    else:
+        columns, layers = fold_steps(sums)
         ops = [op_in_layer(op, layer) for op, layer in zip(ops, sums.trace.column("graph/ops/layer"), strict=True)]
     totals = sums.by_phase().cycles[:, 0].tolist()
     values = columns[ORDERS[order]]
     rows = np.argsort(values if order == "start" else -values, kind="stable")[:top].tolist()
     return [_step(columns, row, layers[row], ops, names, totals) for row in rows]
-
-
-def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
-    """Return the table of all steps, in which equivalent steps are not combined.
-
-    Returns:
-        The columns, keyed by name, such as ``cycles`` and ``count`` (always 1); and the layer of
-        each step, as ranges. The ranges are empty for a step outside the layers.
-    """
-    layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
-    return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 
 
 def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:

@@ -86,7 +86,7 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
     """
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
-    cycles = (sums.by_op().cycles / passes[:, np.newaxis]).T.tolist()
+    cycles = (sums.by_group(sums.steps["op"], len(records)).cycles / passes[:, np.newaxis]).T.tolist()
     phases = [phase for phase in PHASES if phase != "verify" or sums.passes[phase]]
     ops = [
         OpCycles(op=record["name"], kind=record["kind"], **dict(zip(phases, op_cycles, strict=False)))

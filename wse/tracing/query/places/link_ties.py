@@ -36,25 +36,6 @@ class LinkTie(NamedTuple):
         return self._replace(rows=self.rows[:count], cols=self.cols[:count])
 
 
-class _Key(NamedTuple):
-    """Sort key of a tie (a set of links with equal wafer, direction and number of words).
-
-    Attributes:
-        words: Number of words on each link.
-        wafer: Index of the wafer.
-        direction: Code of the links' direction.
-    """
-
-    words: int
-    wafer: int
-    direction: int
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Tuple by which ties are sorted: most words first, then by wafer and direction."""
-        return -self.words, self.wafer, self.direction
-
-
 class _Chunk(NamedTuple):
     """A rectangle of a map of words on links, remembered while the busiest links are searched.
 
@@ -92,42 +73,32 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
         TraceError: The trace is damaged.
     """
     # 1. Numbers of words
-    keys: list[_Key] = []
+    keys: list[tuple[int, int, int]] = []  # negative number of words, wafer, direction
     chunks: list[_Chunk] = []
     for wafer in range(trace.rows("links/words") if top else 0):
         for direction, row, col, words in plane_chunks(trace, "links/words", wafer):
-            min_words = keys[-1].words if len(keys) == top else 1
+            min_words = -keys[-1][0] if len(keys) == top else 1
             if words.max(initial=0) < min_words:
                 continue
             amounts = np.unique(words[words >= min_words])[-top:].tolist()
             chunks.append(_Chunk(wafer, direction, row, col, words.shape, amounts))
-            keys = sorted({*keys, *(_Key(amount, wafer, direction) for amount in amounts)}, key=lambda key: key.order)
-            keys = keys[:top]
+            keys = sorted({*keys, *((-amount, wafer, direction) for amount in amounts)})[:top]
     # 2. Positions
-    places: dict[_Key, list[tuple[Array, Array]]] = {key: [] for key in keys}
+    places: dict[tuple[int, int, int], list[tuple[Array, Array]]] = {key: [] for key in keys}
     for chunk in chunks:
-        chunk_keys = [key for key in (_Key(words, *chunk[:2]) for words in chunk.amounts) if key in places]
+        chunk_keys = [key for key in ((-words, *chunk[:2]) for words in chunk.amounts) if key in places]
         if chunk_keys:
             rows, cols = (slice(at, at + size) for at, size in zip(chunk[2:4], chunk.shape, strict=True))
             words = trace["links/words"][chunk.wafer, chunk.direction, rows, cols]
             for key in chunk_keys:
-                in_row, in_col = np.nonzero(words == key.words)
+                in_row, in_col = np.nonzero(words == -key[0])
                 places[key].append((in_row + chunk.row, in_col + chunk.col))
-    return [_tie(key, places[key]) for key in keys]
-
-
-def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
-    """Create a tie (a set of links with the same number of words) from the positions of its links.
-
-    The links are sorted by row and column.
-
-    Args:
-        key: Words, wafer and direction of the tie.
-        places: Rows and columns of the links, for each part of the map that was read.
-    """
-    rows, cols = (np.concatenate(parts) for parts in zip(*places, strict=True))
-    order = np.lexsort((cols, rows))
-    return LinkTie(*key, rows[order], cols[order])
+    ties = []
+    for key in keys:
+        all_rows, all_cols = (np.concatenate(parts) for parts in zip(*places[key], strict=True))
+        order = np.lexsort((all_cols, all_rows))
+        ties.append(LinkTie(-key[0], *key[1:], all_rows[order], all_cols[order]))
+    return ties
 
 
 class PlacedLayers:
