@@ -205,10 +205,10 @@ def test_text_and_a_mapping_give_the_same_prices() -> None:
 @pytest.mark.parametrize(
     ("price", "message"),
     [
-        ("wafer", "--price 'wafer': give NAME=USD per hour, such as wafer=60,h200=2.5"),
-        ({}, "--price: has no price; give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ("wafer", "--price 'wafer': give NAME=NUMBER, in USD per hour, such as wafer=60,h200=2.5"),
+        ({}, "--price: has no price; give NAME=NUMBER, in USD per hour, such as wafer=60,h200=2.5"),
         ("wafer=0", "--price wafer=0: give USD per hour, more than 0 and at most 1,000,000"),
-        ("wafer=inf", "--price 'wafer=inf': give NAME=USD per hour, such as wafer=60,h200=2.5"),
+        ("wafer=inf", "--price 'wafer=inf': give NAME=NUMBER, in USD per hour, such as wafer=60,h200=2.5"),
         ({"wafer": math.nan}, "--price wafer=nan: give USD per hour, more than 0 and at most 1,000,000"),
         ("h200=2,H200=3", "--price: h200 is given twice; keep one"),
     ],
