@@ -54,7 +54,7 @@ class WithoutLayouts(Region):
 GOOD, TAKEN, BAD, ALONE, EMPTY = Halves(), NamedLikeBundled(), object(), WithoutDefaults(), WithoutLayouts()
 PATTERN = replace(chain.PATTERN, name="mine")
 REWRITE = replace(early_shift.REWRITE, name="mine", position=5)
-FAMILY = replace(llama.FAMILIES[0], model_types=("mine",))
+FAMILY = replace(llama.FAMILY, model_types=("mine",))
 PRESET = Path(__file__).parents[1] / "docs" / "examples" / "package" / "wse_example" / "quarter.toml"
 
 

@@ -30,12 +30,10 @@ from wse.plugins import with_plugins, wrong_type
 def _all_families() -> dict[str, Family]:
     """Return the model families bundled with wse, keyed by ``model_type``, sorted by name.
 
-    Each module of `wse.models.families` defines related families in its constant FAMILIES.
+    Each module of `wse.models.families` defines one family in its constant FAMILY.
     """
     modules = [module.name for module in pkgutil.iter_modules(families.__path__)]
-    bundled: list[Family] = [
-        family for module in modules for family in importlib.import_module(f"{families.__name__}.{module}").FAMILIES
-    ]
+    bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
     bundled.sort(key=lambda family: family.model_types)
     return {model_type: family for family in bundled for model_type in family.model_types}
 

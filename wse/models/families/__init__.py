@@ -1,1 +1,1 @@
-"""Model families: a file for each group of related families, with a constant `FAMILIES`."""
+"""One file for each model family. Every file defines a `FAMILY`."""

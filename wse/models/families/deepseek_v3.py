@@ -112,12 +112,10 @@ LATENT_NAMES: Final = {
     "q_a_norm": "self_attn.q_a_layernorm.weight",
     "kv_a_norm": "self_attn.kv_a_layernorm.weight",
 }
-FAMILIES: Final = (
-    Family(
-        model_types=("deepseek_v3", "kimi_k2"),
-        read=read,
-        tensors=partial(canonical_tensors, names={**NAMES, **LATENT_NAMES}, rules=(_latent_slices, expert_slices)),
-        harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers", "aux_loss_alpha", "seq_aux", "ep_size"}),
-        harmless_tensors=harmless_names_beyond,
-    ),
+FAMILY: Final = Family(
+    model_types=("deepseek_v3", "kimi_k2"),
+    read=read,
+    tensors=partial(canonical_tensors, names={**NAMES, **LATENT_NAMES}, rules=(_latent_slices, expert_slices)),
+    harmless_keys=frozenset({"num_nextn_predict_layers", "num_mtp_layers", "aux_loss_alpha", "seq_aux", "ep_size"}),
+    harmless_tensors=harmless_names_beyond,
 )

@@ -41,11 +41,9 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     return tuple(replace(layer, rotary=window is None or layer.window is not None) for layer in layers)
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("exaone4",),
-        read=read,
-        tensors=canonical_tensors,
-        harmless_keys=frozenset({"sliding_window_pattern"}),
-    ),
+FAMILY: Final = Family(
+    model_types=("exaone4",),
+    read=read,
+    tensors=canonical_tensors,
+    harmless_keys=frozenset({"sliding_window_pattern"}),
 )

@@ -123,11 +123,9 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     return canonical_tensors(spec, file_names, names, (rule,), f"{START}h.")
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("falcon",),
-        read=read,
-        tensors=tensors,
-        harmless_keys=frozenset({"apply_residual_connection_post_layernorm"}),
-    ),
+FAMILY: Final = Family(
+    model_types=("falcon",),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset({"apply_residual_connection_post_layernorm"}),
 )

@@ -105,17 +105,15 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     return canonical_tensors(spec, file_names, names, (_transposed,), f"{prefix}h.")
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("gpt2",),
-        read=read,
-        tensors=tensors,
-        harmless_keys=frozenset(
-            {
-                *("summary_activation", "summary_first_dropout", "summary_proj_to_labels"),
-                *("summary_type", "summary_use_proj", "reorder_and_upcast_attn"),
-            }
-        ),
-        harmless_tensors=harmless_names(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias"),
+FAMILY: Final = Family(
+    model_types=("gpt2",),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset(
+        {
+            *("summary_activation", "summary_first_dropout", "summary_proj_to_labels"),
+            *("summary_type", "summary_use_proj", "reorder_and_upcast_attn"),
+        }
     ),
+    harmless_tensors=harmless_names(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias"),
 )

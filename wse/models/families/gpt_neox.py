@@ -59,19 +59,16 @@ FILE_NAMES: Final = {
     "down": "mlp.dense_4h_to_h.weight",
 }
 
-
-FAMILIES: Final = (
-    Family(
-        model_types=("gpt_neox",),
-        read=read,
-        tensors=partial(
-            canonical_tensors,
-            names=FILE_NAMES,
-            rules=(partial(qkv_of_groups, block="attention"),),
-            layers=f"{START}layers.",
-        ),
-        harmless_keys=frozenset({"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"}),
-        harmless_tensors=harmless_names(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)"),
-        tied_copy="embed_out.weight",
+FAMILY: Final = Family(
+    model_types=("gpt_neox",),
+    read=read,
+    tensors=partial(
+        canonical_tensors,
+        names=FILE_NAMES,
+        rules=(partial(qkv_of_groups, block="attention"),),
+        layers=f"{START}layers.",
     ),
+    harmless_keys=frozenset({"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"}),
+    harmless_tensors=harmless_names(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)"),
+    tied_copy="embed_out.weight",
 )

@@ -68,14 +68,12 @@ def read(config: ConfigReader) -> ModelSpec:
 
 # Expert matrices are stored as [experts, in, out]. One matrix stores gate and up with alternating outputs.
 stacked_experts: Final = partial(stacked_slices, block="mlp.experts", transposed=True, interleaved=True)
-FAMILIES: Final = (
-    Family(
-        model_types=("gpt_oss",),
-        read=read,
-        tensors=partial(
-            canonical_tensors,
-            names={**NAMES, "sinks": "self_attn.sinks", "router": "mlp.router.weight"},
-            rules=(stacked_experts,),
-        ),
+FAMILY: Final = Family(
+    model_types=("gpt_oss",),
+    read=read,
+    tensors=partial(
+        canonical_tensors,
+        names={**NAMES, "sinks": "self_attn.sinks", "router": "mlp.router.weight"},
+        rules=(stacked_experts,),
     ),
 )

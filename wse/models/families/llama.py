@@ -27,6 +27,6 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(spec, ffn_bias=mlp_biased)
 
 
-FAMILIES: Final = (
-    Family(model_types=("llama",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"is_llama_config"})),
+FAMILY: Final = Family(
+    model_types=("llama",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"is_llama_config"})
 )

@@ -125,12 +125,10 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     return canonical_tensors(spec, file_names, names, (adjacent_pairs, stacked), layers)
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("llama4", "llama4_text"),
-        read=read,
-        tensors=tensors,
-        harmless_keys=HARMLESS_KEYS,
-        harmless_tensors=harmless_names(r"(model\.)?(vision_model|multi_modal_projector)\..*"),
-    ),
+FAMILY: Final = Family(
+    model_types=("llama4", "llama4_text"),
+    read=read,
+    tensors=tensors,
+    harmless_keys=HARMLESS_KEYS,
+    harmless_tensors=harmless_names(r"(model\.)?(vision_model|multi_modal_projector)\..*"),
 )

@@ -40,17 +40,15 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(with_mixture(spec, experts), head_norm="rms_all")
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("minimax_m2",),
-        read=read,
-        tensors=numbered_expert_tensors,
-        harmless_keys=frozenset(
-            {
-                *("mlp_intermediate_size", "num_mtp_modules", "mtp_transformer_layers", "use_mtp", "max_model_len"),
-                "shared_moe_mode",  # of the shared expert, which these models do not have
-            }
-        ),
-        harmless_tensors=harmless_names(r"model\.mtp.*"),
+FAMILY: Final = Family(
+    model_types=("minimax_m2",),
+    read=read,
+    tensors=numbered_expert_tensors,
+    harmless_keys=frozenset(
+        {
+            *("mlp_intermediate_size", "num_mtp_modules", "mtp_transformer_layers", "use_mtp", "max_model_len"),
+            "shared_moe_mode",  # of the shared expert, which these models do not have
+        }
     ),
+    harmless_tensors=harmless_names(r"model\.mtp.*"),
 )

@@ -38,4 +38,4 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(spec, ffn_bias=mlp_biased, gated=False, norm="layer", norm_unit_offset=True)
 
 
-FAMILIES: Final = (Family(model_types=("nemotron",), read=read, tensors=canonical_tensors),)
+FAMILY: Final = Family(model_types=("nemotron",), read=read, tensors=canonical_tensors)

@@ -95,11 +95,9 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     return canonical_tensors(spec, file_names, {**NAMES, **LAYER_NAMES, **tables}, rules, f"{start}layers.")
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("opt",),
-        read=read,
-        tensors=tensors,
-        harmless_keys=frozenset({"dropout", "activation_dropout", "layerdrop", "init_std"}),
-    ),
+FAMILY: Final = Family(
+    model_types=("opt",),
+    read=read,
+    tensors=tensors,
+    harmless_keys=frozenset({"dropout", "activation_dropout", "layerdrop", "init_std"}),
 )

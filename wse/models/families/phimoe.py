@@ -61,15 +61,13 @@ def _rope(config: ConfigReader, head_size: int) -> RopeConfig:
     return replace(rope, rope=replace(rope.rope, multiplier=multiplier))
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("phimoe",),
-        read=read,
-        tensors=partial(
-            canonical_tensors,
-            names={**NAMES, "router": f"{BLOCK}.gate.weight"},
-            rules=(partial(expert_slices, block=BLOCK, parts=NUMBERED_PARTS),),
-        ),
-        harmless_keys=frozenset({"input_jitter_noise"}),
+FAMILY: Final = Family(
+    model_types=("phimoe",),
+    read=read,
+    tensors=partial(
+        canonical_tensors,
+        names={**NAMES, "router": f"{BLOCK}.gate.weight"},
+        rules=(partial(expert_slices, block=BLOCK, parts=NUMBERED_PARTS),),
     ),
+    harmless_keys=frozenset({"input_jitter_noise"}),
 )

@@ -1,23 +1,18 @@
-"""Qwen2, Qwen2.5 and Qwen2-MoE: Llama with biases for queries, keys and values.
+"""Qwen2 and Qwen2.5: Llama with biases for queries, keys and values.
 
-- Qwen2 and Qwen2.5: if a config requests sliding windows, layers starting at a given index have
-  them.
-- Qwen2-MoE (Qwen1.5-MoE): experts, and a shared expert with a trained gate.
+If a config requests sliding windows, layers starting at a given index have them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import read_experts, sparse_step_layers, with_mixture
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import layer_count, qwen_layers
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.expert_tensors import SCALED_SHARED_NAMES, expert_tensors
 from wse.models.tensors.tensor_names import canonical_tensors
 
 
@@ -38,31 +33,4 @@ def read_dense(config: ConfigReader) -> ModelSpec:
     return replace(spec, qkv_bias=True)
 
 
-def read_mixture(config: ConfigReader) -> ModelSpec:
-    """Read the specification of a Qwen2-MoE model from its config.json.
-
-    Raises:
-        BadModel: A setting is missing, invalid or not supported.
-    """
-    require_class(config, "Qwen2MoeForCausalLM")
-    has_experts = sparse_step_layers(config)
-    spec = read_decoder(config, read_heads(config, requires_kv_count=True))
-    config.require("use_sliding_window", (False,), "a sliding window is not supported in this family; supported: false")
-    experts = replace(
-        read_experts(config, "moe_intermediate_size"),
-        normalised=config.flag("norm_topk_prob", default=False),
-        shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=5632),
-        shared_gate=True,
-    )
-    return replace(with_mixture(spec, experts, has_experts), qkv_bias=config.flag("qkv_bias", default=True))
-
-
-FAMILIES: Final = (
-    Family(model_types=("qwen2",), read=read_dense, tensors=canonical_tensors),
-    Family(
-        model_types=("qwen2_moe",),
-        read=read_mixture,
-        tensors=partial(expert_tensors, names=SCALED_SHARED_NAMES),
-        harmless_keys=frozenset({"sliding_window", "max_window_layers"}),
-    ),
-)
+FAMILY: Final = Family(model_types=("qwen2",), read=read_dense, tensors=canonical_tensors)

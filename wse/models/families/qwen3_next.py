@@ -1,7 +1,4 @@
-"""Qwen3-Next and the text model of Qwen3.5: linear attention in most layers, gated attention in the others.
-
-Qwen3-Next has experts, Qwen3.5 has experts or dense blocks.
-"""
+"""Qwen3-Next: linear attention in most layers, gated attention in the others, and experts."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_text_model, require_class
+from wse.models.configs.decoder_config import require_class
 from wse.models.configs.expert_config import sparse_step_layers
 from wse.models.configs.linear_config import add_scaled_mixture, read_hybrid
 from wse.models.family import Family, FileSlice, harmless_names
@@ -22,7 +19,6 @@ from wse.models.tensors.tensor_names import (
     canonical_tensors,
     rows_of_heads,
     rows_of_matrix,
-    text_tensors,
 )
 
 
@@ -39,37 +35,7 @@ def read_qwen3_next(config: ConfigReader) -> ModelSpec:
     return add_scaled_mixture(config, spec, has_experts)
 
 
-DENSE: Final = ("qwen3_5", "qwen3_5_text")
-MIXTURE: Final = ("qwen3_5_moe", "qwen3_5_moe_text")
-CLASSES: Final = tuple(
-    f"Qwen3_5{kind}For{task}" for kind in ("", "Moe") for task in ("CausalLM", "ConditionalGeneration")
-)
-
-
-def read_qwen3_5(config: ConfigReader) -> ModelSpec:
-    """Read the specification of a Qwen3.5 model from its config.json.
-
-    Raises:
-        BadModel: A setting is missing, invalid or not supported.
-    """
-    require_class(config, *CLASSES)
-    return read_text_model(config, _read_qwen3_5_text, QWEN3_5.harmless_keys)
-
-
-def _read_qwen3_5_text(config: ConfigReader) -> ModelSpec:
-    """Return the specification of the text model, which may be part of a multimodal model."""
-    require_class(config, *CLASSES)
-    config.require("model_type", (*DENSE, *MIXTURE), f"give {DENSE[1]} or {MIXTURE[1]}")
-    has_mixture = config.value("model_type") in MIXTURE
-    if has_mixture:  # configs of mixtures have no width of dense blocks
-        config = config.with_defaults({"intermediate_size": config.integer("moe_intermediate_size", 1, LARGEST_TABLE)})
-        config.require("mlp_only_layers", ([],), "every layer has experts; supported: []")
-    config.require("attn_output_gate", (True,), "the output of attention is always gated; supported: true")
-    spec = read_hybrid(config)
-    return add_scaled_mixture(config, spec) if has_mixture else spec
-
-
-def _hybrid_slices(tensor: LayerTensor) -> tuple[FileSlice, ...]:
+def hybrid_slices(tensor: LayerTensor) -> tuple[FileSlice, ...]:
     """Return where the checkpoint of a hybrid model stores a tensor that is part of a larger one.
 
     A hybrid model has layers with linear attention and layers with full attention. Its checkpoint
@@ -87,13 +53,13 @@ def _hybrid_slices(tensor: LayerTensor) -> tuple[FileSlice, ...]:
         shape = (2 * tensor.shape[0], *tensor.shape[1:])
         return (FileSlice(file_name=tensor.name_in_file("self_attn.q_proj"), file_shape=shape, rows=rows),)
     if tensor.name.startswith("delta.conv_"):
-        (part,) = rows_of_matrix(tensor, "linear_attn.conv1d", _channels(tensor, "delta.conv_"))
+        (part,) = rows_of_matrix(tensor, "linear_attn.conv1d", channels(tensor, "delta.conv_"))
         shape = (part.file_shape[0], 1, tensor.shape[1])
         return (FileSlice(file_name=part.file_name, file_shape=shape, index=(*part.index, 0)),)
     return ()
 
 
-def _channels(tensor: LayerTensor, prefix: str) -> dict[str, int]:
+def channels(tensor: LayerTensor, prefix: str) -> dict[str, int]:
     """Return the number of channels of queries, keys and values of linear attention, keyed by tensor name."""
     linear = tensor.spec.linear
     assert linear is not None
@@ -127,13 +93,6 @@ def _inputs_by_head(tensor: LayerTensor) -> tuple[FileSlice, ...]:
     )
 
 
-def _inputs_in_order(tensor: LayerTensor) -> tuple[FileSlice, ...]:
-    """Return where a Qwen3.5 checkpoint stores the queries, keys or values of linear attention."""
-    if tensor.name not in ("delta.q", "delta.k", "delta.v"):
-        return ()
-    return rows_of_matrix(tensor, "linear_attn.in_proj_qkv", _channels(tensor, "delta."))
-
-
 NAMES_OF_LAYER: Final = {
     **SCALED_SHARED_NAMES,
     "delta.log_rate": "linear_attn.A_log",
@@ -143,26 +102,10 @@ NAMES_OF_LAYER: Final = {
     **{f"delta.{name}": f"linear_attn.in_proj_{name}.weight" for name in "zba"},
 }
 """Names of the tensors of a layer that are stored separately. Qwen3-Next stores inputs in two matrices."""
-QWEN3_5: Final = Family(
-    model_types=(*DENSE, *MIXTURE),
-    read=read_qwen3_5,
-    tensors=partial(text_tensors, names=NAMES_OF_LAYER, rules=(_inputs_in_order, _hybrid_slices, expert_slices)),
-    harmless_keys=frozenset(
-        {
-            *("vision_config", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"),
-            *("mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"),
-        }
-    ),
-    harmless_tensors=harmless_names(r"mtp\..*", r"model\.visual\..*"),
-)
-FAMILIES: Final = (
-    Family(
-        model_types=("qwen3_next",),
-        read=read_qwen3_next,
-        tensors=partial(
-            canonical_tensors, names=NAMES_OF_LAYER, rules=(_inputs_by_head, _hybrid_slices, expert_slices)
-        ),
-        harmless_tensors=harmless_names(r"mtp\..*"),
-    ),
-    QWEN3_5,
+
+FAMILY: Final = Family(
+    model_types=("qwen3_next",),
+    read=read_qwen3_next,
+    tensors=partial(canonical_tensors, names=NAMES_OF_LAYER, rules=(_inputs_by_head, hybrid_slices, expert_slices)),
+    harmless_tensors=harmless_names(r"mtp\..*"),
 )

@@ -31,8 +31,6 @@ def read(config: ConfigReader) -> ModelSpec:
     )
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("seed_oss",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"residual_dropout"})
-    ),
+FAMILY: Final = Family(
+    model_types=("seed_oss",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"residual_dropout"})
 )

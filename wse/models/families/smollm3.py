@@ -48,8 +48,6 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     return tuple(replace(layer, rotary=is_rotary) for layer, is_rotary in zip(layers, rotary, strict=True))
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("smollm3",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"max_window_layers"})
-    ),
+FAMILY: Final = Family(
+    model_types=("smollm3",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"max_window_layers"})
 )

@@ -48,4 +48,4 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     return canonical_tensors(spec, file_names, {**NAMES, **shared_norm})
 
 
-FAMILIES: Final = (Family(model_types=("stablelm",), read=read, tensors=tensors),)
+FAMILY: Final = Family(model_types=("stablelm",), read=read, tensors=tensors)

@@ -37,11 +37,9 @@ def read(config: ConfigReader) -> ModelSpec:
     return replace(spec, norm="layer", gated=False, qkv_bias=biased, output_bias=biased, ffn_bias=biased)
 
 
-FAMILIES: Final = (
-    Family(
-        model_types=("starcoder2",),
-        read=read,
-        tensors=partial(canonical_tensors, names={**NAMES, "up": "mlp.c_fc.weight", "down": "mlp.c_proj.weight"}),
-        harmless_keys=frozenset({"residual_dropout", "embedding_dropout"}),
-    ),
+FAMILY: Final = Family(
+    model_types=("starcoder2",),
+    read=read,
+    tensors=partial(canonical_tensors, names={**NAMES, "up": "mlp.c_fc.weight", "down": "mlp.c_proj.weight"}),
+    harmless_keys=frozenset({"residual_dropout", "embedding_dropout"}),
 )
