@@ -28,9 +28,10 @@ from wse.studies.validate.kinds import CODE_AND_BUFFERS, WAFERLLM_DECODE, WORK_O
 from wse.studies.validate.measured.measurements import BUNDLED, Measurement, read
 from wse.studies.validate.measured.terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
-from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row
+from wse.studies.validate.predictors.gpus import fits, serving_row
+from wse.studies.validate.predictors.prediction import unless_declined
 from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
-from wse.studies.validate.predictors.services import ServiceRequest, service_request
+from wse.studies.validate.predictors.services import service_request
 
 RowT = TypeVar("RowT")
 """A measurement, or an object that a fit derives from it."""
@@ -157,8 +158,8 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
     """
     row_of_model: dict[str, tuple[Measurement, EstimateRequest]] = {}
     for m in rows:
-        service = service_request(m)
-        if not isinstance(service, ServiceRequest) or service.request.wafers is None or drafts(m) != NO_DRAFT:
+        service = unless_declined(service_request, m)
+        if service is None or service.request.wafers is None or drafts(m) != NO_DRAFT:
             continue
         name = str(service.request.model)
         if earliest_month(m, name) <= LAST_PLAIN_MONTH:
@@ -168,10 +169,8 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
 
 def _is_fitted_run(m: Measurement) -> bool:
     """Return whether a measurement is from a GPU benchmark that is used to fit constants."""
-    conditions = serving_row(m)
-    if not isinstance(conditions, ServingRow) or conditions.stack not in CALIBRATIONS:
-        return False
-    if m.text("metric").startswith(_FIRST_TOKEN):
+    conditions = unless_declined(serving_row, m)
+    if conditions is None or conditions.stack not in CALIBRATIONS or m.text("metric").startswith(_FIRST_TOKEN):
         return False
     row = FitRow(measurement=m, conditions=conditions)
     return bool(calibration_rows(conditions.stack, [row])) and fits(conditions)
@@ -179,8 +178,8 @@ def _is_fitted_run(m: Measurement) -> bool:
 
 def _states_launch_speed(m: Measurement) -> bool:
     """Return whether the profile `production` is fitted to the speed stated by a measurement."""
-    service = service_request(m)
-    if not isinstance(service, ServiceRequest):
+    service = unless_declined(service_request, m)
+    if service is None:
         return False
     return (str(service.request.model), service.request.wafers, m.measured) in _launch_speeds()
 

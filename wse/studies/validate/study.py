@@ -18,7 +18,7 @@ from wse.studies.validate.measured.measurements import BUNDLED as BUNDLED
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.capacity import capacity_of
 from wse.studies.validate.predictors.predict import predict
-from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.prediction import Prediction
 from wse.studies.validate.result import Validation
 from wse.studies.validate.summary import ComparedRow, gpu_errors, intervals_of, summarise
 from wse.studies.validate.tables import Listed, validation_tables
@@ -124,10 +124,10 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
             predictions[key] = predict(row)
         prediction = predictions[key]
         if capacity == REFUSE and prediction.sram_fits is False:
-            prediction = decline("not all layers of the model fit the SRAM of the PEs that one was timed on")
+            prediction = Prediction(reason="not all layers of the model fit the SRAM of the PEs that one was timed on")
         compared_row = ComparedRow(row, prediction)
         if prediction.value is not None and compared_row.error_pct is None:
-            compared_row = ComparedRow(row, decline("the measured value is too small for a relative error"))
+            compared_row = ComparedRow(row, Prediction(reason="the measured value is too small for a relative error"))
         compared_rows.append(compared_row)
     on_progress(len(rows), len(rows), "")
     return compared_rows

@@ -249,7 +249,7 @@ def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
     for row in rows:
         if row.prediction.method == METHOD and row.error_pct is not None:
             conditions = serving_row(row.measurement)
-            assert isinstance(conditions, ServingRow)
+            assert conditions is not None
             for group in groups_of(conditions, row.measurement):
                 groups.setdefault(group, []).append(row.error_pct)
                 if row.measurement.text("metric") in TIMES_MS and row.measurement.measured:

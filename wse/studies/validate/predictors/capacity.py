@@ -16,7 +16,8 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import replace_options
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.parts import ModelCapacity, WafersNeeded
-from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request
+from wse.studies.validate.predictors.prediction import unless_declined
+from wse.studies.validate.predictors.services import PROFILE, service_request
 
 RESEARCH_PROFILES: Final = ("tuned", "academic")
 
@@ -52,8 +53,8 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
     """
     requests: dict[EstimateRequest, None] = {}  # a dict, to keep the order of the rows
     for row in rows:
-        service = service_request(row)
-        if isinstance(service, ServiceRequest) and service.request.wafers is not None:
+        service = unless_declined(service_request, row)
+        if service is not None and service.request.wafers is not None:
             requests.setdefault(replace(service.request, context=None))
     return tuple(
         ModelCapacity(

@@ -24,6 +24,7 @@ from wse.program.program import Program
 from wse.program.steps import Phase, StepKind
 from wse.studies.validate.measured.platforms import software
 from wse.studies.validate.measured.text_numbers import Shape
+from wse.studies.validate.predictors.prediction import Declined
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 PROFILE = "academic"
@@ -37,11 +38,23 @@ class Grid:
     rows: int
     cols: int
 
-    def problem(self) -> str:
-        """Explain why no program can be compiled for this grid of PEs, or return "" if one can."""
+    def check(self) -> None:
+        """Check that a program can be compiled for this grid of PEs.
+
+        Raises:
+            Declined: The grid is larger than the mesh of the wafer.
+        """
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
-            return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
-        return ""
+            raise Declined(f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs")
+
+    def check_square(self) -> None:
+        """Check that MeshGEMM can run on this grid of PEs.
+
+        Raises:
+            Declined: The grid is not a square.
+        """
+        if self.rows != self.cols:
+            raise Declined("MeshGEMM runs on squares")
 
 
 @cache
@@ -57,7 +70,7 @@ def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs
     """
     # Cycles do not depend on free entries of the cache, so one compiled layer serves many cache sizes.
     context = 1 << (cached - 1).bit_length()
-    return _decode_fabric(grid, _one_layer(shape), context, dtype, costs).decode_cost(cached - 1).cycles
+    return _decode_fabric(grid, replace(shape, layer_count=1), context, dtype, costs).decode_cost(cached - 1).cycles
 
 
 @lru_cache(maxsize=8)
@@ -86,7 +99,7 @@ def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, cost
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
+    program = _compile(grid, replace(shape, layer_count=1), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
@@ -136,10 +149,6 @@ def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, co
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
     program = replace(program, phases=tuple(_repeat_work(phase, repeats) for phase in program.phases))
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
-
-
-def _one_layer(shape: Shape) -> Shape:
-    return replace(shape, layer_count=1)
 
 
 def _decode(grid: Grid, cached: int, dtype: str) -> Options:

@@ -24,7 +24,7 @@ from wse.studies.validate.predictors.harness import (
     prefill_fits,
     prefill_layer_cycles,
 )
-from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
+from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Declined, Prediction, require
 from wse_mappings.rounding import ceil_div
 
 CLOCK_HZ: Final = 1.1e9
@@ -60,37 +60,33 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         profiles: Function that returns software profiles, by default the bundled ones.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     system = m.text("system") or m.text("algorithm")
     phase = (m.text("phase") or m.text("kernel").partition(" ")[0]).strip().lower()
     if not system.lower().startswith("waferllm") or phase not in _PHASES:
         return None
     if not _RATE.match(m.text("metric")):
-        return decline("not tokens per second, which is what the time of layers gives")
+        raise Declined("not tokens per second, which is what the time of layers gives")
     name = m.text("workload") or m.text("kernel")
-    shape, wafer = shape_of(name), wafer_of(m)
-    if shape is None:
-        return decline(f"the shape of the model {name[:40] or '(none named)'} is not known")
-    if wafer is None:
-        return NO_GENERATION
+    shape, wafer = _shape(name), require(wafer_of(m), NO_GENERATION)
     if m.sizes.get("batch", 1) != 1:
-        return decline("the released kernels support a single user only")
-    if m.dtype is None:
-        return NO_DTYPE
-    dtype = m.dtype
+        raise Declined("the released kernels support a single user only")
+    dtype = require(m.dtype, NO_DTYPE)
     costs = profiles(PROFILE, wafer.generation)
     if phase == "end2end":
         return _request(m, wafer, shape, name, dtype, costs)
     tokens = m.sizes.get("seq_in", TOKENS)
     if m.rows is None and m.cols is None:
         return _best(phase, _swept_grids(wafer, phase), shape, tokens, dtype, costs)
-    if m.rows is None or m.cols is None:
-        return NO_GRID
-    grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
-    problem = grid.problem() or _not_square(phase, grid)
-    return decline(problem) if problem else _best(phase, [grid], shape, tokens, dtype, costs)
+    grid = Grid(wafer=wafer, rows=require(m.rows, NO_GRID), cols=require(m.cols, NO_GRID))
+    grid.check()
+    if phase == "prefill":
+        grid.check_square()
+    return _best(phase, [grid], shape, tokens, dtype, costs)
 
 
 def best_rate(m: Measurement) -> Prediction | None:
@@ -99,20 +95,22 @@ def best_rate(m: Measurement) -> Prediction | None:
     The predicted value is the decode speed in tokens/s on the fastest of several square meshes.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None
     if m.text("metric") != "output_tok_s_per_user":
-        return decline("not tokens per second, which is what the time of layers gives")
-    shape, wafer = shape_of(m.text("model")), wafer_of(m)
-    if shape is None:
-        return decline(f"the shape of the model {m.text('model')[:40] or '(none named)'} is not known")
-    if wafer is None:
-        return NO_GENERATION
+        raise Declined("not tokens per second, which is what the time of layers gives")
+    shape, wafer = _shape(m.text("model")), require(wafer_of(m), NO_GENERATION)
     costs = software(PROFILE, wafer.generation)
     return _best("decode", _swept_grids(wafer, "decode"), shape, TOKENS, "float16", costs)
+
+
+def _shape(model: str) -> Shape:
+    return require(shape_of(model), f"the shape of the model {model[:40] or '(none named)'} is not known")
 
 
 def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
@@ -164,21 +162,19 @@ def _request(
     # 1. Lengths and grids.
     prompt, new_tokens = m.sizes.get("seq_in"), m.sizes.get("seq_out")
     if prompt is None or new_tokens is None:
-        return decline("the row does not state the tokens of the prompt and of the answer")
+        raise Declined("the row does not state the tokens of the prompt and of the answer")
     if m.rows is not None or m.cols is not None:
-        return decline("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
-    sides = _grids(m.text("note"), name)
-    if sides is None:
-        return decline("the grids of prefill and of decode are not stated")
+        raise Declined("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
+    sides = require(_grids(m.text("note"), name), "the grids of prefill and of decode are not stated")
     prefill_grid, decode_grid = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
-    problem = prefill_grid.problem() or decode_grid.problem() or _not_square("prefill", prefill_grid)
-    if problem:
-        return decline(problem)
+    prefill_grid.check()
+    decode_grid.check()
+    prefill_grid.check_square()
     # Tokens whose caches fill the same number of slots on a row cost the same.
     rows = decode_grid.rows
     min_slots, max_slots = ceil_div(prompt, rows), ceil_div(prompt + new_tokens - 1, rows)
     if max_slots - min_slots > MAX_CACHE_SIZES:
-        return decline("the answer has too many numbers of cache slots to be timed one by one")
+        raise Declined("the answer has too many numbers of cache slots to be timed one by one")
     # 2. Prefill.
     cycles = prefill_layer_cycles(prefill_grid, shape, prompt, dtype, costs)
     # 3. Decode. The cache of each token contains the prompt and all tokens before it.
@@ -206,16 +202,6 @@ def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | No
     plain = "".join(c for c in name.lower() if c.isalnum())
     sides = END_TO_END_GRIDS.get(plain)
     return None if sides is None else ((sides[0], sides[0]), (sides[1], sides[1]))
-
-
-def _not_square(phase: str, grid: Grid) -> str:
-    """Return a reason for declining if prefill ran on a non-square grid, or "" otherwise.
-
-    Args:
-        phase: ``prefill`` or ``decode``.
-        grid: Rectangle of PEs, and the wafer that it is on.
-    """
-    return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
 
 
 def _prediction(rate: float, *, fits: bool) -> Prediction:
