@@ -150,12 +150,12 @@ def sweep(
         on_progress: Called with (settings done, total settings, a note on settings without an
             answer).
     """
-    from wse.studies.sweep.request import grid_of_source, sweep_picture
+    from wse.studies.sweep.request import read_grid, sweep_picture
     from wse.studies.sweep.shown import sweep_view
     from wse.studies.sweep.study import sweep as study
     from wse.studies.sweep.study import without_answer
 
-    grid = grid_of_source(source, sets)
+    grid = read_grid(source, sets)
 
     def on_row(rows_done: int, failed: int) -> None:
         (on_progress or ignore)(rows_done, len(grid), without_answer(failed))

@@ -22,11 +22,11 @@ from wse.reports.terminal import plural
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.sweep.grid import Grid, known_fields
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.plot import as_png, check_axis
+from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.request import Picture
 from wse.studies.sweep.result import SweepResult
 from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
-from wse.studies.sweep.shown import SweepView, check_columns, check_names_of_columns, check_view, prices_of, shown_rows
+from wse.studies.sweep.shown import SweepView, check_columns, check_view, prices_of, shown_rows
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
@@ -119,7 +119,7 @@ def sweep(
     """
     check_table_path(table)  # 1
     check_view(view)
-    check_names_of_columns(view, grid)
+    check_columns(view, grid)
     axis = None if picture is None else check_axis(grid, picture.axis)
     began = time.perf_counter()
     with (
@@ -130,7 +130,9 @@ def sweep(
         write_table(grid, journal.entries, table, every_column=every_column)  # 3
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         if picture is not None and axis is not None:
-            write_output("--png", picture.path, as_png(grid, journal.entries(), axis))
+            from wse.reports.figure import png_of
+
+            write_output("--png", picture.path, png_of(figure_of(grid, journal.entries(), axis)))
         journal.remove()
     _check_answers(totals, len(grid), rows[0].error if rows else None, table)  # 4
     wall_s = time.perf_counter() - began
