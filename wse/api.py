@@ -28,7 +28,7 @@ from wse.studies.what_if.api import what_if
 
 if TYPE_CHECKING:
     from wse.studies.claims.result import ClaimsResult
-    from wse.studies.explore.result import ExploreResult
+    from wse.studies.explore.study import ExploreResult
     from wse.studies.scenario.result import ScenarioResult
     from wse.studies.sweep.result import SweepResult
     from wse.studies.validate.agreement.result import Agreement

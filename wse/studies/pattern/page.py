@@ -15,10 +15,9 @@ from wse.program.line_patterns import named_pattern
 from wse.reports.page.html_table import table_as_html
 from wse.reports.page.inline_page import inline_page
 from wse.reports.terminal import plural
-from wse.studies.pattern.case import PatternCase
 from wse.studies.pattern.reference import simulate_pattern
 from wse.studies.pattern.request import PatternRequest
-from wse.studies.pattern.result import PatternResult
+from wse.studies.pattern.result import PatternCase, PatternResult
 from wse.studies.pattern.study import PatternSetup, check_pattern
 
 MAX_HOPS: Final = 20_000

@@ -20,10 +20,9 @@ from wse.program.line_patterns import named_pattern
 from wse.program.named_patterns import NamedPattern
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.options.settings import SOFTWARE, WAFER, read_settings
-from wse.studies.pattern.case import BoundResult, PatternCase
 from wse.studies.pattern.reference import simulate_pattern, wrong_words
 from wse.studies.pattern.request import PatternRequest
-from wse.studies.pattern.result import PatternResult
+from wse.studies.pattern.result import BoundResult, PatternCase, PatternResult
 from wse_mappings.outcome import PatternOutcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 

@@ -16,6 +16,7 @@ the rows are known. All rows of that kind and source then count as fitted:
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -44,45 +45,6 @@ DECODE: Final = "decode"
 ROUNDING: Final = 1e-3
 """Largest relative difference of a figure from the same figure rounded in another table."""
 
-_ENGINE_FITTED_ROWS: Final = {
-    "SOFTMAX-01": 1736,
-    "SOFTMAX-02": 6469,
-    "SOFTMAX-03": 1030,
-    "SOFTMAX-06": 1152,
-    "DSD-03": 830,
-    "DSD-04": 884,
-    "P17F-01": 3549.13,
-    "P17F-02": 925.5,
-    "P17F-03": 576.25,
-    "P17F-04": 855,
-    "P17F-05": 1148.19,
-    "MCAST-01": 39,
-    "MCAST-02": 53,
-    "MCAST-04": 293,
-    "MCAST-06": 93,
-    "MCAST-07": 107,
-    "MCAST-09": 347,
-    "MCAST-11": 309,
-    "MCAST-12": 323,
-    "MCAST-14": 563,
-    "MCAST-16": 597,
-    "MCAST-17": 655,
-    "MCAST-19": 851,
-    "M3-01": 63_157,
-    "M3-02": 1_388_470,
-    "M3-03": 11_366_325,
-    "M3-04": 28_471_221,
-    "RING-01": 160,
-    "RING-02": 167,
-    "RING-03": 171,
-    "RING-04": 219,
-}
-"""Measured values of the rows that `compute_engine/epcc.toml` was fitted on, by id.
-
-The rows are those that `tools/fit_compute_engine.py` selects from EPCC's 2026 working notes. Other
-rows of the same groups are not fitted.
-"""
-
 _FIRST_TOKEN: Final = "ttft"
 _FITTED_REDUCES: Final = re.compile(r"^(chain|two-phase)\b", re.IGNORECASE)
 _FITTED_REDUCES_SOURCE: Final = "pr0f3ss/SpMM_Cerebras"
@@ -106,7 +68,7 @@ def is_fitted(m: Measurement, method: str) -> bool:
         return _states_launch_speed(m)
     kind = kind_of(m, method)
     if m.table == "inference":
-        fitted_value = _ENGINE_FITTED_ROWS.get(m.text("id"))
+        fitted_value = _engine_fitted_values().get(m.text("id"))
         is_fitted_row = fitted_value is not None and abs((m.measured or 0) / fitted_value - 1) < ROUNDING
         return kind.name == CODE_AND_BUFFERS or is_fitted_row
     if kind.name == WAFERLLM_DECODE:
@@ -182,6 +144,17 @@ def _states_launch_speed(m: Measurement) -> bool:
     if service is None:
         return False
     return (str(service.request.model), service.request.wafers, m.measured) in _launch_speeds()
+
+
+@cache
+def _engine_fitted_values() -> dict[str, float]:
+    """Return the measured values of the rows that `compute_engine/epcc.toml` was fitted on, by id.
+
+    The rows are those that `tools/fit_compute_engine.py` selects from EPCC's 2026 working notes.
+    Other rows of the same groups are not fitted.
+    """
+    with (BUNDLED.parent / "engine_fitted_rows.csv").open(encoding="utf-8", newline="") as file:
+        return {row["id"]: float(row["value"]) for row in csv.DictReader(file)}
 
 
 @cache

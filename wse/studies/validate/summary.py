@@ -15,7 +15,9 @@ from wse.studies.validate.fitted_rows import is_fitted
 from wse.studies.validate.gpu_calibration import SOURCES
 from wse.studies.validate.kinds import GPUS, SERVICES, MeasurementKind, kind_of
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.parts import (
+from wse.studies.validate.predictors.gpus import METHOD, TIMES_MS, ServingRow, bound_ms, serving_row
+from wse.studies.validate.predictors.prediction import Prediction
+from wse.studies.validate.result import (
     CALIBRATED,
     GpuErrors,
     GroupErrors,
@@ -26,8 +28,6 @@ from wse.studies.validate.parts import (
     ValidationRow,
     ValidationSummary,
 )
-from wse.studies.validate.predictors.gpus import METHOD, TIMES_MS, ServingRow, bound_ms, serving_row
-from wse.studies.validate.predictors.prediction import Prediction
 
 Key = TypeVar("Key")
 

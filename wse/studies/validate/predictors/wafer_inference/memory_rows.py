@@ -15,7 +15,6 @@ from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.parts import CONSTANT_OF_PROFILE
 from wse.studies.validate.predictors.prediction import Declined, Prediction, require
 from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
     Shard,
@@ -26,6 +25,7 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run 
 from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
 from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit
+from wse.studies.validate.result import CONSTANT_OF_PROFILE
 
 DEFAULT_SIDE_PES: Final = 256
 """Number of PE rows and columns of a block, if not stated. Most floor plans have such blocks."""
