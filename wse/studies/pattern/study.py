@@ -124,10 +124,7 @@ def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) 
         cases.append(evaluate_case(pattern, length, count, setup, wavelet=request.wavelet))
     on_progress(len(grid), len(grid), "")
     done_collectives = dict.fromkeys(case.collective for case in cases if case.collective is not None)
-    bounds = (
-        BoundResult(collective=collective, formula=SOURCES[collective].formula, source=SOURCES[collective].source)
-        for collective in done_collectives
-    )
+    bounds = (BoundResult.from_parts(SOURCES[collective], collective=collective) for collective in done_collectives)
     return PatternResult(
         wafer=setup.wafer.name,
         software=setup.software.name,

@@ -68,26 +68,21 @@ class ComparedRow:
         """
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
-        return ValidationRow(
-            file=m.file,
-            line=m.line,
-            input=dict(m.input),
-            source=m.source,
-            kernel=m.kernel,
+        return ValidationRow.from_parts(
+            self,
+            m,
+            p,
             kind=None if kind is None else kind.name,
             where=None if kind is None else kind.where,
             fitted=None if kind is None else self.is_fitted,
-            measured=m.measured,
             predicted=p.value,
             low=None if interval is None else interval[0],
             high=None if interval is None else interval[1],
-            error_pct=self.error_pct,
             predicted_plain=p.plain,
             error_plain_pct=self.error_pct_of(p.plain),
             predicted_other_schedule=p.other_schedule,
             error_other_schedule_pct=self.error_pct_of(p.other_schedule),
             predicted_free_drafts=p.free_drafts,
-            bound=p.bound,
             reason=p.reason or None,
             method=p.method or None,
             software=p.software or None,
