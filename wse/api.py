@@ -153,16 +153,10 @@ def sweep(
     from wse.studies.sweep.request import read_grid, sweep_picture
     from wse.studies.sweep.shown import sweep_view
     from wse.studies.sweep.study import sweep as study
-    from wse.studies.sweep.study import without_answer
-
-    grid = read_grid(source, sets)
-
-    def on_row(rows_done: int, failed: int) -> None:
-        (on_progress or ignore)(rows_done, len(grid), without_answer(failed))
 
     choice = EngineChoice(engine, ray_address)
     return study(
-        grid,
+        read_grid(source, sets),
         Path(output),
         jobs=jobs,
         engine=choice,
@@ -170,7 +164,7 @@ def sweep(
         every_column=every_column,
         view=sweep_view(columns, sort, top),
         picture=sweep_picture(None if png is None else str(png), x),
-        on_row=on_row,
+        on_progress=on_progress or ignore,
     )
 
 

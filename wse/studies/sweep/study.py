@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ from wse.files import read_file
 from wse.models.load import load_model
 from wse.plugins import file_of
 from wse.reports.output_file import write_output
-from wse.reports.progress import SWEEPING, progress_on
+from wse.reports.progress import SWEEPING, OnProgress, ignore, progress_on
 from wse.reports.terminal import plural
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.sweep.grid import Grid, known_fields
@@ -31,45 +31,33 @@ from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
 
-OnRow = Callable[[int, int], None]
-
 
 @contextmanager
-def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
+def sweep_progress(stream: TextIO) -> Iterator[OnProgress]:
     """Yield a callback that displays the progress of a sweep.
 
-    The arguments of the callback are the numbers of finished and of failed settings. After Ctrl-C,
-    a message explains how to resume the sweep.
+    After Ctrl-C, a message explains how to resume the sweep.
 
     Args:
         stream: Output stream.
-        settings: Total number of settings.
     """
-    stored_count = 0
+    done_settings, settings = 0, 0
     try:
-        with progress_on(stream, SWEEPING) as on_progress:
+        with progress_on(stream, SWEEPING) as show:
 
-            def on_row(count: int, failed: int) -> None:
-                nonlocal stored_count
-                stored_count = count
-                on_progress(count, settings, without_answer(failed))
+            def on_progress(count: int, total: int, name: str) -> None:
+                """Show the progress, and remember it for the message after Ctrl-C."""
+                nonlocal done_settings, settings
+                done_settings, settings = count, total
+                show(count, total, name)
 
-            yield on_row
+            yield on_progress
     except KeyboardInterrupt:
-        if stored_count:
+        if done_settings:
             stream.write(
-                f"sweep: {stored_count:,} of {settings:,} settings are saved; the same command resumes after them\n"
+                f"sweep: {done_settings:,} of {settings:,} settings are saved; the same command resumes after them\n"
             )
         raise
-
-
-def without_answer(failed: int) -> str:
-    """Return a phrase such as "3 without an answer" about failed settings; empty for 0.
-
-    Args:
-        failed: Number of settings that could not be estimated.
-    """
-    return f"{failed:,} without an answer" if failed else ""
 
 
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
@@ -87,7 +75,7 @@ def sweep(
     every_column: bool = False,
     view: SweepView = VIEW,
     picture: Picture | None = None,
-    on_row: OnRow = lambda totals, failed: None,
+    on_progress: OnProgress = ignore,
 ) -> SweepResult:
     """Estimate every setting of a grid and write a table with one row per setting.
 
@@ -108,8 +96,8 @@ def sweep(
         every_column: Whether the table includes the columns with grades and sources.
         view: Rows and columns of the result.
         picture: Plot to write, or None.
-        on_row: Called with (settings done, settings without an answer) at the start and after each
-            setting.
+        on_progress: Called with (settings done, total, a note on settings without an answer) at the
+            start and after each setting.
 
     Raises:
         BadInput: The table cannot be written, is being written by another sweep, or was started
@@ -126,7 +114,7 @@ def sweep(
         engine_pool(engine, jobs) as pool,
         Journal(table, _digest(grid), len(grid), restart=restart) as journal,
     ):
-        totals = _finish(grid, journal, pool, view, on_row)  # 2
+        totals = _finish(grid, journal, pool, view, on_progress)  # 2
         write_table(grid, journal.entries, table, every_column=every_column)  # 3
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         if picture is not None and axis is not None:
@@ -184,7 +172,7 @@ def _check_answers(totals: _Counts, settings: int, first_error: str | None, tabl
         raise BadInput(f"none of {failed} has an answer; the first: {first_error} (the table {table} has all)")
 
 
-def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Counts:
+def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_progress: OnProgress) -> _Counts:
     """Estimate all settings that are not in the journal yet, and add them to the journal.
 
     Args:
@@ -192,7 +180,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
         journal: File with the finished settings of this sweep.
         pool: Processes that estimate the settings.
         view: Columns to print, which are checked against the first result.
-        on_row: Called with the numbers of finished and of failed settings.
+        on_progress: Called with the numbers of finished and of all settings, and a note on failed ones.
 
     Raises:
         UnknownName: A column to print does not exist. The journal is kept, so that the same sweep
@@ -203,7 +191,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
     known_entry = next((entry for entry in journal.entries() if not entry.error), None)
     if known_entry is not None:
         check_columns(view, grid, known_entry.row)
-    on_row(resumed_count, failed)
+    on_progress(resumed_count, len(grid), _note(failed))
     remaining_settings = [setting for setting in range(len(grid)) if setting not in finished_settings]
     processes = min(pool.processes, len(remaining_settings))
     for answers_done, answered in enumerate(_outcomes(grid, remaining_settings, processes, pool.outputs), 1):
@@ -215,8 +203,13 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
             )  # on an error the journal is kept, so another --columns can resume
         failed += answered.failed
         bugs += [answered.bug] if answered.bug else []
-        on_row(resumed_count + answers_done, failed)
+        on_progress(resumed_count + answers_done, len(grid), _note(failed))
     return _Counts(resumed_count, failed, processes, tuple(bugs))
+
+
+def _note(failed: int) -> str:
+    """Return a phrase such as "3 without an answer" about failed settings; empty for 0."""
+    return f"{failed:,} without an answer" if failed else ""
 
 
 def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[SettingOutcome]:

@@ -19,9 +19,8 @@ from wse.studies.validate.measured.text_numbers import Shape, shape_of
 from wse.studies.validate.predictors.harness import (
     PROFILE,
     Grid,
-    decode_fits,
     decode_layer_cycles,
-    prefill_fits,
+    layers_fit,
     prefill_layer_cycles,
 )
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Declined, Prediction, require
@@ -131,12 +130,12 @@ def _best(
         costs: Software costs of a PE, such as cycles for starting a task.
     """
     is_decode = phase == "decode"
-    layer_cycles, fits = (decode_layer_cycles, decode_fits) if is_decode else (prefill_layer_cycles, prefill_fits)
+    layer_cycles = decode_layer_cycles if is_decode else prefill_layer_cycles
     timed_grids = ((layer_cycles(grid, shape, tokens, dtype, costs), grid) for grid in grids)
     cycles, grid = min(timed_grids, key=lambda timed_grid: timed_grid[0])
     tokens_per_pass = 1 if is_decode else tokens
     rate = tokens_per_pass / (shape.layer_count * cycles / CLOCK_HZ)
-    return _prediction(rate, fits=fits(grid, shape, tokens, dtype))
+    return _prediction(rate, fits=layers_fit(phase, grid, shape, tokens, dtype))
 
 
 def _request(
@@ -181,8 +180,8 @@ def _request(
     for slots in range(min_slots, max_slots + 1):
         tokens = min(slots * rows, prompt + new_tokens - 1) - max((slots - 1) * rows, prompt - 1)
         cycles += tokens * decode_layer_cycles(decode_grid, shape, slots * rows, dtype, costs)
-    fits = prefill_fits(prefill_grid, shape, prompt, dtype)
-    fits = fits and decode_fits(decode_grid, shape, prompt + new_tokens, dtype)
+    fits = layers_fit("prefill", prefill_grid, shape, prompt, dtype)
+    fits = fits and layers_fit("decode", decode_grid, shape, prompt + new_tokens, dtype)
     return _prediction(new_tokens / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
 
 
