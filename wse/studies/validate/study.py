@@ -76,10 +76,9 @@ def check_listed(choice: str) -> Listed:
     Raises:
         UnknownName: The value is not in `LISTED`.
     """
-    listed_rows: Listed | None = next((listing for listing in LISTED if listing == choice), None)
-    if listed_rows is None:
+    if choice not in LISTED:
         raise UnknownName("choice", choice, LISTED, place="--rows")
-    return listed_rows
+    return choice
 
 
 def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed) -> None:

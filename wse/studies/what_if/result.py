@@ -127,11 +127,8 @@ class WhatIfResult(Result):
             ("*", "best of its column; ×: relative to the unchanged machine; each change alone, with a new search")
         ]
         ineffective_changes = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
-        footer += (
-            [("no effect", f"{ineffective_changes}: less than {100 * NO_EFFECT:g} % on each number")]
-            if ineffective_changes
-            else []
-        )
+        if ineffective_changes:
+            footer.append(("no effect", f"{ineffective_changes}: less than {100 * NO_EFFECT:g} % on each number"))
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
         footer += [("USD/Mtok", printable(text)) for text in self.price or ()]
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
