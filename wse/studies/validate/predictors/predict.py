@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.backends.fabric.line.closed_forms import Grouping, algorithms, closed_form, model_cycles
+from wse.studies.validate.inference import predict as inference
 from wse.studies.validate.measured.algorithms import collective_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
@@ -24,7 +25,6 @@ from wse.studies.validate.predictors import (
     waferllm,
 )
 from wse.studies.validate.predictors.prediction import NO_SIZE, Declined, Prediction, Predictor
-from wse.studies.validate.predictors.wafer_inference import predict as wafer_inference
 from wse_mappings.patterns import two_phase
 
 METHOD: Final = "closed form"
@@ -68,7 +68,7 @@ def predict_formula(m: Measurement) -> Prediction | None:
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
     prediction.decline_without_value,
-    wafer_inference.predict,
+    inference.predict,
     services.predict,
     gpus.predict,
     waferllm.best_rate,

@@ -16,13 +16,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import Profiles, software, wafer_of
 from wse.studies.validate.measured.text_numbers import Shape, shape_of
-from wse.studies.validate.predictors.harness import (
-    PROFILE,
-    Grid,
-    decode_layer_cycles,
-    layers_fit,
-    prefill_layer_cycles,
-)
+from wse.studies.validate.predictors.harness import PROFILE, Grid, decode_layer_cycles, layers_fit, prefill_layer_cycles
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Declined, Prediction, require
 from wse_mappings.rounding import ceil_div
 

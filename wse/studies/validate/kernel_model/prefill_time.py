@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.models.spec import ModelSpec
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import SILU_PARTS, product_work
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
+from wse.studies.validate.kernel_model.kernel_work import SILU_PARTS, product_work
+from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.kernel_model.step_time import LayerTime
 
 PRODUCTS: Final = 4
 """Matrix products of a layer: queries, keys and values; output; up and gate; down."""

@@ -12,19 +12,14 @@ from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse.studies.validate.kernel_model.described_run import Shard, max_layers, shares_blocks, stated_dimensions
+from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.kernel_model.pe_memory import PeMemory
+from wse.studies.validate.kernel_model.profile import PROFILE, in_row_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Declined, Prediction, require
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
-    Shard,
-    max_layers,
-    shares_blocks,
-    stated_dimensions,
-)
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit
 from wse.studies.validate.result import CONSTANT_OF_PROFILE
 
 DEFAULT_SIDE_PES: Final = 256

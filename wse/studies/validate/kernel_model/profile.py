@@ -6,12 +6,12 @@ import re
 from typing import Final
 
 from wse.hardware.compute_engine import load_compute_engine
+from wse.studies.validate.kernel_model.described_run import DescribedRun, described_run
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
 from wse.studies.validate.measured.text_numbers import SECONDS, read_number
 from wse.studies.validate.predictors.prediction import NO_GENERATION, Declined, Prediction, require
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 _CLOCK: Final = re.compile(r"at (?:an assumed )?([0-9.]+) ?([GM])Hz", re.IGNORECASE)
 _CYCLES: Final = {"cycle": 1, "cycles": 1, "kcycles": 1e3, "mcycles": 1e6}

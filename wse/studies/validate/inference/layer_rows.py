@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_number, read_whole
-from wse.studies.validate.predictors.prediction import Declined, Prediction, require
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+from wse.studies.validate.kernel_model.described_run import (
     BLOCKS_PER_ROW,
     UNREADABLE,
     DescribedRun,
@@ -18,11 +15,14 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run 
     stated_number,
     top_k_of,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.predictors.wafer_inference.kernel_model.prefill_time import PrefillRun, PrefillTime
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
+from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
+from wse.studies.validate.kernel_model.prefill_time import PrefillRun, PrefillTime
+from wse.studies.validate.kernel_model.profile import duration, step_time_of, timed_run
+from wse.studies.validate.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
+from wse.studies.validate.predictors.prediction import Declined, Prediction, require
 
 _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
 _WITH_BOUNDARY: Final = re.compile(r"\bboundary\b", re.IGNORECASE)

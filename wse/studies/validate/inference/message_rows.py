@@ -9,22 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wse.studies.validate.inference.lines import StoredWords, collective_of, multicast_of, ring_bytes, stored_words
+from wse.studies.validate.kernel_model.described_run import described_run, stated_number
+from wse.studies.validate.kernel_model.kernel_work import kernel_work, probe_cycles
+from wse.studies.validate.kernel_model.profile import duration, in_row_unit, step_time_of
+from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles, multicast_cycles
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import words_per_cycle
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Declined, Prediction
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run, stated_number
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import kernel_work, probe_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, in_row_unit, step_time_of
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles, multicast_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
-from wse.studies.validate.predictors.wafer_inference.lines import (
-    StoredWords,
-    collective_of,
-    multicast_of,
-    ring_bytes,
-    stored_words,
-)
 
 _HOP_PAIR: Final = re.compile(r"hop pair", re.IGNORECASE)
 _STAGED_HOP: Final = re.compile(r"store-and-forward.*hop.*\(([0-9,]+) (?:f32|words)", re.IGNORECASE)

@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from wse.studies.validate.kernel_model.described_run import DescribedRun, stated_number
+from wse.studies.validate.kernel_model.profile import duration, timed_run
+from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Declined, Prediction
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, stated_number
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
 
 _PHASES: Final = frozenset({"decode", "decode-pipelined", "allreduce"})
 UNTIMED_STEPS: Final = 17

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wse.studies.validate.kernel_model.described_run import Shard
+from wse.studies.validate.kernel_model.kernel_work import probe_cycles
+from wse.studies.validate.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
+from wse.studies.validate.kernel_model.profile import duration, timed_run
+from wse.studies.validate.kernel_model.step_time import LayerTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import Declined, Prediction, require
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import probe_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
 
 PHASES: Final = ("attention-phase", "ffn-phase")
 _STEPS: Final = {step.name: step for step in (*ATTENTION, *FEED_FORWARD)}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
+from wse.studies.validate.kernel_model.described_run import Shard
 
 Size = Callable[[Shard], int]
 Work = Literal[

@@ -6,17 +6,11 @@ import math
 import re
 from typing import Final
 
+from wse.studies.validate.inference import layer_rows, memory_rows, message_rows, phase_rows, step_rows
+from wse.studies.validate.kernel_model.profile import SIMULATOR
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator
 from wse.studies.validate.predictors.prediction import Declined, Prediction, Predictor
-from wse.studies.validate.predictors.wafer_inference import (
-    layer_rows,
-    memory_rows,
-    message_rows,
-    phase_rows,
-    step_rows,
-)
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import SIMULATOR
 
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
 """Kinds of values with which predictions are compared. Fits, and differences of other values, are
