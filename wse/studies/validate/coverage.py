@@ -30,13 +30,7 @@ from urllib.parse import urlparse
 
 import numpy as np
 
-from wse.studies.estimate.ranges.model_error import (
-    ErrorKind,
-    ModelError,
-    are_enough,
-    error_distribution,
-    model_error,
-)
+from wse.studies.estimate.ranges.model_error import ErrorKind, ModelError, are_enough, error_distribution, model_error
 from wse.studies.validate.kinds import SERVICES, WAFERLLM_DECODE, MeasurementKind
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.terms import SILENT, drafts
