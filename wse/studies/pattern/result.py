@@ -34,9 +34,7 @@ class PatternCase(Result):
     fault: Annotated[str | None, Doc("fault of the pattern, in which case there are no cycles")] = None
     collective: Annotated[Collective | None, Doc("the collective that it performs")] = None
     root: Annotated[int | None, Doc("PE that receives the result, or whose words are sent")] = None
-    cycles: Annotated[
-        float | None, Doc("cycles that the fabric model gives, without the launch of the step", "cycles")
-    ] = None
+    cycles: Annotated[float | None, Doc("cycles by the fabric model, without the launch of the step", "cycles")] = None
     best: Annotated[bool, Doc("whether it has the fewest cycles of its collective, PEs and words")] = False
     bound_cycles: Annotated[float | None, Doc("lower bound of the collective", "cycles")] = None
     times_bound: Annotated[float | None, Doc("`cycles` over `bound_cycles`")] = None
@@ -50,9 +48,7 @@ class PatternCase(Result):
     busiest_link_words: Annotated[int | None, Doc("words on the busiest link", "words")] = None
     hops: Annotated[int | None, Doc("number of links crossed, summed over all words", "words")] = None
     colours: Annotated[int | None, Doc("colours that it occupies on a PE")] = None
-    stalls: Annotated[bool | None, Doc("whether its messages can deadlock; absent if there are too many to check")] = (
-        None
-    )
+    stalls: Annotated[bool | None, Doc("whether its messages can deadlock; absent if too many to check")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +66,7 @@ class PatternResult(Result):
 
     wafer: Annotated[str, Doc("the wafer's name")]
     software: Annotated[str, Doc("name of the software profile")]
-    settings: Annotated[
-        Mapping[str, float], Doc("constants that differ from the files of wafer and software; keys are names")
-    ]
+    settings: Annotated[Mapping[str, float], Doc("constants that differ from the files of the machine, by name")]
     cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the fewest cycles first")]
     bounds: Annotated[tuple[BoundResult, ...], Doc("lower bounds of the collectives")]
 

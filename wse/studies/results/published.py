@@ -54,9 +54,7 @@ class PublicPoint(Result):
     chips: Annotated[int | None, Doc("number of wafers, GPUs or other chips, if known")] = None
     users: Annotated[int | None, Doc("concurrent users, if known")] = None
     weight_bits: Annotated[int | None, Doc("bits of a weight, if the source states its type")] = None
-    context: Annotated[
-        str | None, Doc("lengths as the source states them: prompt and generated tokens, or the limit")
-    ] = None
+    context: Annotated[str | None, Doc("lengths as the source states them: prompt and output, or the limit")] = None
     tokens_per_s_per_user: Annotated[float, Doc("generated tokens of a user", "1/s")]
     usd_per_million_tokens: Annotated[float | None, Doc("price or cost of a million generated tokens", "USD")] = None
     drafts: Annotated[str | None, Doc("whether tokens are drafted: yes, no or unknown")] = None

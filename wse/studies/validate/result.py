@@ -37,13 +37,9 @@ class ValidationRow(Result):
     input: Annotated[Mapping[str, str], Doc("Text of every column of the row.")]
     source: Annotated[str, Doc("Where the value was published.")]
     kernel: Annotated[str, Doc("The measured kernel, or a model, or a system and its phase.")]
-    kind: Annotated[str | None, Doc("Kind of measurement, as in `summary.by_kind`. Only if the row is predicted.")] = (
-        None
-    )
+    kind: Annotated[str | None, Doc("Kind of measurement, as in `summary.by_kind`; only if predicted.")] = None
     where: Annotated[str | None, Doc("Machine of the measurement. Only if the row is predicted.")] = None
-    fitted: Annotated[
-        bool | None, Doc("Whether a constant of the models was fitted on the row. Only if the row is predicted.")
-    ] = None
+    fitted: Annotated[bool | None, Doc("Whether a constant was fitted on the row; only if predicted.")] = None
     measured: Annotated[float | None, Doc("Published value, in the metric of the row; null for a range.", or_null=True)]
     predicted: Annotated[float | None, Doc("Predicted value, in the same metric.", or_null=True)]
     low: Annotated[
@@ -52,16 +48,12 @@ class ValidationRow(Result):
     ] = None
     high: Annotated[float | None, Doc("High end of the same interval.")] = None
     error_pct: Annotated[float | None, Doc("100 (predicted - measured) / measured.", "%", or_null=True)]
-    predicted_plain: Annotated[
-        float | None, Doc("Prediction without speculative decoding, if `predicted` is with it.")
-    ] = None
-    error_plain_pct: Annotated[float | None, Doc("Error of the prediction without speculative decoding.", "%")] = None
+    predicted_plain: Annotated[float | None, Doc("Prediction without drafts, if `predicted` is with them.")] = None
+    error_plain_pct: Annotated[float | None, Doc("Error of the prediction without drafts.", "%")] = None
     predicted_other_schedule: Annotated[
         float | None, Doc("Prediction with the other schedule (fused or released). Only for services on wafers.")
     ] = None
-    error_other_schedule_pct: Annotated[float | None, Doc("Error of the prediction with the other schedule.", "%")] = (
-        None
-    )
+    error_other_schedule_pct: Annotated[float | None, Doc("Error of the prediction with that schedule.", "%")] = None
     predicted_free_drafts: Annotated[
         float | None, Doc("Prediction if drafts cost nothing and a verification pass took as long as one token.")
     ] = None
@@ -133,12 +125,8 @@ class KindErrors(UnfittedErrors):
 
     kind: Annotated[str, Doc("What was measured; for kinds that wse does not know, the name of the kernel.")]
     where: Annotated[str, Doc("Machine of the measurements.")]
-    coverage_50: Annotated[
-        float | None, Doc("Fraction of the rows without a fit inside their 50 % interval, if they have one.")
-    ] = None
-    coverage_90: Annotated[
-        float | None, Doc("Fraction of the rows without a fit inside their 90 % interval, if they have one.")
-    ] = None
+    coverage_50: Annotated[float | None, Doc("Fraction of the rows without a fit in their 50 % intervals.")] = None
+    coverage_90: Annotated[float | None, Doc("Fraction of the rows without a fit in their 90 % intervals.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,9 +165,7 @@ class ValidationSummary(UnfittedErrors):
         tuple[MethodErrors, ...], Doc("Errors of services on wafers if predicted with the other schedule.")
     ] = ()
     by_source_and_kernel: Annotated[tuple[GroupErrors, ...], Doc("Errors of each source and kernel.")]
-    gpus: Annotated[
-        tuple[GpuErrors, ...] | None, Doc("Errors of each group of measurements on GPUs, if there are any.")
-    ] = None
+    gpus: Annotated[tuple[GpuErrors, ...] | None, Doc("Errors of each group of measurements on GPUs, if any.")] = None
     reasons: Annotated[tuple[ReasonCount, ...], Doc("Reasons why rows are not predicted, the most frequent first.")]
 
 

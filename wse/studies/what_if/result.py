@@ -36,12 +36,8 @@ class WhatIfRow(Result):
     mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
     batch: Annotated[int | None, Doc("users per pass in the chosen layout")] = None
     users: Annotated[int | None, Doc("users at a time, to whom the following numbers apply")] = None
-    replicas: Annotated[
-        int | None, Doc("number of replicas that share the users; `wafers` are those of one replica")
-    ] = None
-    tokens_per_s_per_user: Annotated[float | None, Doc("output tokens of a user after the first, 1 / TPOT", "1/s")] = (
-        None
-    )
+    replicas: Annotated[int | None, Doc("replicas that share the users; `wafers` are those of one replica")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("tokens of a user after the first, 1 / TPOT", "1/s")] = None
     tokens_per_s: Annotated[float | None, Doc("output tokens of all users", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("mean time to first token", "s")] = None
     usd_per_million_tokens: Annotated[
