@@ -14,16 +14,7 @@ from wse.studies.validate.measured.algorithms import collective_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import is_cycles
-from wse.studies.validate.predictors import (
-    collectives,
-    gpus,
-    mesh_kernels,
-    paths,
-    pe_core,
-    prediction,
-    services,
-    waferllm,
-)
+from wse.studies.validate.predictors import collectives, gpus, paths, pe_core, prediction, services, waferllm
 from wse.studies.validate.predictors.prediction import NO_SIZE, Declined, Prediction, Predictor
 from wse_mappings.patterns import two_phase
 
@@ -78,8 +69,8 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     paths.predict,
     paths.multicast_line,
     waferllm.predict,
-    mesh_kernels.predict,
-    mesh_kernels.shift,
+    waferllm.predict_product,
+    waferllm.predict_shift,
     collectives.predict,
     pe_core.predict,
     pe_core.local_product,
