@@ -17,7 +17,7 @@ from wse.studies.validate.kernel_model.described_run import (
 )
 from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.kernel_model.prefill_time import PrefillRun, PrefillTime
+from wse.studies.validate.kernel_model.prefill_time import PrefillTime
 from wse.studies.validate.kernel_model.profile import duration, step_time_of, timed_run
 from wse.studies.validate.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
 from wse.studies.validate.measured.measurements import Measurement
@@ -177,19 +177,11 @@ def predict_prefill(m: Measurement) -> Prediction | None:
     if not prompt:
         raise Declined("the row does not state the length of the prompt")
     chunk = chunk_tokens(m) or run.shard.cols
-    prefill = PrefillRun(
-        model=run.shard.model,
-        rows=run.shard.rows,
-        cols=run.shard.cols,
-        layers=run.layers,
-        one_block_per_layer=run.shard.one_block_per_layer,
-        chunk=chunk,
-        prompt=prompt,
-        first_chunk=_first_chunk(m.text("metric"), prompt, chunk),
-    )
-    if prefill.first_chunk >= prefill.chunks:
+    first_chunk = _first_chunk(m.text("metric"), prompt, chunk)
+    prefill = PrefillTime(layer=steps, run=run, chunk=chunk, prompt=prompt, first_chunk=first_chunk)
+    if first_chunk >= prefill.chunks:
         raise Declined("all chunks of the prompt are reused")
-    return duration(m, PrefillTime(steps).cycles(prefill))
+    return duration(m, prefill.cycles())
 
 
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int:
