@@ -25,7 +25,7 @@ from wse.hardware.spec import SoftwareProfile
 from wse.studies.validate.fitted_rows import DECODE, academic_group, academic_sample
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.platforms import software
-from wse.studies.validate.predictors import mesh_kernels, waferllm
+from wse.studies.validate.predictors import waferllm
 
 F64 = npt.NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class Row:
     def error(self, constants: F64) -> float:
         """Return the relative error in percent of the prediction with these constants."""
         answer = None
-        for predictor in (waferllm.predict, mesh_kernels.predict, mesh_kernels.shift):
+        for predictor in (waferllm.predict, waferllm.predict_product, waferllm.predict_shift):
             answer = answer or predictor(self.measured, lambda _, generation: profile(constants, generation))
         assert answer is not None
         assert answer.value is not None, answer.reason

@@ -24,15 +24,11 @@ import numpy as np
 from wse.hardware.compute_engine import ComputeEngineCosts, load_compute_engine
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
+from wse.studies.validate.inference.lines import collective_of, multicast_of, ring_bytes, stored_words
+from wse.studies.validate.kernel_model.kernel_work import KernelWork, kernel_work, probe_cycles
+from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.kernel_model.step_time import LayerTime
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import (
-    KernelWork,
-    kernel_work,
-    probe_cycles,
-)
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
-from wse.studies.validate.predictors.wafer_inference.lines import collective_of, multicast_of, ring_bytes, stored_words
 
 OPERATION_COUNTS: Final = (
     "exponential_operations",

@@ -25,7 +25,7 @@ from typing import Final
 from wse.reports.rows_csv import exact_csv
 from wse.studies.estimate.ranges.model_error import FILE
 from wse.studies.validate.coverage import error_kind_of, publisher_of
-from wse.studies.validate.parts import ValidationRow
+from wse.studies.validate.result import ValidationRow
 from wse.studies.validate.study import BUNDLED, validate
 
 COLUMNS: Final = ("kind", "software", "publisher", "source", "file", "row", "time_ratio")

@@ -28,7 +28,7 @@ from wse.studies.what_if.api import what_if
 
 if TYPE_CHECKING:
     from wse.studies.claims.result import ClaimsResult
-    from wse.studies.explore.result import ExploreResult
+    from wse.studies.explore.study import ExploreResult
     from wse.studies.scenario.result import ScenarioResult
     from wse.studies.sweep.result import SweepResult
     from wse.studies.validate.agreement.result import Agreement
@@ -150,19 +150,13 @@ def sweep(
         on_progress: Called with (settings done, total settings, a note on settings without an
             answer).
     """
-    from wse.studies.sweep.request import grid_of_source, sweep_picture
+    from wse.studies.sweep.request import read_grid, sweep_picture
     from wse.studies.sweep.shown import sweep_view
     from wse.studies.sweep.study import sweep as study
-    from wse.studies.sweep.study import without_answer
-
-    grid = grid_of_source(source, sets)
-
-    def on_row(rows_done: int, failed: int) -> None:
-        (on_progress or ignore)(rows_done, len(grid), without_answer(failed))
 
     choice = EngineChoice(engine, ray_address)
     return study(
-        grid,
+        read_grid(source, sets),
         Path(output),
         jobs=jobs,
         engine=choice,
@@ -170,7 +164,7 @@ def sweep(
         every_column=every_column,
         view=sweep_view(columns, sort, top),
         picture=sweep_picture(None if png is None else str(png), x),
-        on_row=on_row,
+        on_progress=on_progress or ignore,
     )
 
 

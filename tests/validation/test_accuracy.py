@@ -11,7 +11,8 @@ import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.text_numbers import configuration_of
-from wse.studies.validate.predictors.services import ServiceRequest, service_request
+from wse.studies.validate.predictors.prediction import unless_declined
+from wse.studies.validate.predictors.services import service_request
 from wse.studies.validate.study import compare, default_files
 from wse.studies.validate.summary import ComparedRow, summarise
 
@@ -27,9 +28,9 @@ ONE_WORKER = pytest.mark.xdist_group("accuracy")
 def every_row() -> Rows:
     """Return the comparison of all rows except services, which take seconds each and are tested in `test_services`."""
     rows = [m for path in default_files() for m in read(path)]
-    services = [m for m in rows if isinstance(service_request(m), ServiceRequest)]
+    services = [m for m in rows if unless_declined(service_request, m)]
     assert (len(rows), len(services)) == (3701, 20)
-    return compare([m for m in rows if not isinstance(service_request(m), ServiceRequest)], lambda *_: None)
+    return compare([m for m in rows if not unless_declined(service_request, m)], lambda *_: None)
 
 
 @pytest.fixture(scope="module")

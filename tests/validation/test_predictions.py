@@ -9,7 +9,7 @@ import wse.studies.validate.study as module
 from tests.validation.test_measurements import GOOD, file_of
 from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.predictors.predict import PREDICTORS, predict
-from wse.studies.validate.predictors.prediction import decline
+from wse.studies.validate.predictors.prediction import Declined, Prediction
 from wse.studies.validate.study import BUNDLED, compare, default_files
 from wse.studies.validate.summary import ComparedRow
 
@@ -85,7 +85,9 @@ def test_errors_of_kernels_on_one_pe_are_below_their_limits(
 
 def test_only_the_last_predictor_answers_every_row() -> None:
     unknown = row(kernel="something new", algorithm="", platform="")
-    assert [bool(predictor(unknown)) for predictor in PREDICTORS] == [False] * (len(PREDICTORS) - 1) + [True]
+    assert not any(predictor(unknown) for predictor in PREDICTORS[:-1])
+    with pytest.raises(Declined):
+        PREDICTORS[-1](unknown)
     assert predict(unknown).reason == "this kernel is not modelled: something new"
 
 
@@ -213,7 +215,9 @@ def test_default_files_are_the_bundled_ones_in_any_folder(tmp_path: Path, monkey
 
 def test_bundled_rows_name_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result names bundled files without their folder, so it is the same on all machines."""
-    monkeypatch.setattr(module, "compare", lambda rows, *_: [ComparedRow(row, decline("later")) for row in rows])
+    monkeypatch.setattr(
+        module, "compare", lambda rows, *_: [ComparedRow(row, Prediction(reason="later")) for row in rows]
+    )
     result = module.validate()
     assert {row.file for row in result.rows} == {path.name for path in default_files()}
     assert str(BUNDLED) not in str(result.to_dict())

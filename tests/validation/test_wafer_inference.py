@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tests.support.inference_rows import rows_of
 from wse.hardware.compute_engine import load_compute_engine
-from wse.studies.validate.parts import CONSTANT_OF_PROFILE
+from wse.studies.validate.kernel_model.described_run import mean_context
+from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.kernel_model.reduce_time import _depth, _grouped_reduce
 from wse.studies.validate.predictors.predict import predict
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import mean_context
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import _depth, _grouped_reduce
+from wse.studies.validate.result import CONSTANT_OF_PROFILE
 
 
 def value_of(**cells: str) -> float:

@@ -88,10 +88,10 @@ def estimate(
         result = cached_estimate(request, on_progress=on_progress)
     opt.write_mapping_file(path, result.system)
     if picture is not None and result.uncertainty is not None:
+        from wse.reports.figure import png_of
         from wse.reports.output_file import write_output
-        from wse.studies.estimate.ranges.plot import as_png
 
-        write_output("--png", picture, as_png(result.uncertainty))
+        write_output("--png", picture, png_of(result.uncertainty.plot()))
     opt.print_result(result, json=json, detail=detail)
 
 
@@ -106,7 +106,6 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
     from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes
-    from wse.studies.what_if.plot import as_png
     from wse.studies.what_if.study import check, what_if
 
     check(request)
@@ -115,5 +114,7 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
     with progress_on(sys.stderr, TRYING) as on_progress:
         result = what_if(request, changes_to_try, on_progress)
     if path is not None:
-        write_output("--png", path, as_png(result))
+        from wse.reports.figure import png_of
+
+        write_output("--png", path, png_of(result.plot()))
     return result

@@ -109,7 +109,7 @@ def sweep(
     view = sweep_view(columns, sort, top)
     picture = sweep_picture(png, x)
     grid = read_grid(source, sets or [])
-    with sweep_progress(sys.stderr, len(grid)) as on_row:
+    with sweep_progress(sys.stderr) as on_progress:
         result = study(
             grid,
             Path(output),
@@ -119,6 +119,6 @@ def sweep(
             every_column=every_column,
             view=view,
             picture=picture,
-            on_row=on_row,
+            on_progress=on_progress,
         )
     opt.print_result(result, json=json)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Final, NamedTuple, TextIO
 
 OnProgress = Callable[[int, int, str], None]
@@ -71,22 +72,9 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     if not stream.isatty():
         yield _Lines(stream, work).update
         return
-    bar: list[OnProgress] = []
     with ExitStack() as bar_stack:
-
-        def update(count: int, total: int, name: str) -> None:
-            """Show the progress on a bar, which is created at the first call.
-
-            Args:
-                count: Number of finished parts.
-                total: Total number of parts.
-                name: Name of the current part.
-            """
-            if not bar:
-                bar.append(bar_stack.enter_context(_bar(stream, work)))
-            bar[0](count, total, name)
-
-        yield update
+        bar = cache(lambda: bar_stack.enter_context(_bar(stream, work)))
+        yield lambda count, total, name: bar()(count, total, name)
 
 
 @contextmanager

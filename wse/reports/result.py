@@ -71,6 +71,21 @@ class Result:
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
         return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **changes})
 
+    @classmethod
+    def from_parts(cls, *parts: object, **values: Any) -> Self:
+        """Create a result from given values, and from attributes with the names of its fields.
+
+        Args:
+            *parts: Objects whose attributes are copied. If several have an attribute, the first one
+                is used.
+            **values: Values of fields, which take precedence.
+        """
+        for field in fields(cls):
+            part = next((part for part in parts if hasattr(part, field.name)), None)
+            if field.name not in values and part is not None:
+                values[field.name] = getattr(part, field.name)
+        return cls(**values)
+
     def convert(self, kind: type[R], **changes: Any) -> R:
         """Copy the fields into a new result of another class, which may have additional fields.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from rich.text import Text
 
@@ -82,6 +82,20 @@ class Column:
         return max(values) if self.best == "largest" else min(values)
 
 
+class Cell(NamedTuple):
+    """A cell of a table.
+
+    Attributes:
+        text: Text of the cell; empty if the row has no value for the column.
+        value: Value of the row under the key of the column, or None.
+        is_best: Whether the value is the best one of the column.
+    """
+
+    text: str | Text
+    value: Any
+    is_best: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table with columns, rows, a title, a note and a footer.
@@ -103,6 +117,19 @@ class Table:
     note: str = ""
     footer: Sequence[tuple[str, str]] = ()
     style: Callable[[Row], str] | None = None
+
+    def cells(self, column: Column) -> list[Cell]:
+        """Return the cells of a column, from the first row to the last."""
+        best = column.best_value(self.rows)
+        values = [value_of(row, column.key) for row in self.rows]
+        return [
+            Cell(column.text(row), value, best is not None and value == best)
+            for row, value in zip(self.rows, values, strict=True)
+        ]
+
+    def lines(self) -> list[tuple[Cell, ...]]:
+        """Return the cells of each row, from the first column to the last."""
+        return list(zip(*map(self.cells, self.columns), strict=True))
 
 
 def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, **settings: Any) -> Column:
@@ -180,15 +207,17 @@ def _table(table: Table) -> str:
     """Return a table as Markdown. A table without column headings becomes a list."""
     title = f"**{_escaped(table.title)}** {_escaped(table.note)}".strip() if table.title else ""
     if any(column.title for column in table.columns):
-        bests = [column.best_value(table.rows) for column in table.columns]
         lines = [
             [_escaped(column.title) for column in table.columns],
             ["---:" if column.numeric else "---" for column in table.columns],
-            *([_cell(c, row, best) for c, best in zip(table.columns, bests, strict=True)] for row in table.rows),
+            *(
+                [f"**{_escaped(str(c.text))}**" if c.is_best else _escaped(str(c.text)) for c in r]
+                for r in table.lines()
+            ),
         ]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     else:
-        body = "\n".join(_item([str(column.text(row)) for column in table.columns]) for row in table.rows)
+        body = "\n".join(_item([str(cell.text) for cell in line]) for line in table.lines())
     footer = "\n".join(_item(pair) for pair in table.footer)
     return "\n\n".join(part for part in (title, body, footer) if part)
 
@@ -197,12 +226,6 @@ def _item(texts: Sequence[str]) -> str:
     """Format a row as a Markdown list item, with the first cell as its name."""
     name, text = texts[0], " ".join(texts[1:])
     return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
-
-
-def _cell(column: Column, row: Row, best: object) -> str:
-    """Return a cell of a table as Markdown, in bold if its value equals ``best``."""
-    text = _escaped(str(column.text(row)))
-    return f"**{text}**" if best is not None and value_of(row, column.key) == best else text
 
 
 def _escaped(text: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from wse.reports.result import Result
-from wse.reports.table import Column, Row, Table, value_of
+from wse.reports.table import Column, Table
 from wse.reports.terminal import INDENT, console_on, heading, lines, plain_table, show
 
 GAP = 2
@@ -43,8 +43,8 @@ def print_table(console: Console, table: Table) -> None:
         heading(console, table.title, table.note)
     if not table.rows:
         return
-    cells = {column.key: _cells(column, table) for column in table.columns}
     columns = shown_columns(console, table)
+    cells = [_texts(column, table) for column in columns]
     view = plain_table(header=any(column.title for column in columns))
     for column in columns:
         marked = _is_marked(column, table)
@@ -56,9 +56,8 @@ def print_table(console: Console, table: Table) -> None:
             style=column.style,
             width=column.width,
         )
-    for index in range(len(table.rows)):
-        style = table.style(table.rows[index]) if table.style else None
-        view.add_row(*(cells[column.key][index] for column in columns), style=style)
+    for row, *texts in zip(table.rows, *cells, strict=True):
+        view.add_row(*texts, style=table.style(row) if table.style else None)
     show(console, view)
     hidden_titles = [column.title for column in table.columns if column.title and column not in columns]
     footer = [*((name, text) for name, text in table.footer if name not in hidden_titles)]
@@ -115,31 +114,18 @@ def _is_marked(column: Column, table: Table) -> bool:
     return column.numeric and column.best_value(table.rows) is not None
 
 
-def _cells(column: Column, table: Table) -> list[Text]:
-    """Return the formatted cells of a column, with the best ones marked."""
-    best = column.best_value(table.rows)
-    return [_cell(column, row, best) for row in table.rows]
-
-
-def _cell(column: Column, row: Row, best: Any) -> Text:
-    """Return the text of a cell, with a mark if it has the best value in the column.
+def _texts(column: Column, table: Table) -> list[Text]:
+    """Return the formatted cells of a column, with the best ones marked.
 
     If the column has a best value, the other cells get a space instead of the mark.
-
-    Args:
-        column: Column of the cell.
-        row: Row of the cell.
-        best: Best value of the column, or None.
     """
-    text = column.text(row)
-    cell = text.copy() if isinstance(text, Text) else Text(text)
-    if best is None:
-        return cell
-    if value_of(row, column.key) != best:
-        return cell.append(" ")
-    cell.append(BEST)
-    cell.stylize("bold green")
-    return cell
+    cells = table.cells(column)
+    texts = [cell.text.copy() if isinstance(cell.text, Text) else Text(cell.text) for cell in cells]
+    if any(cell.is_best for cell in cells):
+        for text, cell in zip(texts, cells, strict=True):
+            text.append(BEST if cell.is_best else " ")
+            text.stylize("bold green" if cell.is_best else "")
+    return texts
 
 
 def _needed_width(column: Column, table: Table) -> int:
@@ -147,7 +133,8 @@ def _needed_width(column: Column, table: Table) -> int:
 
     If the cells of the column can wrap, the result is at most its minimum width.
     """
-    cells = _cells(column, table)
-    text_width = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))
+    text_width = max(
+        cell_len(column.title) + _is_marked(column, table), *(text.cell_len for text in _texts(column, table))
+    )
     width = column.width or text_width
     return min(width, column.min_width) if column.wraps else width

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE
+from wse.reports.figure import png_of
 from wse.studies.results.operating_points import OperatingPointResult
-from wse.studies.scenario.drawing import drawings_of, scenario_as_png, series_of
+from wse.studies.scenario.drawing import drawings_of, series_of
 from wse.studies.scenario.files import scenario_as_html
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
 from wse.studies.scenario.result import (
@@ -150,4 +151,4 @@ def test_page_is_one_file_with_escaped_texts() -> None:
     assert len(data["curves"]) == 2
     assert data["curves"][0]["lines"][0]["points"][0]["x"] == 1100
     assert "nowhere" in page
-    assert scenario_as_png(made).startswith(b"\x89PNG")
+    assert png_of(made.plot()).startswith(b"\x89PNG")

@@ -14,7 +14,7 @@ from wse.errors import BadInput
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.request import grid_of, read_grid
+from wse.studies.sweep.request import read_grid
 from wse.studies.workers.pool import Queue
 
 NAMES = ("batch", "mapping", "wafer.hop_cycles", "context")
@@ -32,10 +32,10 @@ def test_settings_are_the_product_of_the_axes_the_last_varying_fastest(sizes: li
 def test_values_from_python_make_the_grid_of_the_same_file(tmp_path: Path) -> None:
     file = tmp_path / "grid.toml"
     file.write_text('model = "story"\nbatch = [1, 8]\nwafer.hop_cycles = [1, 2]\n')
-    grid = grid_of({"model": "story", "batch": (1, 8), "wafer.hop_cycles": [1, 2]})
+    grid = read_grid({"model": "story", "batch": (1, 8), "wafer.hop_cycles": [1, 2]})
     assert grid == read_grid(str(file), [])
     with pytest.raises(BadInput, match="settings: batch = 'many'"):
-        grid_of({"model": "story", "batch": "many"})
+        read_grid({"model": "story", "batch": "many"})
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_values_from_python_make_the_grid_of_the_same_file(tmp_path: Path) -> No
 def test_values_from_python_are_converted_to_those_of_an_estimate(
     values: dict[str, object], wanted: tuple[object, ...]
 ) -> None:
-    (axis,) = grid_of(values).axes
+    (axis,) = read_grid(values).axes
     assert repr(axis.values) == repr(wanted)
 
 
 @pytest.mark.parametrize("value", [np.ones((2, 2)), True, math.nan, 1.5], ids=repr)
 def test_values_of_another_type_are_refused_from_python(value: object) -> None:
     with pytest.raises(BadInput, match=r"batch = .*: give a whole number, or default"):
-        grid_of({"batch": value})
+        read_grid({"batch": value})
 
 
 def test_setting_is_a_request(tmp_path: Path) -> None:

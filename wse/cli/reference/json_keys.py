@@ -20,7 +20,7 @@ from wse.studies.compare.traces import TracesComparison
 from wse.studies.compile.result import CompileResult
 from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.explore.result import ExploreResult
+from wse.studies.explore.study import ExploreResult
 from wse.studies.options.option import union_parts
 from wse.studies.pattern.result import PatternResult
 from wse.studies.run.result import RunResult

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from wse.reports.table import Column, Row, Table, value_of
+from wse.reports.table import Cell, Column, Table
 
 _STYLE: Final = """
 .wse table { border-collapse: collapse; margin: 0 0 1.2em; border: none; }
@@ -33,8 +33,7 @@ def table_as_html(table: Table) -> str:
     caption = f"<caption>{escape(table.title)}{_note(table.note)}</caption>" if table.title else ""
     titled = any(column.title for column in table.columns)
     head = f"<thead><tr>{''.join(map(_heading, table.columns))}</tr></thead>\n" if titled else ""
-    bests = [column.best_value(table.rows) for column in table.columns]
-    body = "\n".join(_row(table, row, bests) for row in table.rows)
+    body = "\n".join(f"<tr>{''.join(map(_cell, table.columns, line))}</tr>" for line in table.lines())
     return f"<table>{caption}{head}<tbody>{body}</tbody>{_footer(table)}</table>"
 
 
@@ -49,23 +48,10 @@ def _heading(column: Column) -> str:
     return f'<th scope="col"{_kind(column)}{doc}>{escape(column.title)}</th>'
 
 
-def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
-    """Return a row of the table as HTML.
-
-    Args:
-        table: Table, which defines the columns.
-        row: Row to convert.
-        bests: For each column, its best value, or None if it has none.
-    """
-    return f"<tr>{''.join(_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True))}</tr>"
-
-
-def _cell(column: Column, row: Row, best: Any) -> str:
-    """Return a cell of a table as HTML, in bold if its value equals ``best``."""
-    value = value_of(row, column.key)
-    text = escape(str(column.text(row)))
-    marked = f"<b>{text}</b>" if best is not None and value == best else text
-    return f"<td{_kind(column)}>{marked}</td>"
+def _cell(column: Column, cell: Cell) -> str:
+    """Return a cell of a table as HTML, in bold if it has the best value of its column."""
+    text = escape(str(cell.text))
+    return f"<td{_kind(column)}>{f'<b>{text}</b>' if cell.is_best else text}</td>"
 
 
 def _kind(column: Column) -> str:
@@ -87,29 +73,15 @@ def page_table(table: Table) -> dict[str, Any]:
     The keys are ``title``, ``note``, ``columns`` (a dict for each column) and ``rows`` (a list of
     cells for each row).
     """
-    bests = [column.best_value(table.rows) for column in table.columns]
     return {
         "title": table.title,
         "note": table.note,
         "columns": [{"title": c.title, "doc": c.doc, "numeric": c.numeric, "wraps": c.wraps} for c in table.columns],
-        "rows": [
-            [_script_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True)]
-            for row in table.rows
-        ],
+        "rows": [list(map(_script_cell, table.columns, line)) for line in table.lines()],
     }
 
 
-def _script_cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
-    """Return a cell as plain values for the script ``tables.js`` to draw.
-
-    Args:
-        column: Column of the cell.
-        row: Row of the cell.
-        best: Best value of the column, or None.
-
-    Returns:
-        The ``text`` of the cell, the ``value`` by which it is sorted, and whether it is the
-        ``best``.
-    """
-    value, text = value_of(row, column.key), str(column.text(row))
-    return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}
+def _script_cell(column: Column, cell: Cell) -> dict[str, Any]:
+    """Return the text of a cell, the value by which it is sorted, and whether it is the best one."""
+    text = str(cell.text)
+    return {"text": text, "value": cell.value if column.numeric else text, "best": cell.is_best}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wse.reports.output_file import write_output
 from wse.reports.table import markdown_table
 from wse.reports.terminal import count
-from wse.studies.claims.result import ClaimResult, Decided
+from wse.studies.claims.result import ClaimResult, ClaimsResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,25 +52,26 @@ def _figure_of(curves: Curves, title: str) -> Figure:
 PAGE_WIDTH: Final = 100
 
 
-def write_page(findings: Decided, path: Path) -> None:
+def write_page(result: ClaimsResult, curves: Mapping[int, Curves], path: Path) -> None:
     """Write a Markdown page with the verdict on every claim, and the plots as separate PNG files.
 
     Args:
-        findings: The decided claims.
+        result: The decided claims.
+        curves: Content of the plots, keyed by claim number.
         path: Path of the page. The plot of claim N of ``claims.md`` is ``claims-N.png`` next to it.
 
     Raises:
         BadInput: A file cannot be written.
     """
-    plots = {n: path.with_name(f"{path.stem}-{n}.png") for n in findings.curves}
-    write_output("--page", path, _page(findings, plots).encode())
+    plots = {n: path.with_name(f"{path.stem}-{n}.png") for n in curves}
+    write_output("--page", path, _page(result, plots).encode())
     for n, plot in plots.items():
-        write_output("--page", plot, image_of(findings.curves[n], f"Claim {n}"))
+        write_output("--page", plot, image_of(curves[n], f"Claim {n}"))
 
 
-def _page(findings: Decided, plots: dict[int, Path]) -> str:
+def _page(result: ClaimsResult, plots: dict[int, Path]) -> str:
     """Return the Markdown text of the page: a table of all claims, then one section per claim."""
-    claims = findings.result.claims
+    claims = result.claims
     lines = [
         "# Claims about fast inference",
         "",

@@ -156,20 +156,8 @@ def claim_result(claim: Claim, finding: Finding, uncertain_names: Collection[str
     certainty = (
         certainty_at_ends(finding.verdicts) if finding.is_at_ends else certainty_of(finding.verdicts, uncertain_names)
     )
-    return ClaimResult(
-        n=claim.number,
-        claim=claim.text,
-        command=claim.command,
-        numbers=finding.numbers,
-        verdict=certainty.verdict,
-        certainty=certainty.text,
-        share_of_samples=certainty.share,
-        samples=certainty.samples,
-        decisive=certainty.decisive,
-        answer=finding.answer,
-        reason=finding.reason,
-        source=claim.source,
-    )
+    texts = {"claim": claim.text, "certainty": certainty.text}
+    return ClaimResult.from_parts(claim, finding, certainty, n=claim.number, share_of_samples=certainty.share, **texts)
 
 
 def _overview(claims: tuple[ClaimResult, ...]) -> Table:
@@ -204,16 +192,3 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
         f"Claim {claim.n}",
     )
     return verdict_table, Table(columns=NUMBERS, rows=tuple(claim.numbers.values()), title="Numbers of this claim")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """Result of ``wse claims``: verdicts on claims about fast inference, and their plots.
-
-    Attributes:
-        result: The verdicts on the claims.
-        curves: Content of the plots, keyed by claim number. Some claims have no plot.
-    """
-
-    result: ClaimsResult
-    curves: Mapping[int, Curves]

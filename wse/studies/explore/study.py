@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from wse.reports.output_file import page_path, write_output
 from wse.reports.page.inline_page import inline_page
+from wse.reports.result import Doc, Result
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import WIDEST, in_bytes, plural, printable
 from wse.studies.explore.csv_table import TableColumn, read_csv
-from wse.studies.explore.result import ExploreResult
 
 SCRIPTS: Final = ("columns.js", "filters.js", "explore.js")
 A_WAFER: Final = "tokens/s a wafer"
@@ -128,6 +131,30 @@ def _less_is_better(name: str) -> bool:
     if name == A_WAFER or "per_s" in name:
         return False
     return name.endswith("_s") or any(part in name for part in LESS_IS_BETTER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreResult(Result):
+    """The result of ``wse explore``: the page and the size of the table that it shows."""
+
+    table: Annotated[str, Doc("path of the table")]
+    page: Annotated[str, Doc("path of the page")]
+    rows: Annotated[int, Doc("rows of the table")]
+    columns: Annotated[int, Doc("columns of the table")]
+    page_bytes: Annotated[int, Doc("size of the page", "B")]
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """Return a table with the page's path, and the size of the page and of the table it shows.
+
+        Args:
+            detail: Not used.
+            width: Not used.
+        """
+        rows = [
+            ("page", f"{printable(self.page)}, {in_bytes(self.page_bytes)}: open it in a browser, offline too"),
+            ("table", f"{printable(self.table)}: {plural(self.rows, 'row')}, {plural(self.columns, 'column')}"),
+        ]
+        return (pair_table(rows, "Explore"),)
 
 
 def explore(table: Path, output: Path | None = None) -> ExploreResult:

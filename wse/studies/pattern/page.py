@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,10 +14,9 @@ from wse.program.line_patterns import named_pattern
 from wse.reports.page.html_table import table_as_html
 from wse.reports.page.inline_page import inline_page
 from wse.reports.terminal import plural
-from wse.studies.pattern.case import PatternCase
 from wse.studies.pattern.reference import simulate_pattern
 from wse.studies.pattern.request import PatternRequest
-from wse.studies.pattern.result import PatternResult
+from wse.studies.pattern.result import PatternCase, PatternResult
 from wse.studies.pattern.study import PatternSetup, check_pattern
 
 MAX_HOPS: Final = 20_000
@@ -29,43 +27,7 @@ MAX_PES: Final = 128
 """Longest line whose PEs can be distinguished on a screen."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Animation:
-    """Cycle-by-cycle animation of the 32-bit words (wavelets) of a communication pattern.
-
-    Attributes:
-        case: The pattern, with its numbers of PEs and words.
-        cycles: Cycles from the start to the end of the last operation.
-        moves: Five integers for each wavelet that leaves a router, sorted by cycle: cycle, PE,
-            output port, input port, colour (router channel). Ports are 0 for the router's own PE, 1
-            for the next PE, and -1 for the previous PE.
-        operations: Three integers for each vector operation of a PE: PE, first cycle, and the cycle
-            after the last.
-    """
-
-    case: PatternCase
-    cycles: int
-    moves: list[int]
-    operations: list[int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the data that the page's script needs to draw the animation.
-
-        The keys are ``name`` (a caption), ``pes``, ``root`` (index of the PE that receives the
-        result or sends its words), ``cycles``, ``moves`` and ``operations``.
-        """
-        name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
-        return {
-            "name": name,
-            "pes": self.case.pes,
-            "root": self.case.root,
-            "cycles": self.cycles,
-            "moves": self.moves,
-            "operations": self.operations,
-        }
-
-
-def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[Animation]:
+def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[dict[str, Any]]:
     """Simulate small cases of communication patterns, and return their animations for the page.
 
     Cases with a fault and large cases are left out. All animations together have at most
@@ -77,9 +39,9 @@ def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: 
         setup: The machine on which the patterns run.
     """
     patterns_by_name = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}
-    animations: list[Animation] = []
+    animations: dict[int, dict[str, Any]] = {}
     remaining_hops = MAX_HOPS_OF_PAGE
-    for case in sorted(cases, key=lambda case: (case.hops or 0, case.pes)):
+    for index, case in sorted(enumerate(cases), key=lambda item: (item[1].hops or 0, item[1].pes)):
         if case.hops is None or case.pes > MAX_PES or case.hops > min(MAX_HOPS, remaining_hops):
             continue
         remaining_hops -= case.hops
@@ -87,29 +49,40 @@ def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: 
         machine, machine_run, _ = simulate_pattern(
             checked.schedule, checked.schedule_words, setup.wafer, setup.software, log=True
         )
-        animations.append(_animation(case, machine, machine_run))
-    order = {(case.pattern, case.pes, case.words): i for i, case in enumerate(cases)}
-    return sorted(
-        animations, key=lambda animation: order[animation.case.pattern, animation.case.pes, animation.case.words]
-    )
+        animations[index] = _animation(case, machine, machine_run)
+    return [animations[index] for index in sorted(animations)]
 
 
-def _animation(case: PatternCase, machine: WaveletMachine, machine_run: MachineRun) -> Animation:
-    """Convert a simulation log (word moves and vector operations) to an animation for the page."""
+def _animation(case: PatternCase, machine: WaveletMachine, machine_run: MachineRun) -> dict[str, Any]:
+    """Convert a simulation log to the data that the page's script needs to draw the animation.
+
+    Returns:
+        - ``name``: Caption.
+        - ``pes``: Number of PEs.
+        - ``root``: Index of the PE that receives the result or sends its words.
+        - ``cycles``: Cycles from the start to the end of the last operation.
+        - ``moves``: Five integers for each wavelet that leaves a router, sorted by cycle: cycle, PE,
+          output port, input port, colour. Ports are 0 for the router's own PE, 1 for the next PE,
+          and -1 for the previous PE.
+        - ``operations``: Three integers for each vector operation of a PE: PE, first cycle, and the
+          cycle after the last.
+    """
     side = np.array([0, 1, 0, -1, 0])  # direction of each Port along the line
     cycle, _, col, colour, output_port, input_port = machine_run.moves.T
     moves = np.stack([cycle, col, side[output_port], side[input_port], colour], axis=1)
     pes = np.concatenate([block.pes for block in machine.operation_blocks])
     operations = np.concatenate([pes[:, None], machine_run.op_times], axis=1)
-    return Animation(
-        case=case,
-        cycles=machine_run.cycles,
-        moves=moves.reshape(-1).tolist(),
-        operations=operations.reshape(-1).tolist(),
-    )
+    return {
+        "name": f"{case.pattern}: {case.pes} PEs, {case.words} words",
+        "pes": case.pes,
+        "root": case.root,
+        "cycles": machine_run.cycles,
+        "moves": moves.reshape(-1).tolist(),
+        "operations": operations.reshape(-1).tolist(),
+    }
 
 
-def as_html(result: PatternResult, animations: Sequence[Animation], wafer: WaferSpec) -> bytes:
+def as_html(result: PatternResult, animations: Sequence[dict[str, Any]], wafer: WaferSpec) -> bytes:
     """Return the HTML page for a comparison of communication patterns, encoded in UTF-8.
 
     Args:
@@ -126,11 +99,11 @@ def as_html(result: PatternResult, animations: Sequence[Animation], wafer: Wafer
         data={
             "hop_cycles": wafer.hop_cycles,
             "ramp_cycles": wafer.ramp_cycles,
-            "animations": [animation.to_dict() for animation in animations],
+            "animations": animations,
         },
         title=f"Patterns on a line of {result.machine}",
         tables=[table_as_html(table) for table in result.tables(detail=True)],
         faults=result.faults,
-        names=[animation.to_dict()["name"] for animation in animations],
+        names=[animation["name"] for animation in animations],
         left_out=f"{plural(left_out, 'case')} of the tables not played: {limits}" if left_out else "",
     )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import printable
-from wse.studies.pattern.case import PatternCase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from wse.studies.pattern.result import PatternCase
 
 MARKERS: Final = "osD^vPX"
 PANEL_INCHES: Final = (5.2, 4.2)

@@ -1,4 +1,4 @@
-"""PatternResult: the compared cases of patterns, and the tables and plot that show them."""
+"""PatternResult: the compared cases of patterns with their cycles and checks, and their tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import WIDEST, count, printable
-from wse.studies.pattern.case import BoundResult, PatternCase
-from wse.studies.pattern.plot import pattern_figure
+from wse_mappings.outcome import Collective
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,14 +21,52 @@ BEST = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
+class PatternCase(Result):
+    """Cycles, traffic and detected faults of a communication pattern on a line of PEs.
+
+    A pattern, such as a chain or a tree, moves words along the line. A case is one pattern with a
+    certain number of PEs and of words per PE.
+    """
+
+    pattern: Annotated[str, Doc("name of the pattern, as given")]
+    pes: Annotated[int, Doc("PEs of the line")]
+    words: Annotated[int, Doc("words per PE", "words")]
+    fault: Annotated[str | None, Doc("fault of the pattern, in which case there are no cycles")] = None
+    collective: Annotated[Collective | None, Doc("the collective that it performs")] = None
+    root: Annotated[int | None, Doc("PE that receives the result, or whose words are sent")] = None
+    cycles: Annotated[float | None, Doc("cycles by the fabric model, without the launch of the step", "cycles")] = None
+    best: Annotated[bool, Doc("whether it has the fewest cycles of its collective, PEs and words")] = False
+    bound_cycles: Annotated[float | None, Doc("lower bound of the collective", "cycles")] = None
+    times_bound: Annotated[float | None, Doc("`cycles` over `bound_cycles`")] = None
+    form_cycles: Annotated[
+        float | None, Doc("cycles that the closed form of the pattern gives, if it has one", "cycles")
+    ] = None
+    form_error_pct: Annotated[float | None, Doc("relative deviation of `form_cycles` from `cycles`", "%")] = None
+    wavelet_cycles: Annotated[int | None, Doc("cycles by cycle-by-cycle simulation; with `--wavelet`", "cycles")] = None
+    wavelet_error_pct: Annotated[float | None, Doc("relative deviation of `cycles` from `wavelet_cycles`", "%")] = None
+    links: Annotated[int | None, Doc("directed links that carry words")] = None
+    busiest_link_words: Annotated[int | None, Doc("words on the busiest link", "words")] = None
+    hops: Annotated[int | None, Doc("number of links crossed, summed over all words", "words")] = None
+    colours: Annotated[int | None, Doc("colours that it occupies on a PE")] = None
+    stalls: Annotated[bool | None, Doc("whether its messages can deadlock; absent if too many to check")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundResult(Result):
+    """Formula and source of a lower bound on the cycles of a collective such as an all-reduce."""
+
+    collective: Annotated[str, Doc("name of the collective")]
+    formula: Annotated[str, Doc("formula, with B words on each of P PEs, d hops or levels, k cycles a level")]
+    source: Annotated[str, Doc("publication of the bound")]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PatternResult(Result):
     """The result of ``wse pattern``: the cycle counts of communication patterns on lines of PEs."""
 
     wafer: Annotated[str, Doc("the wafer's name")]
     software: Annotated[str, Doc("name of the software profile")]
-    settings: Annotated[
-        Mapping[str, float], Doc("constants that differ from the files of wafer and software; keys are names")
-    ]
+    settings: Annotated[Mapping[str, float], Doc("constants that differ from the files of the machine, by name")]
     cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the fewest cycles first")]
     bounds: Annotated[tuple[BoundResult, ...], Doc("lower bounds of the collectives")]
 
@@ -52,6 +89,8 @@ class PatternResult(Result):
 
     def plot(self) -> Figure:
         """Plot cycles against words, with one panel per collective operation and line length."""
+        from wse.studies.pattern.plot import pattern_figure
+
         return pattern_figure(self.cases, [bound.collective for bound in self.bounds], self.machine)
 
     def _table(self, bound: BoundResult) -> Table:

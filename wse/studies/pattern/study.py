@@ -20,10 +20,9 @@ from wse.program.line_patterns import named_pattern
 from wse.program.named_patterns import NamedPattern
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.options.settings import SOFTWARE, WAFER, read_settings
-from wse.studies.pattern.case import BoundResult, PatternCase
 from wse.studies.pattern.reference import simulate_pattern, wrong_words
 from wse.studies.pattern.request import PatternRequest
-from wse.studies.pattern.result import PatternResult
+from wse.studies.pattern.result import BoundResult, PatternCase, PatternResult
 from wse_mappings.outcome import PatternOutcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 
@@ -125,10 +124,7 @@ def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) 
         cases.append(evaluate_case(pattern, length, count, setup, wavelet=request.wavelet))
     on_progress(len(grid), len(grid), "")
     done_collectives = dict.fromkeys(case.collective for case in cases if case.collective is not None)
-    bounds = (
-        BoundResult(collective=collective, formula=SOURCES[collective].formula, source=SOURCES[collective].source)
-        for collective in done_collectives
-    )
+    bounds = (BoundResult.from_parts(SOURCES[collective], collective=collective) for collective in done_collectives)
     return PatternResult(
         wafer=setup.wafer.name,
         software=setup.software.name,

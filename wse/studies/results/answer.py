@@ -194,14 +194,11 @@ def serving_rows(
     rate = f"{count(serving.tokens_per_s)} tokens/s"
     note = "output tokens of all users, including prefill time"
     yield AnswerRow("throughput", rate, note, "decode.tokens_per_s", interval("tokens_per_s", count))
-    usd, low, high = (
-        serving.usd_per_million_tokens,
-        serving.usd_per_million_tokens_low,
-        serving.usd_per_million_tokens_high,
-    )
+    usd = serving.usd_per_million_tokens
     if usd is not None:
         usd_interval = interval("usd_per_million_tokens", three_figures)
-        note = f"{'' if usd_interval else _range(low, high)}{at}"
+        ends = _range(serving.usd_per_million_tokens_low, serving.usd_per_million_tokens_high)
+        note = f"{'' if usd_interval else ends}{at}"
         last = serving.points[-1]
         if last.users > serving.users and last.usd_per_million_tokens is not None:
             note += f"; {three_figures(last.usd_per_million_tokens)} USD/Mtok at concurrency {last.users:,}"

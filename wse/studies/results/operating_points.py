@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -45,20 +45,12 @@ class OperatingPointResult(Result):
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
-    usd_per_million_tokens_low: Annotated[
-        float | None, Doc("price of a million output tokens at the low end of the price range", "USD")
-    ] = None
-    usd_per_million_tokens_high: Annotated[
-        float | None, Doc("price of a million output tokens at the high end of the price range", "USD")
-    ] = None
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price range", "USD")] = None
+    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of this range", "USD")] = None
     usd_per_hour: Annotated[float | None, Doc("price per hour of all machines", "USD")] = None
     joules_per_token: Annotated[float | None, Doc("energy of an output token, prompts included", "J")] = None
-    joules_per_token_low: Annotated[
-        float | None, Doc("energy of an output token at the low end of the power range", "J")
-    ] = None
-    joules_per_token_high: Annotated[
-        float | None, Doc("energy of an output token at the high end of the power range", "J")
-    ] = None
+    joules_per_token_low: Annotated[float | None, Doc("the same at the low end of the power range", "J")] = None
+    joules_per_token_high: Annotated[float | None, Doc("the same at the high end of this range", "J")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +78,12 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
     The record stores the cost and the energy with their ranges, but without their sources.
     """
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
-    return OperatingPointResult(
+    return OperatingPointResult.from_parts(
+        point,
         users=point.concurrency,
-        replicas=point.replicas,
-        ttft_s=point.ttft_s,
-        tpot_s=point.tpot_s,
-        tokens_per_s_per_user=point.tokens_per_s_per_user,
-        tokens_per_s=point.tokens_per_s,
-        requests_per_s=point.requests_per_s,
-        decoding_users=point.decoding_users,
-        saturated=point.saturated,
         usd_per_million_tokens=None if cost is None else cost.value,
         usd_per_million_tokens_low=None if cost is None else cost.low,
         usd_per_million_tokens_high=None if cost is None else cost.high,
-        usd_per_hour=point.usd_per_hour,
         joules_per_token=None if energy is None else energy.value,
         joules_per_token_low=None if energy is None else energy.low,
         joules_per_token_high=None if energy is None else energy.high,
@@ -126,10 +110,9 @@ def serving_result(
     counts = sorted({users, *(number for number in multiples if number <= max(replicas * saturating, users))})
     points = tuple(point_result(operating_point(deployment, number, replicas)) for number in counts)
     at_users = points[counts.index(users)]
-    return ServingResult(
-        **{field.name: getattr(at_users, field.name) for field in fields(OperatingPointResult)},
-        prompt_tokens=deployment.shape.prompt_tokens,
-        new_tokens=deployment.shape.new_tokens,
+    return ServingResult.from_parts(
+        at_users,
+        deployment.shape,
         users_per_pass=users_per_pass,
         max_users=replicas * deployment.max_concurrency,
         points=points,

@@ -162,12 +162,10 @@ def wafer_result(wafer: WaferSpec, replaced: Mapping[str, float] | None = None) 
         replaced: Constants of the wafer or the software profile that the user overrode: new values,
             keyed by name.
     """
-    return WaferResult(
-        name=wafer.name,
+    return WaferResult.from_parts(
+        wafer,
         rows=wafer.mesh_rows,
         cols=wafer.mesh_cols,
-        clock_hz=wafer.clock_hz,
-        sram_bytes_per_pe=wafer.sram_bytes_per_pe,
         colours=wafer.colours - wafer.reserved_colours,
         replaced=replaced or None,
     )
@@ -195,28 +193,17 @@ def system_result(program: Program) -> SystemResult:
 
 def _stage(stage: Stage) -> StageResult:
     """Convert a pipeline stage of a compiled model to a result record."""
-    return StageResult(
+    first, cols = stage.attention
+    return StageResult.from_parts(
+        stage.rect,
         wafer=stage.wafer,
         wafers=stage.span,
-        row=stage.rect.row,
-        col=stage.rect.col,
-        rows=stage.rect.rows,
-        cols=stage.rect.cols,
         layers=(stage.first_layer, stage.last_layer - 1) if stage.last_layer > stage.first_layer else (),
         parts=(stage.first_part, stage.last_part - 1) if stage.last_layer > stage.first_layer else (),
-        attention=_attention(stage),
+        attention=(first, first + cols - 1) if stage.has_attention else (),
         embedding=stage.has_embedding,
         head=stage.has_head,
     )
-
-
-def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the indices of the first and the last column of PEs that compute attention in a stage.
-
-    The tuple is empty if the stage computes no attention.
-    """
-    first, cols = stage.attention
-    return (first, first + cols - 1) if stage.has_attention else ()
 
 
 def _experts(program: Program) -> ExpertsResult | None:
@@ -225,7 +212,7 @@ def _experts(program: Program) -> ExpertsResult | None:
     if not mixtures:
         return None
     max_on_a_column = max(int(mixture.by_column.shape[1]) for mixture in mixtures)
-    return ExpertsResult(count=mixtures[0].count, active=mixtures[0].active, on_a_column=max_on_a_column)
+    return ExpertsResult.from_parts(mixtures[0], on_a_column=max_on_a_column)
 
 
 def cut_bytes_per_token(program: Program) -> int:

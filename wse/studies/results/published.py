@@ -54,9 +54,7 @@ class PublicPoint(Result):
     chips: Annotated[int | None, Doc("number of wafers, GPUs or other chips, if known")] = None
     users: Annotated[int | None, Doc("concurrent users, if known")] = None
     weight_bits: Annotated[int | None, Doc("bits of a weight, if the source states its type")] = None
-    context: Annotated[
-        str | None, Doc("lengths as the source states them: prompt and generated tokens, or the limit")
-    ] = None
+    context: Annotated[str | None, Doc("lengths as the source states them: prompt and output, or the limit")] = None
     tokens_per_s_per_user: Annotated[float, Doc("generated tokens of a user", "1/s")]
     usd_per_million_tokens: Annotated[float | None, Doc("price or cost of a million generated tokens", "USD")] = None
     drafts: Annotated[str | None, Doc("whether tokens are drafted: yes, no or unknown")] = None
@@ -234,9 +232,14 @@ def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) 
 
 @cache
 def _all_points(file: str) -> tuple[tuple[str, PublicPoint], ...]:
-    """Return all rows of a file of published speeds, as (model configuration name, speed) pairs."""
+    """Return all rows of a file of published speeds, as (model configuration name, speed) pairs.
+
+    Empty cells are unknown values.
+    """
     text = (files("wse") / "data" / file).read_text(encoding="utf-8")
-    return tuple((row["configuration"], _point(row)) for row in csv.DictReader(text.splitlines()))
+    rows = csv.DictReader(text.splitlines())
+    cells = ({name: _NUMBERS.get(name, str)(cell) for name, cell in row.items() if cell} for row in rows)
+    return tuple((row["configuration"], PublicPoint.from_record(row)) for row in cells)
 
 
 @cache
@@ -253,15 +256,6 @@ def _shape(spec: ModelSpec) -> tuple[int, int, int]:
     Models for which these three numbers are equal are assumed to have the same layers.
     """
     return spec.layer_count, spec.hidden_size, parameter_count(spec)
-
-
-def _point(row: dict[str, str]) -> PublicPoint:
-    """Convert a row of the CSV file of published speeds to a record.
-
-    Args:
-        row: Cells, keyed by column name. Empty cells are unknown values.
-    """
-    return PublicPoint.from_record({name: _NUMBERS.get(name, str)(cell) for name, cell in row.items() if cell})
 
 
 def _short_address(address: str) -> str:

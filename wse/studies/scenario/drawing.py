@@ -216,13 +216,6 @@ def _published_lines(published: PublishedResult) -> tuple[str, ...]:
     return f"published: {text}", publisher
 
 
-def scenario_as_png(result: ScenarioResult) -> bytes:
-    """Render the charts of a scenario as a PNG image."""
-    from wse.reports.figure import png_of
-
-    return png_of(scenario_figure(result))
-
-
 def scenario_figure(result: ScenarioResult) -> Figure:
     """Draw the charts of a scenario side by side."""
     from wse.reports.figure import NotebookFigure

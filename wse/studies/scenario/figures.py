@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wse.reports.terminal import count, printable
 from wse.studies.scenario.form import CONSISTENT, WORDS
@@ -13,23 +12,25 @@ if TYPE_CHECKING:
     from wse.studies.scenario.result import AgainstResult, CombinationResult, PublishedResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+TIERS: Final = "tiers"
+"""Part of a combination with the figures of both service tiers."""
+
+
+class Figure(NamedTuple):
     """A predicted number, such as a cost per token, that can be compared with published numbers.
 
     Attributes:
-        name: Name of the number in scenario files. It is also the name of the result field that
-            contains the number.
+        part: Name of the field of `CombinationResult` that contains the number: ``prediction`` or
+            ``tiers``.
+        name: Name of the number in this field and in scenario files.
         title: Human-readable name, for tables.
         unit: Unit; empty for ratios.
-        part: Name of the field of `CombinationResult` that contains the result field:
-            ``prediction`` or ``tiers``.
     """
 
+    part: str
     name: str
     title: str
     unit: str
-    part: str
 
     def of(self, combination: CombinationResult) -> float | None:
         """Return the predicted value for a combination of settings, or None if there is none."""
@@ -42,35 +43,23 @@ class Figure:
         return f"{number} {self.unit}" if self.unit else f"{number} times"
 
 
-def _figures(part: str, *figures: tuple[str, str, str]) -> tuple[Figure, ...]:
-    """Create descriptions of predicted numbers that can be compared with published ones.
-
-    Args:
-        part: Field of `CombinationResult` that contains the numbers: ``prediction`` or ``tiers``.
-        figures: A tuple (name, title, unit) for each number.
-    """
-    return tuple(Figure(name=name, title=title, unit=unit, part=part) for name, title, unit in figures)
-
-
-MACHINE: Final = _figures(
-    "prediction",
-    ("tokens_per_s_per_user", "a user", "tokens/s"),
-    ("tokens_per_s", "all users", "tokens/s"),
-    ("ttft_s", "first token", "s"),
-    ("usd_per_million_tokens", "a million tokens at central prices", "USD"),
-    ("joules_per_token", "energy per token", "J"),
-    ("chips", "wafers or GPUs", "chips"),
-)
-TIERS: Final = _figures(
-    "tiers",
-    ("ordinary_tokens_per_s_per_user", "plain tier, a user", "tokens/s"),
-    ("fast_tokens_per_s_per_user", "fast tier, a user", "tokens/s"),
-    ("ordinary_usd_per_million_tokens", "plain tier, a million at central prices", "USD"),
-    ("fast_usd_per_million_tokens", "fast tier, a million at central prices", "USD"),
-    ("speed_up", "speed of the fast tier", ""),
-    ("cost_ratio", "cost of a fast token", ""),
-)
-FIGURES: Final[Mapping[str, Figure]] = {figure.name: figure for figure in (*MACHINE, *TIERS)}
+FIGURES: Final[Mapping[str, Figure]] = {
+    figure.name: figure
+    for figure in (
+        Figure("prediction", "tokens_per_s_per_user", "a user", "tokens/s"),
+        Figure("prediction", "tokens_per_s", "all users", "tokens/s"),
+        Figure("prediction", "ttft_s", "first token", "s"),
+        Figure("prediction", "usd_per_million_tokens", "a million tokens at central prices", "USD"),
+        Figure("prediction", "joules_per_token", "energy per token", "J"),
+        Figure("prediction", "chips", "wafers or GPUs", "chips"),
+        Figure(TIERS, "ordinary_tokens_per_s_per_user", "plain tier, a user", "tokens/s"),
+        Figure(TIERS, "fast_tokens_per_s_per_user", "fast tier, a user", "tokens/s"),
+        Figure(TIERS, "ordinary_usd_per_million_tokens", "plain tier, a million at central prices", "USD"),
+        Figure(TIERS, "fast_usd_per_million_tokens", "fast tier, a million at central prices", "USD"),
+        Figure(TIERS, "speed_up", "speed of the fast tier", ""),
+        Figure(TIERS, "cost_ratio", "cost of a fast token", ""),
+    )
+}
 
 
 def published_text(published: PublishedResult) -> str:

@@ -15,7 +15,7 @@ from wse.reports.terminal_table import print_table, print_tables
 from wse.studies.compare.files import check_files
 from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.compare.summary import print_text
-from wse.studies.scenario.drawing import drawings_of, scenario_as_png, series_of
+from wse.studies.scenario.drawing import drawings_of, series_of
 from wse.studies.scenario.figures import published_texts
 from wse.studies.scenario.request import bundled_scenarios, read_scenario
 from wse.studies.scenario.result import PublishedResult, ScenarioResult, ScenariosResult, ScenarioSummary
@@ -55,9 +55,6 @@ def _source(published: PublishedResult) -> tuple[str, str]:
     return text, f"{publisher}; {printable(published.evidence)}. {printable(published.source)}"
 
 
-WRITERS: Final = {"html": scenario_as_html, "png": scenario_as_png}
-
-
 def answer_to_files(
     source: str | Path | Mapping[str, Any],
     on_progress: OnProgress,
@@ -87,19 +84,20 @@ def answer_to_files(
     paths = check_files(inputs, html=html, png=png)
     result = answer(source, on_progress, jobs=jobs)
     for kind, path in paths.items():
-        write_output(f"--{kind}", path, WRITERS[kind](result))
+        if kind == "html":
+            content = scenario_as_html(result)
+        else:
+            from wse.reports.figure import png_of
+
+            content = png_of(result.plot())
+        write_output(f"--{kind}", path, content)
     return result
 
 
 def scenarios() -> ScenariosResult:
     """List the bundled scenarios with their titles and questions."""
     bundled = map(read_scenario, bundled_scenarios())
-    return ScenariosResult(
-        scenarios=tuple(
-            ScenarioSummary(name=scenario.name, title=scenario.title, question=scenario.question)
-            for scenario in bundled
-        )
-    )
+    return ScenariosResult(scenarios=tuple(map(ScenarioSummary.from_parts, bundled)))
 
 
 def print_scenario(result: ScenarioResult, stream: TextIO, *, detail: bool = False) -> None:

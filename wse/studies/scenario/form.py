@@ -30,12 +30,12 @@ T = TypeVar("T")
 Text = Annotated[str, Field(min_length=1, max_length=4_096)]
 
 
-def _as_list(value: Any) -> Any:
-    """Return a list unchanged, and wrap any other value in a one-element list."""
-    return value if isinstance(value, list) else [value]
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    """Return the items of a list, or any other value as the only item."""
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
-_Axis = Annotated[list[T], BeforeValidator(_as_list), Field(min_length=1, max_length=MOST_VALUES)]
+_Axis = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=MOST_VALUES)]
 _Tables = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_VALUES)]
 
 
@@ -82,7 +82,7 @@ class TiersForm(Form):
     plain_speed: Annotated[
         _Axis[Annotated[float, Field(ge=0.1, le=1e6)]],
         Field(description="tokens/s of each user of the plain tier, from 0.1 to 1,000,000, or a list of them"),
-    ] = [PLAIN_SPEED_TOKENS_PER_S]
+    ] = (PLAIN_SPEED_TOKENS_PER_S,)
     speed_up: Annotated[
         float,
         Field(gt=1, le=1_000, description="a number above 1: the speed of the fast tier divided by the plain one's"),

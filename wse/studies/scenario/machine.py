@@ -98,15 +98,16 @@ class ModelLayout:
         grade: Evidence grade of the speed without speculative decoding, which says how well the
             inputs of the prediction are known.
         model: Name of the model.
-        with_draft: Function that adds a draft model or draft head. It returns the name of the
-            draft, and the machine that serves the model with the draft. It raises BadInput or
-            DoesNotFit if the draft cannot run.
+        place_draft: Function that places a draft model, or a draft head for None, where it is told
+            or by default. It returns the name of the draft, and the machine that serves the model
+            with the draft. Results are cached, because the placement does not depend on how often
+            drafts are accepted. It raises BadInput or DoesNotFit if the draft cannot run.
     """
 
     plain: Deployment
     grade: Grade
     model: str
-    with_draft: Callable[[Draft], tuple[str, Drafter]]
+    place_draft: Callable[[str | None, str | None], tuple[str, Drafter]]
     _served_users: dict[tuple[Draft | None, int], ServedUsers] = field(default_factory=dict, repr=False)
 
     @property
@@ -134,7 +135,7 @@ class ModelLayout:
         """Compute the speed and cost for a number of users. `serve` caches the results."""
         if draft is None:
             return ServedUsers(operating_point(self.plain, users), self.plain, self.grade)
-        name, drafter = self.with_draft(draft)
+        name, drafter = self.place_draft(draft.model, draft.place)
         acceptance = read_acceptance(draft.acceptance)
         accepted = acceptance_result(acceptance, name, self.model)
         options = UsersOfDrafts(drafter=drafter, users=users)
@@ -206,14 +207,7 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Place a draft model or draft head, and return its name and the wafers that serve with it.
-
-        Results are cached, because the placement does not depend on how often drafts are accepted.
-
-        Args:
-            model: Name of the draft model; None for a draft head.
-            draft_place: Where the draft runs; None for the default.
-        """
+        """Place a draft, and return its name and the wafers that serve with it."""
         request = _with_draft(estimate.request, model, draft_place)
         draft = place_draft(prepare_estimate(replace(request, wafers=estimate.options.wafers)), compilation)
         return draft.name, wafer_drafter(estimate, compilation, draft, timed_result.deployment)
@@ -222,7 +216,7 @@ def _model_layout(layout: ChosenLayout) -> ModelLayout:
         plain=timed_result.deployment,
         grade=timed_result.result.grades["decode.tokens_per_s_per_user"].grade,
         model=estimate.spec.name,
-        with_draft=lambda draft: place(draft.model, draft.place),
+        place_draft=place,
     )
 
 
@@ -242,14 +236,7 @@ def _gpus(request: EstimateRequest) -> Machine:
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:
-        """Place a draft model or draft head, and return its name and the GPUs that serve with it.
-
-        Results are cached, because the placement does not depend on how often drafts are accepted.
-
-        Args:
-            model: Name of the draft model; None for a draft head.
-            draft_place: Where the draft runs; None for the default.
-        """
+        """Place a draft, and return its name and the GPUs that serve with it."""
         draft_estimate = prepare_gpu_estimate(_with_draft(request, model, draft_place))
         return gpu_draft_place(draft_estimate).draft, GpuDrafter(prepared=draft_estimate)
 
@@ -257,7 +244,7 @@ def _gpus(request: EstimateRequest) -> Machine:
         plain=estimate.deployment,
         grade=gpu_grade(estimate).grade,
         model=server.spec.name,
-        with_draft=lambda draft: place(draft.model, draft.place),
+        place_draft=place,
     )
 
     def lay_out(goal: Goal) -> ModelLayout:

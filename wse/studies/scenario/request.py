@@ -310,5 +310,5 @@ def _check_published(published: PublishedForm, settings: Sequence[Setting], plac
         for name in getattr(published, key) or ():
             if name not in known_names:
                 raise UnknownName(kind, name, known_names, place=f"{place}.{key}")
-    if figure in TIERS and not has_tiers:
+    if figure.part == TIERS and not has_tiers:
         raise BadInput(f"{place}.figure: {figure.name} needs tiers; add the table [tiers]")

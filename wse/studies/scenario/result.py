@@ -71,9 +71,7 @@ class TiersResult(Result):
     ordinary_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the plain tier", "USD")]
     ordinary_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
     ordinary_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
-    fast_users: Annotated[
-        int, Doc("maximum number of users that each have the requested speed-up; 1 if a single user has not")
-    ]
+    fast_users: Annotated[int, Doc("maximum number of users that have the requested speed-up; 1 if even one has not")]
     fast_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the fast tier", "tokens/s")]
     fast_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the fast tier", "USD")]
     fast_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
@@ -168,23 +166,15 @@ class CombinationResult(Result):
         int | None, Doc("users in flight, with tiers those of the plain tier; may be absent if impossible")
     ] = None
     drafts: Annotated[str, Doc("name of the drafts, `none` without drafts")]
-    other: Annotated[
-        Mapping[str, str | float] | None, Doc("values on further axes of the scenario; keys are fields")
-    ] = None
-    prediction: Annotated[
-        PredictionResult | None, Doc("predicted speed and cost; absent if the combination is impossible")
-    ] = None
+    other: Annotated[Mapping[str, str | float] | None, Doc("values on further axes of the scenario, by field")] = None
+    prediction: Annotated[PredictionResult | None, Doc("predicted speed and cost; absent if it is impossible")] = None
     tiers: Annotated[TiersResult | None, Doc("both tiers; only in scenarios with tiers")] = None
     curve: Annotated[tuple[OperatingPointResult, ...] | None, Doc("operating points, fewest users first")] = None
-    against: Annotated[tuple[AgainstResult, ...] | None, Doc("comparison with each published figure that applies")] = (
-        None
-    )
+    against: Annotated[tuple[AgainstResult, ...] | None, Doc("comparison with each figure that applies")] = None
     agreement: Annotated[
         Agreement | None, Doc("worst agreement with the figures that decide; absent if none applies")
     ] = None
-    ruled_out_by: Annotated[
-        tuple[str, ...] | None, Doc("figures that rule the combination out, or why it is impossible")
-    ] = None
+    ruled_out_by: Annotated[tuple[str, ...] | None, Doc("figures that rule it out, or why it is impossible")] = None
 
     @property
     def settings(self) -> str:

@@ -13,7 +13,7 @@ from wse.reports.terminal import count, plural
 from wse.studies.options.engine import THIS_MACHINE
 from wse.studies.options.option import replace_options
 from wse.studies.scenario.figures import FIGURES, nearest_of, published_text
-from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT, Agreement, PublishedForm
+from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT, Agreement
 from wse.studies.scenario.predictions import Answers, Combination, answers_of
 from wse.studies.scenario.request import Setting, read_scenario
 from wse.studies.scenario.result import AgainstResult, CombinationResult, PublishedResult, ScenarioResult
@@ -188,7 +188,7 @@ def answer(
             answers_by_group[number] = answers
             on_progress(len(answers_by_group), len(groups), _name(groups[number][0]))
     # 3. Compare with the published figures.
-    published = tuple(map(_published, scenario.published))
+    published = tuple(PublishedResult.from_parts(form, unit=FIGURES[form.figure].unit) for form in scenario.published)
     all_answers = [answers_by_group[number] for number in range(len(groups))]
     all_combinations = (combination for answers in all_answers for combination in answers.combinations)
     combinations = tuple(
@@ -198,10 +198,8 @@ def answer(
         first = combinations[0]
         text = f"none of {plural(len(combinations), 'combination')} is possible"
         raise DoesNotFit(f"{scenario.name}: {text}: {first.settings}: {next(iter(first.ruled_out_by or ()), '')}")
-    return ScenarioResult(
-        name=scenario.name,
-        title=scenario.title,
-        question=scenario.question,
+    return ScenarioResult.from_parts(
+        scenario,
         verdict=verdict_of(combinations, published),
         published=published,
         combinations=combinations,
@@ -229,10 +227,3 @@ def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[Combina
         if key not in seen_keys:
             seen_keys.add(key)
             yield result
-
-
-def _published(form: PublishedForm) -> PublishedResult:
-    """Convert a published figure of a scenario file to a result record with a unit."""
-    values: dict[str, Any] = form.model_dump()
-    names = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-    return PublishedResult(**values | names | {"unit": FIGURES[form.figure].unit})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.table import Column, Table, number
@@ -32,13 +32,11 @@ _SUBJECT: Final = (
 _AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
 
 
-def _part_column(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
+def _column(path: str, title: str, formatter: Callable[[Any], str] = count, **settings: Any) -> Column:
     """Build a table column with one predicted figure per combination of settings.
 
     Args:
-        part: Location of the figure: ``prediction``, or ``tiers`` for a plain or fast service
-            tier.
-        key: Name of the field within this part.
+        path: Names of the fields that lead from a combination to the figure, separated by points.
         title: Title of the column.
         formatter: Function that formats the value.
         settings: Additional settings of the column.
@@ -46,52 +44,36 @@ def _part_column(part: str, key: str, title: str, formatter: Any = count, **sett
 
     def cell(combination: CombinationResult) -> str:
         """Format the value of a combination, or return "" if it has none."""
-        value = getattr(getattr(combination, part), key, None)
-        return "" if value is None else str(formatter(value))
+        value: Any = combination
+        for name in path.split("."):
+            value = getattr(value, name, None)
+        return "" if value is None else formatter(value)
 
-    return number(f"{part}.{key}", title, cell=cell, **settings)
-
-
-def _draft_column(key: str, title: str, formatter: Any, priority: int) -> Column:
-    """Build a table column with one figure of each combination's drafts (speculative decoding).
-
-    Args:
-        key: Name of the field of the drafts record.
-        title: Title of the column.
-        formatter: Function that formats the value.
-        priority: Narrow terminals drop columns with a high priority number first.
-    """
-
-    def cell(combination: CombinationResult) -> str:
-        """Format the value of a combination, or return "" if it has no draft tokens."""
-        drafts = None if combination.prediction is None else combination.prediction.speculation
-        return "" if drafts is None else str(formatter(getattr(drafts, key)))
-
-    return number(key, title, cell=cell, priority=priority)
+    return number(path, title, cell=cell, **settings)
 
 
 _DRAFTS: Final = (
     Column(key="drafts", title="drafts", formatter=printable, wraps=True),
-    _draft_column("draft_tokens", "length", str, 4),
-    _draft_column("gain", "gain", "{:.2f} x".format, 3),
+    _column("prediction.speculation.draft_tokens", "length", str, priority=4),
+    _column("prediction.speculation.gain", "gain", "{:.2f} x".format, priority=3),
 )
 _PREDICTIONS: Final = (
-    _part_column("prediction", "users", "users", priority=1),
-    _part_column("prediction", "tokens_per_s_per_user", "a user", three_figures),
-    _part_column("prediction", "ttft_s", "first token", seconds, priority=3),
-    _part_column("prediction", "usd_per_million_tokens", "USD/Mtok", three_figures, priority=1),
-    _part_column("prediction", "joules_per_token", "J/token", three_figures, priority=4),
-    _part_column("prediction", "grade", "grade", str, priority=3),
+    _column("prediction.users", "users", priority=1),
+    _column("prediction.tokens_per_s_per_user", "a user", three_figures),
+    _column("prediction.ttft_s", "first token", seconds, priority=3),
+    _column("prediction.usd_per_million_tokens", "USD/Mtok", three_figures, priority=1),
+    _column("prediction.joules_per_token", "J/token", three_figures, priority=4),
+    _column("prediction.grade", "grade", str, priority=3),
 )
 _TIERS: Final = (
-    _part_column("tiers", "ordinary_users", "users"),
-    _part_column("tiers", "ordinary_tokens_per_s_per_user", "each", three_figures, priority=1),
-    _part_column("tiers", "fast_users", "fast"),
-    _part_column("tiers", "fast_tokens_per_s_per_user", "each", three_figures, priority=1),
-    _part_column("tiers", "speed_up", "speed", "{:.2f} x".format),
-    _part_column("tiers", "cost_ratio", "cost", "{:.1f} x".format),
-    _part_column("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
-    _part_column("tiers", "fast_usd_per_million_tokens", "fast USD/Mtok", three_figures, priority=2),
+    _column("tiers.ordinary_users", "users"),
+    _column("tiers.ordinary_tokens_per_s_per_user", "each", three_figures, priority=1),
+    _column("tiers.fast_users", "fast"),
+    _column("tiers.fast_tokens_per_s_per_user", "each", three_figures, priority=1),
+    _column("tiers.speed_up", "speed", "{:.2f} x".format),
+    _column("tiers.cost_ratio", "cost", "{:.1f} x".format),
+    _column("tiers.ordinary_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
+    _column("tiers.fast_usd_per_million_tokens", "fast USD/Mtok", three_figures, priority=2),
 )
 
 

@@ -97,9 +97,10 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
     try:
         return _value(fields[name], raw if is_number_of_machine(name) else _options()[name].spelled(raw))
     except TypeError as error:
+        word = "" if is_number_of_machine(name) else f", or {_word(name)}"
         printed_value = repr(raw)
         printed_value = printed_value if len(printed_value) <= 80 else printed_value[:80] + "…"
-        raise BadInput(f"{source}: {name} = {printed_value}: give {_KINDS[fields[name]]}{_or_words(name)}") from error
+        raise BadInput(f"{source}: {name} = {printed_value}: give {_KINDS[fields[name]]}{word}") from error
 
 
 def _value(type_: type, raw: object) -> Scalar:
@@ -133,12 +134,6 @@ def option_value(name: str, value: Scalar) -> Scalar | None:
 def _word(name: str) -> str:
     """Return the word with which a user requests an option's default: ``auto`` or ``default``."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
-
-
-def _or_words(name: str) -> str:
-    if is_number_of_machine(name):
-        return ""
-    return f", or {_word(name)}"
 
 
 TOKENS: Final = "new_tokens"

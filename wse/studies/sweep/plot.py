@@ -63,13 +63,6 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
         raise BadInput(f"{settings:,} settings are too many to draw in one picture; give at most {MAX_POINTS:,}")
 
 
-def as_png(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> bytes:
-    """Draw the plot of a sweep and return it as a PNG image. Arguments are those of `figure_of`."""
-    from wse.reports.figure import png_of
-
-    return png_of(figure_of(grid, entries, axis))
-
-
 def figure_of(grid: Grid, entries: Iterable[JournalEntry], axis: str) -> Figure:
     """Draw four panels against one sweep axis: tokens/s per user, total tokens/s, TTFT, and cost.
 

@@ -44,11 +44,13 @@ class Picture:
     axis: str | None = None
 
 
-def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
-    """Read a sweep's settings from a TOML file or a model, and from the command line.
+def read_grid(source: Mapping[str, Any] | str | Path | None, sets: Sequence[str] | str = ()) -> Grid:
+    """Read a sweep's settings from values by field, a TOML file or a model, and from options.
 
     Args:
-        source: Path of a ``.toml`` file, or a model. None if ``sets`` specifies everything.
+        source: Values keyed by option or constant name, such as ``{"model": "story", "batch": [1,
+            8]}``, where an iterable other than a string is a list of values to combine. Or the path
+            of a ``.toml`` file, or a model. None if ``sets`` specifies everything.
         sets: Strings such as "batch=1,8", which override values from the file.
 
     Returns:
@@ -57,48 +59,22 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
     Raises:
         BadInput: The file cannot be read, an option or constant is unknown or specified twice, or
             there are too many settings. Or a value is invalid, is repeated, or names something that
-            does not exist.
+            does not exist. Or ``sets`` is given with values by field.
     """
+    if isinstance(source, Mapping):
+        if sets:
+            raise BadInput(f"sets={sets!r}: settings are given as a mapping; put these values into it")
+        return _check(axes_of(source, "settings"))
     if source is None and not sets:
         raise BadInput("nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8")
     axes: dict[str, Axis] = {}
-    if source is not None and source.endswith(".toml"):
-        axes |= axes_of(read_toml(Path(source), BadInput), source)
+    if source is not None and str(source).endswith(".toml"):
+        axes |= axes_of(read_toml(Path(source), BadInput), str(source))
         if not axes and not sets:
             raise BadInput(f"{source}: is empty; give settings, such as batch = [1, 8]")
     elif source is not None:
-        axes["model"] = Axis("model", (source,))
-    return _check(axes | _from_texts(sets))
-
-
-def grid_of_source(source: Mapping[str, Any] | str | Path, sets: str | Sequence[str]) -> Grid:
-    """Return the grid of a call of `wse.sweep`.
-
-    Args:
-        source: Values by field, or a TOML file with a grid, or a model.
-        sets: Additional axes in the form of ``--set``.
-
-    Raises:
-        BadInput: ``sets`` is given with values by field, or a field or value is invalid.
-    """
-    if not isinstance(source, Mapping):
-        return read_grid(str(source), [sets] if isinstance(sets, str) else sets)
-    if sets:
-        raise BadInput(f"sets={sets!r}: settings are given as a mapping; put these values into it")
-    return grid_of(source)
-
-
-def grid_of(settings: Mapping[str, Any]) -> Grid:
-    """Build the grid of all combinations of the given values.
-
-    Args:
-        settings: Values keyed by option or constant name, such as ``{"model": "story", "batch": [1,
-            8]}``. An iterable other than a string is a list of values to combine.
-
-    Raises:
-        BadInput: A name or a value is invalid, or there are too many combinations.
-    """
-    return _check(axes_of(settings, "settings"))
+        axes["model"] = Axis("model", (str(source),))
+    return _check(axes | _from_texts([sets] if isinstance(sets, str) else sets))
 
 
 def _check(axes: dict[str, Axis]) -> Grid:

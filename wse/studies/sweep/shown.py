@@ -10,97 +10,62 @@ from __future__ import annotations
 
 import difflib
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import scale_note
-from wse.reports.terminal import count, printable, seconds, three_figures
+from wse.reports.table import Column, number
+from wse.reports.terminal import printable, seconds, three_figures
 from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.row import Cell, JournalEntry, Row, can_have_column, column
 
-Direction = Literal["largest", "smallest", ""]
-
-
-class ShownColumn(NamedTuple):
-    """A printed-table column with a short command-line name, such as ``cost``.
-
-    Attributes:
-        columns: Columns of the written table. The value is taken from the first one that the table
-            has.
-        title: Heading.
-        formatter: Function that formats a value.
-        best: ``largest`` or ``smallest``: which value is best. Empty if neither is.
-        doc: Explanation for the footer.
-        priority: Narrow terminals drop columns with a high priority number first.
-    """
-
-    columns: tuple[str, ...]
-    title: str
-    formatter: Callable[[Any], str]
-    best: Direction
-    doc: str
-    priority: int
-
-
-SHORT: Final[dict[str, ShownColumn]] = {
-    "dtype": ShownColumn(("model_dtype",), "type", printable, "", "element type of the weights", 6),
-    "prompt": ShownColumn(("serving_prompt_tokens",), "prompt", count, "", "tokens of a prompt", 3),
-    "new": ShownColumn(("serving_new_tokens",), "new", count, "", "output tokens of a request", 3),
-    "wafers": ShownColumn(("system_wafers",), "wafers", count, "smallest", "wafers", 2),
-    "users": ShownColumn(("serving_users", "options_batch"), "users", count, "", "requests in flight", 4),
-    "replicas": ShownColumn(("serving_replicas",), "replicas", count, "smallest", "machines that share the users", 6),
-    "ttft": ShownColumn(
-        ("serving_ttft_s", "latency_ttft_s"), "TTFT", seconds, "smallest", "mean time to first token", 5
-    ),
-    "user": ShownColumn(
-        ("serving_tokens_per_s_per_user", "decode_tokens_per_s_per_user"),
-        "tok/s/user",
-        count,
-        "largest",
-        "output tokens per second of each user after the first",
-        0,
-    ),
-    "low": ShownColumn(
-        ("ranges_serving_tokens_per_s_per_user_low",),
-        "low",
-        count,
-        "",
-        "low end of the 90 % interval of tok/s/user",
-        2,
-    ),
-    "high": ShownColumn(
-        ("ranges_serving_tokens_per_s_per_user_high",),
-        "high",
-        count,
-        "",
-        "high end of the 90 % interval of tok/s/user",
-        2,
-    ),
-    "throughput": ShownColumn(
-        ("serving_tokens_per_s", "decode_tokens_per_s"),
-        "tok/s",
-        count,
-        "largest",
-        "output tokens per second of all users",
-        1,
-    ),
-    "fits": ShownColumn(
-        ("sram_fits",), "fits", lambda fits: "yes" if fits else "no", "", "whether SRAM holds the model", 7
-    ),
-    "cost": ShownColumn(
-        ("cost_usd_per_million_tokens",),
-        "USD/Mtok",
-        three_figures,
-        "smallest",
-        "price of a million output tokens, prompts included",
-        3,
-    ),
+SHORT: Final[dict[str, Column]] = {
+    column.key: column
+    for column in (
+        number("dtype", "type", printable, doc="element type of the weights", priority=6),
+        number("prompt", "prompt", doc="tokens of a prompt", priority=3),
+        number("new", "new", doc="output tokens of a request", priority=3),
+        number("wafers", "wafers", best="smallest", doc="wafers", priority=2),
+        number("users", "users", doc="requests in flight", priority=4),
+        number("replicas", "replicas", best="smallest", doc="machines that share the users", priority=6),
+        number("ttft", "TTFT", seconds, best="smallest", doc="mean time to first token", priority=5),
+        number("user", "tok/s/user", best="largest", doc="output tokens per second of each user after the first"),
+        number("low", "low", doc="low end of the 90 % interval of tok/s/user", priority=2),
+        number("high", "high", doc="high end of the 90 % interval of tok/s/user", priority=2),
+        number("throughput", "tok/s", best="largest", doc="output tokens per second of all users", priority=1),
+        number("fits", "fits", lambda fits: "yes" if fits else "no", doc="whether SRAM holds the model", priority=7),
+        number(
+            "cost",
+            "USD/Mtok",
+            three_figures,
+            best="smallest",
+            doc="price of a million output tokens, prompts included",
+            priority=3,
+        ),
+    )
 }
+"""Printed columns with a short name, by this name."""
+SOURCES: Final = {
+    "dtype": ("model_dtype",),
+    "prompt": ("serving_prompt_tokens",),
+    "new": ("serving_new_tokens",),
+    "wafers": ("system_wafers",),
+    "users": ("serving_users", "options_batch"),
+    "replicas": ("serving_replicas",),
+    "ttft": ("serving_ttft_s", "latency_ttft_s"),
+    "user": ("serving_tokens_per_s_per_user", "decode_tokens_per_s_per_user"),
+    "low": ("ranges_serving_tokens_per_s_per_user_low",),
+    "high": ("ranges_serving_tokens_per_s_per_user_high",),
+    "throughput": ("serving_tokens_per_s", "decode_tokens_per_s"),
+    "fits": ("sram_fits",),
+    "cost": ("cost_usd_per_million_tokens",),
+}
+"""Columns of the written table from which a printed column is taken: the first one that the table has."""
 DEFAULT_COLUMNS: Final = tuple(name for name in SHORT if name != "replicas")
 PRICES: Final = {"cost_wafer_usd_per_hour": "wafer_name", "cost_gpu_usd_per_hour": "gpu_name"}
 """Price columns, with the columns that name the priced machine."""
@@ -162,52 +127,30 @@ def check_view(view: SweepView) -> None:
         raise BadInput(f"--top {view.top}: give a number of rows from 1 to {MAX_SHOWN:,}")
 
 
-def check_names_of_columns(view: SweepView, grid: Grid) -> None:
-    """Check that estimate results can have the columns to print and to sort by.
-
-    This is checked before the first setting is estimated.
-
-    Raises:
-        UnknownName: No estimate result has such a column.
-    """
-    results = (EstimateResult, GpuEstimateResult)
-    _check_columns(view, grid, lambda name: any(can_have_column(kind, name) for kind in results))
-
-
-def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
-    """Check that the columns to print and to sort by exist.
-
-    Args:
-        view: The columns.
-        grid: The settings, whose axes are columns too.
-        row: Row of any setting that has a result.
-
-    Raises:
-        UnknownName: A column does not exist.
-    """
-    _check_columns(view, grid, row.__contains__, row)
-
-
-def _check_columns(
-    view: SweepView, grid: Grid, is_column: Callable[[str], bool], similar_names: Iterable[str] = ()
-) -> None:
+def check_columns(view: SweepView, grid: Grid, row: Row | None = None) -> None:
     """Check that each column to print or sort by is a short name, an axis or a table column.
 
     Args:
         view: The columns.
         grid: The settings, whose axes are columns too.
-        is_column: Function that returns whether the table has a column.
-        similar_names: Columns that the error message may suggest.
+        row: Row of any setting that has a result. Before there is one, a table column is any column
+            that an estimate result can have.
 
     Raises:
         UnknownName: A column does not exist.
     """
+    results = (EstimateResult, GpuEstimateResult)
     axes = {column(axis.name) for axis in grid.axes}
     requested_columns = [("--columns", name) for name in view.columns]
     requested_columns += [] if view.sort is None else [("--sort", view.sort.removesuffix(DOWN))]
     for option, name in requested_columns:
-        if name not in SHORT and column(name) not in axes and not is_column(column(name)):
-            near = difflib.get_close_matches(column(name), similar_names, n=5)
+        is_known = name in SHORT or column(name) in axes
+        if row is None:
+            is_known = is_known or any(can_have_column(kind, column(name)) for kind in results)
+        elif column(name) in row:
+            is_known = True
+        if not is_known:
+            near = difflib.get_close_matches(column(name), row or (), n=5)
             raise UnknownName("column", name, {*SHORT, *axes, *near}, place=option)
 
 
@@ -238,7 +181,7 @@ def value_in(grid: Grid, entry: JournalEntry, name: str) -> Cell:
         name: Column, given by a short name such as ``cost``, an axis, or a column of the table.
     """
     if name in SHORT:
-        return next((entry.row[key] for key in SHORT[name].columns if entry.row.get(key) is not None), None)
+        return next((entry.row[key] for key in SOURCES[name] if entry.row.get(key) is not None), None)
     axes = {column(axis): value for axis, value in grid.setting(entry.setting).items()}
     return axes.get(column(name), entry.row.get(column(name)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,59 +17,47 @@ from wse.files import read_file
 from wse.models.load import load_model
 from wse.plugins import file_of
 from wse.reports.output_file import write_output
-from wse.reports.progress import SWEEPING, progress_on
+from wse.reports.progress import SWEEPING, OnProgress, ignore, progress_on
 from wse.reports.terminal import plural
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.sweep.grid import Grid, known_fields
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.plot import as_png, check_axis
+from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.request import Picture
 from wse.studies.sweep.result import SweepResult
 from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
-from wse.studies.sweep.shown import SweepView, check_columns, check_names_of_columns, check_view, prices_of, shown_rows
+from wse.studies.sweep.shown import SweepView, check_columns, check_view, prices_of, shown_rows
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
 
-OnRow = Callable[[int, int], None]
-
 
 @contextmanager
-def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
+def sweep_progress(stream: TextIO) -> Iterator[OnProgress]:
     """Yield a callback that displays the progress of a sweep.
 
-    The arguments of the callback are the numbers of finished and of failed settings. After Ctrl-C,
-    a message explains how to resume the sweep.
+    After Ctrl-C, a message explains how to resume the sweep.
 
     Args:
         stream: Output stream.
-        settings: Total number of settings.
     """
-    stored_count = 0
+    done_settings, settings = 0, 0
     try:
-        with progress_on(stream, SWEEPING) as on_progress:
+        with progress_on(stream, SWEEPING) as show:
 
-            def on_row(count: int, failed: int) -> None:
-                nonlocal stored_count
-                stored_count = count
-                on_progress(count, settings, without_answer(failed))
+            def on_progress(count: int, total: int, name: str) -> None:
+                """Show the progress, and remember it for the message after Ctrl-C."""
+                nonlocal done_settings, settings
+                done_settings, settings = count, total
+                show(count, total, name)
 
-            yield on_row
+            yield on_progress
     except KeyboardInterrupt:
-        if stored_count:
+        if done_settings:
             stream.write(
-                f"sweep: {stored_count:,} of {settings:,} settings are saved; the same command resumes after them\n"
+                f"sweep: {done_settings:,} of {settings:,} settings are saved; the same command resumes after them\n"
             )
         raise
-
-
-def without_answer(failed: int) -> str:
-    """Return a phrase such as "3 without an answer" about failed settings; empty for 0.
-
-    Args:
-        failed: Number of settings that could not be estimated.
-    """
-    return f"{failed:,} without an answer" if failed else ""
 
 
 NAMED_FILE_LIMIT_BYTES: Final = 2**28
@@ -87,7 +75,7 @@ def sweep(
     every_column: bool = False,
     view: SweepView = VIEW,
     picture: Picture | None = None,
-    on_row: OnRow = lambda totals, failed: None,
+    on_progress: OnProgress = ignore,
 ) -> SweepResult:
     """Estimate every setting of a grid and write a table with one row per setting.
 
@@ -108,8 +96,8 @@ def sweep(
         every_column: Whether the table includes the columns with grades and sources.
         view: Rows and columns of the result.
         picture: Plot to write, or None.
-        on_row: Called with (settings done, settings without an answer) at the start and after each
-            setting.
+        on_progress: Called with (settings done, total, a note on settings without an answer) at the
+            start and after each setting.
 
     Raises:
         BadInput: The table cannot be written, is being written by another sweep, or was started
@@ -119,18 +107,20 @@ def sweep(
     """
     check_table_path(table)  # 1
     check_view(view)
-    check_names_of_columns(view, grid)
+    check_columns(view, grid)
     axis = None if picture is None else check_axis(grid, picture.axis)
     began = time.perf_counter()
     with (
         engine_pool(engine, jobs) as pool,
         Journal(table, _digest(grid), len(grid), restart=restart) as journal,
     ):
-        totals = _finish(grid, journal, pool, view, on_row)  # 2
+        totals = _finish(grid, journal, pool, view, on_progress)  # 2
         write_table(grid, journal.entries, table, every_column=every_column)  # 3
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         if picture is not None and axis is not None:
-            write_output("--png", picture.path, as_png(grid, journal.entries(), axis))
+            from wse.reports.figure import png_of
+
+            write_output("--png", picture.path, png_of(figure_of(grid, journal.entries(), axis)))
         journal.remove()
     _check_answers(totals, len(grid), rows[0].error if rows else None, table)  # 4
     wall_s = time.perf_counter() - began
@@ -182,7 +172,7 @@ def _check_answers(totals: _Counts, settings: int, first_error: str | None, tabl
         raise BadInput(f"none of {failed} has an answer; the first: {first_error} (the table {table} has all)")
 
 
-def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Counts:
+def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_progress: OnProgress) -> _Counts:
     """Estimate all settings that are not in the journal yet, and add them to the journal.
 
     Args:
@@ -190,7 +180,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
         journal: File with the finished settings of this sweep.
         pool: Processes that estimate the settings.
         view: Columns to print, which are checked against the first result.
-        on_row: Called with the numbers of finished and of failed settings.
+        on_progress: Called with the numbers of finished and of all settings, and a note on failed ones.
 
     Raises:
         UnknownName: A column to print does not exist. The journal is kept, so that the same sweep
@@ -201,7 +191,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
     known_entry = next((entry for entry in journal.entries() if not entry.error), None)
     if known_entry is not None:
         check_columns(view, grid, known_entry.row)
-    on_row(resumed_count, failed)
+    on_progress(resumed_count, len(grid), _note(failed))
     remaining_settings = [setting for setting in range(len(grid)) if setting not in finished_settings]
     processes = min(pool.processes, len(remaining_settings))
     for answers_done, answered in enumerate(_outcomes(grid, remaining_settings, processes, pool.outputs), 1):
@@ -213,8 +203,13 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
             )  # on an error the journal is kept, so another --columns can resume
         failed += answered.failed
         bugs += [answered.bug] if answered.bug else []
-        on_row(resumed_count + answers_done, failed)
+        on_progress(resumed_count + answers_done, len(grid), _note(failed))
     return _Counts(resumed_count, failed, processes, tuple(bugs))
+
+
+def _note(failed: int) -> str:
+    """Return a phrase such as "3 without an answer" about failed settings; empty for 0."""
+    return f"{failed:,} without an answer" if failed else ""
 
 
 def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[SettingOutcome]:

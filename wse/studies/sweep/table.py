@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -144,7 +145,8 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
     arrow_types = {int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_(), _text: pyarrow.string()}
     schema = pyarrow.schema([(name, arrow_types[convert]) for name, convert in converters.items()])
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        for group in _group(rows):
+        remaining_rows = iter(rows)
+        while group := list(islice(remaining_rows, ROWS_A_GROUP)):
             cells = [{k: None if cell is None else converters[k](cell) for k, cell in row.items()} for row in group]
             writer.write_table(pyarrow.Table.from_pylist(cells, schema))
 
@@ -160,17 +162,6 @@ def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
     if kinds == {int, float}:
         return float
     return next(iter(kinds)) if kinds in ({int}, {float}, {bool}) else _text
-
-
-def _group(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    group: list[Row] = []
-    for row in rows:
-        group.append(row)
-        if len(group) == ROWS_A_GROUP:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _text(cell: Cell) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from wse.reports.table import Column, Table, number
@@ -92,13 +93,7 @@ def _axis_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
 def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
     key = f"value {name}"
     if name in SHORT:
-        short_column = SHORT[name]
-        settings: dict[str, Any] = {
-            "best": short_column.best,
-            "doc": short_column.doc,
-            "priority": short_column.priority,
-        }
-        return number(key, short_column.title, short_column.formatter, **settings)
+        return replace(SHORT[name], key=key)
     values = [row[key] for row in cells if key in row]
     if values and all(isinstance(value, int | float) for value in values):
         return number(key, name, seconds if _is_time(name) else count, priority=3)

@@ -30,13 +30,7 @@ from urllib.parse import urlparse
 
 import numpy as np
 
-from wse.studies.estimate.ranges.model_error import (
-    ErrorKind,
-    ModelError,
-    are_enough,
-    error_distribution,
-    model_error,
-)
+from wse.studies.estimate.ranges.model_error import ErrorKind, ModelError, are_enough, error_distribution, model_error
 from wse.studies.validate.kinds import SERVICES, WAFERLLM_DECODE, MeasurementKind
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.terms import SILENT, drafts
@@ -128,11 +122,8 @@ def undisclosed_settings() -> dict[str, list[dict[str, Any]]]:
 
 CONFIDENCES: Final = (0.5, 0.9)
 _ERROR_KINDS: Final[dict[str, ErrorKind]] = {
-    "decode steps": "decode",
-    "forced tokens": "decode",
-    WAFERLLM_DECODE: "decode",
-    "prefill": "prefill",
-    "prefill of 8B and 72B": "prefill",
+    **dict.fromkeys(("decode steps", "forced tokens", WAFERLLM_DECODE), "decode"),
+    **dict.fromkeys(("prefill", "prefill of 8B and 72B"), "prefill"),
     "dense models": "gpu_dense",
     "mixtures of experts": "gpu_experts",
 }

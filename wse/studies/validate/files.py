@@ -14,9 +14,8 @@ from wse.reports.output_file import write_output
 from wse.reports.rows_csv import exact_csv
 from wse.reports.table import markdown_table
 from wse.reports.terminal import count, plural, printable
-from wse.studies.validate.parts import Errors, KindErrors, ReasonCount
 from wse.studies.validate.plot import figure_of
-from wse.studies.validate.result import Validation
+from wse.studies.validate.result import Errors, KindErrors, ReasonCount, Validation
 
 LONGEST_CELL: Final = 180
 MAX_REASONS: Final = 5
@@ -103,24 +102,9 @@ def _cell(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
 
 
-COLUMNS: Final = (
-    "file",
-    "line",
-    "source",
-    "kernel",
-    "metric",
-    "fitted",
-    "measured",
-    "predicted",
-    "low",
-    "high",
-    "error_pct",
-    "predicted_plain",
-    "error_plain_pct",
-    "method",
-    "software",
-    "reason",
-)
+_MEASUREMENT: Final = "file line source kernel metric fitted measured"
+_PREDICTION: Final = "predicted low high error_pct predicted_plain error_plain_pct method software reason"
+COLUMNS: Final = (*_MEASUREMENT.split(), *_PREDICTION.split())
 """Columns of the file. Missing values are empty. ``predicted_plain`` excludes speculative
 decoding."""
 

@@ -16,6 +16,7 @@ the rows are known. All rows of that kind and source then count as fitted:
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -28,9 +29,10 @@ from wse.studies.validate.kinds import CODE_AND_BUFFERS, WAFERLLM_DECODE, WORK_O
 from wse.studies.validate.measured.measurements import BUNDLED, Measurement, read
 from wse.studies.validate.measured.terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
-from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row
+from wse.studies.validate.predictors.gpus import fits, serving_row
+from wse.studies.validate.predictors.prediction import unless_declined
 from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
-from wse.studies.validate.predictors.services import ServiceRequest, service_request
+from wse.studies.validate.predictors.services import service_request
 
 RowT = TypeVar("RowT")
 """A measurement, or an object that a fit derives from it."""
@@ -42,45 +44,6 @@ DECODE: Final = "decode"
 
 ROUNDING: Final = 1e-3
 """Largest relative difference of a figure from the same figure rounded in another table."""
-
-_ENGINE_FITTED_ROWS: Final = {
-    "SOFTMAX-01": 1736,
-    "SOFTMAX-02": 6469,
-    "SOFTMAX-03": 1030,
-    "SOFTMAX-06": 1152,
-    "DSD-03": 830,
-    "DSD-04": 884,
-    "P17F-01": 3549.13,
-    "P17F-02": 925.5,
-    "P17F-03": 576.25,
-    "P17F-04": 855,
-    "P17F-05": 1148.19,
-    "MCAST-01": 39,
-    "MCAST-02": 53,
-    "MCAST-04": 293,
-    "MCAST-06": 93,
-    "MCAST-07": 107,
-    "MCAST-09": 347,
-    "MCAST-11": 309,
-    "MCAST-12": 323,
-    "MCAST-14": 563,
-    "MCAST-16": 597,
-    "MCAST-17": 655,
-    "MCAST-19": 851,
-    "M3-01": 63_157,
-    "M3-02": 1_388_470,
-    "M3-03": 11_366_325,
-    "M3-04": 28_471_221,
-    "RING-01": 160,
-    "RING-02": 167,
-    "RING-03": 171,
-    "RING-04": 219,
-}
-"""Measured values of the rows that `compute_engine/epcc.toml` was fitted on, by id.
-
-The rows are those that `tools/fit_compute_engine.py` selects from EPCC's 2026 working notes. Other
-rows of the same groups are not fitted.
-"""
 
 _FIRST_TOKEN: Final = "ttft"
 _FITTED_REDUCES: Final = re.compile(r"^(chain|two-phase)\b", re.IGNORECASE)
@@ -105,7 +68,7 @@ def is_fitted(m: Measurement, method: str) -> bool:
         return _states_launch_speed(m)
     kind = kind_of(m, method)
     if m.table == "inference":
-        fitted_value = _ENGINE_FITTED_ROWS.get(m.text("id"))
+        fitted_value = _engine_fitted_values().get(m.text("id"))
         is_fitted_row = fitted_value is not None and abs((m.measured or 0) / fitted_value - 1) < ROUNDING
         return kind.name == CODE_AND_BUFFERS or is_fitted_row
     if kind.name == WAFERLLM_DECODE:
@@ -157,8 +120,8 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
     """
     row_of_model: dict[str, tuple[Measurement, EstimateRequest]] = {}
     for m in rows:
-        service = service_request(m)
-        if not isinstance(service, ServiceRequest) or service.request.wafers is None or drafts(m) != NO_DRAFT:
+        service = unless_declined(service_request, m)
+        if service is None or service.request.wafers is None or drafts(m) != NO_DRAFT:
             continue
         name = str(service.request.model)
         if earliest_month(m, name) <= LAST_PLAIN_MONTH:
@@ -168,10 +131,8 @@ def launch_rows(rows: Iterable[Measurement]) -> list[tuple[Measurement, Estimate
 
 def _is_fitted_run(m: Measurement) -> bool:
     """Return whether a measurement is from a GPU benchmark that is used to fit constants."""
-    conditions = serving_row(m)
-    if not isinstance(conditions, ServingRow) or conditions.stack not in CALIBRATIONS:
-        return False
-    if m.text("metric").startswith(_FIRST_TOKEN):
+    conditions = unless_declined(serving_row, m)
+    if conditions is None or conditions.stack not in CALIBRATIONS or m.text("metric").startswith(_FIRST_TOKEN):
         return False
     row = FitRow(measurement=m, conditions=conditions)
     return bool(calibration_rows(conditions.stack, [row])) and fits(conditions)
@@ -179,10 +140,21 @@ def _is_fitted_run(m: Measurement) -> bool:
 
 def _states_launch_speed(m: Measurement) -> bool:
     """Return whether the profile `production` is fitted to the speed stated by a measurement."""
-    service = service_request(m)
-    if not isinstance(service, ServiceRequest):
+    service = unless_declined(service_request, m)
+    if service is None:
         return False
     return (str(service.request.model), service.request.wafers, m.measured) in _launch_speeds()
+
+
+@cache
+def _engine_fitted_values() -> dict[str, float]:
+    """Return the measured values of the rows that `compute_engine/epcc.toml` was fitted on, by id.
+
+    The rows are those that `tools/fit_compute_engine.py` selects from EPCC's 2026 working notes.
+    Other rows of the same groups are not fitted.
+    """
+    with (BUNDLED.parent / "engine_fitted_rows.csv").open(encoding="utf-8", newline="") as file:
+        return {row["id"]: float(row["value"]) for row in csv.DictReader(file)}
 
 
 @cache

@@ -42,13 +42,6 @@ class Calibration:
     without_models: tuple[str, ...] = ()
     without_gpus: tuple[str, ...] = ()
 
-    def uses(self, row: FitRow) -> bool:
-        """Return whether a measurement may be used in a fit with these settings.
-
-        The settings can exclude models and GPUs.
-        """
-        return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
-
 
 _READS: Final = ("bandwidth_ratio", "cache_ratio")
 _TWO_GENERATIONS: Final = ("four_bit_ratio", "expert_ratio", "expert_layer_s.hopper", "expert_layer_s.blackwell")
@@ -90,11 +83,13 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
         stack: Name of the stack.
         rows: Measurements of any stack.
     """
+    calibration = CALIBRATIONS[stack]
     return [
         row
         for row in rows
         if row.conditions.stack == stack
-        and CALIBRATIONS[stack].uses(row)
+        and row.conditions.model not in calibration.without_models
+        and row.gpu not in calibration.without_gpus
         and any(source in row.measurement.source for source in SOURCES)
     ]
 

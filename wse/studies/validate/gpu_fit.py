@@ -19,6 +19,7 @@ from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.spec import StackSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row, value_of
+from wse.studies.validate.predictors.prediction import unless_declined
 
 Constants = Mapping[str, float]
 """Constant values, keyed by StackSpec field, or by ``field.generation`` for a GPU generation."""
@@ -73,8 +74,8 @@ def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
     """
     rows = []
     for m in measurements:
-        conditions = serving_row(m)
-        if not isinstance(conditions, ServingRow) or not m.measured:
+        conditions = unless_declined(serving_row, m)
+        if conditions is None or not m.measured:
             continue
         fitted_metric = "system_output_tok_s" if conditions.begin_together else "tpot_ms"
         if m.text("metric").strip() == fitted_metric and fits(conditions):

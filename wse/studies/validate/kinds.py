@@ -26,11 +26,8 @@ GPUS: Final = "GPUs"
 _BY_PHASE: Final = {
     "decode": "decode steps",
     "decode-pipelined": "forced tokens",
-    "layer": "parts of a layer",
-    "layer-attention": "parts of a layer",
-    "layer-ffn": "parts of a layer",
-    "attention-phase": "phases of a layer",
-    "ffn-phase": "phases of a layer",
+    **dict.fromkeys(("layer", "layer-attention", "layer-ffn"), "parts of a layer"),
+    **dict.fromkeys(("attention-phase", "ffn-phase"), "phases of a layer"),
     "prefill": "prefill",
     "prefill-kernel": "kernels of a PE",
     "allreduce": "all-reduces",

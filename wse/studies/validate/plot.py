@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import count
 from wse.studies.validate.kinds import GPUS, SERVICES
-from wse.studies.validate.parts import CALIBRATED, ValidationRow
+from wse.studies.validate.result import CALIBRATED, ValidationRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
 from wse.compiler.options import REFUSE, REPORT
 from wse.errors import BadInput, UnknownName
+from wse.hardware.load import load_software
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_tables
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import replace_options
 from wse.studies.validate.gpu_calibration import LeaveOut, left_out
 from wse.studies.validate.gpu_fit import fit_rows
 from wse.studies.validate.measured.measurements import BUNDLED as BUNDLED
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.predictors.capacity import capacity_of
 from wse.studies.validate.predictors.predict import predict
-from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.result import Validation
+from wse.studies.validate.predictors.prediction import Prediction, unless_declined
+from wse.studies.validate.predictors.services import PROFILE, service_request
+from wse.studies.validate.result import ModelCapacity, Validation, WafersNeeded
 from wse.studies.validate.summary import ComparedRow, gpu_errors, intervals_of, summarise
 from wse.studies.validate.tables import Listed, validation_tables
 
@@ -72,10 +76,9 @@ def check_listed(choice: str) -> Listed:
     Raises:
         UnknownName: The value is not in `LISTED`.
     """
-    listed_rows: Listed | None = next((listing for listing in LISTED if listing == choice), None)
-    if listed_rows is None:
+    if choice not in LISTED:
         raise UnknownName("choice", choice, LISTED, place="--rows")
-    return listed_rows
+    return choice
 
 
 def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed) -> None:
@@ -87,8 +90,7 @@ def print_validation(validation: Validation, stream: TextIO, listed_rows: Listed
         listed_rows: Which measurements to list individually: ``predicted``, ``all`` or ``none``.
     """
     console = console_on(stream)
-    rows, summary, capacity = validation.rows, validation.summary, validation.capacity
-    print_tables(console, validation_tables(rows, summary, capacity, listed_rows, console.width))
+    print_tables(console, validation_tables(validation, listed_rows, console.width))
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
@@ -124,10 +126,10 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
             predictions[key] = predict(row)
         prediction = predictions[key]
         if capacity == REFUSE and prediction.sram_fits is False:
-            prediction = decline("not all layers of the model fit the SRAM of the PEs that one was timed on")
+            prediction = Prediction(reason="not all layers of the model fit the SRAM of the PEs that one was timed on")
         compared_row = ComparedRow(row, prediction)
         if prediction.value is not None and compared_row.error_pct is None:
-            compared_row = ComparedRow(row, decline("the measured value is too small for a relative error"))
+            compared_row = ComparedRow(row, Prediction(reason="the measured value is too small for a relative error"))
         compared_rows.append(compared_row)
     on_progress(len(rows), len(rows), "")
     return compared_rows
@@ -154,3 +156,49 @@ def _resolve(files: Sequence[Path]) -> list[Path]:
     """
     bundled_files = {file.name: file for file in default_files()}
     return [file if file.exists() else bundled_files.get(str(file), file) for file in files] or default_files()
+
+
+RESEARCH_PROFILES: Final = ("tuned", "academic")
+
+
+def wafers_needed(request: EstimateRequest) -> tuple[WafersNeeded, ...]:
+    """Return the minimum number of wafers on which a model fits, per software profile.
+
+    Profiles differ in how much SRAM their code needs on each PE.
+
+    Args:
+        request: The model and its lengths. Its number of wafers and context are ignored.
+    """
+    wafers = []
+    for name in (PROFILE, *RESEARCH_PROFILES):
+        estimate = prepare_estimate(replace_options(request, software=name, wafers=None, context=None))
+        code = load_software(name, estimate.whole.generation).code_bytes_per_pe
+        wafers.append(WafersNeeded(software=name, code_bytes_per_pe=code, wafers=estimate.options.wafers))
+    return tuple(wafers)
+
+
+def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
+    """Compare the wafer counts that publications state with the minimum on which each model fits.
+
+    Args:
+        rows: Measurements. Rows that do not describe services, or do not state a wafer count, are
+            skipped.
+
+    Returns:
+        One record per distinct model with a stated wafer count.
+    """
+    requests: dict[EstimateRequest, None] = {}  # a dict, to keep the order of the rows
+    for row in rows:
+        service = unless_declined(service_request, row)
+        if service is not None and service.request.wafers is not None:
+            requests.setdefault(replace(service.request, context=None))
+    return tuple(
+        ModelCapacity(
+            model=str(request.model),
+            wafer=str(request.machine.wafer),
+            dtype=request.types.dtype,
+            wafers=request.wafers,
+            needed=wafers_needed(request),
+        )
+        for request in requests
+    )

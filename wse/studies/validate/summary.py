@@ -15,7 +15,9 @@ from wse.studies.validate.fitted_rows import is_fitted
 from wse.studies.validate.gpu_calibration import SOURCES
 from wse.studies.validate.kinds import GPUS, SERVICES, MeasurementKind, kind_of
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.parts import (
+from wse.studies.validate.predictors.gpus import METHOD, TIMES_MS, ServingRow, bound_ms, serving_row
+from wse.studies.validate.predictors.prediction import Prediction
+from wse.studies.validate.result import (
     CALIBRATED,
     GpuErrors,
     GroupErrors,
@@ -26,8 +28,6 @@ from wse.studies.validate.parts import (
     ValidationRow,
     ValidationSummary,
 )
-from wse.studies.validate.predictors.gpus import METHOD, TIMES_MS, ServingRow, bound_ms, serving_row
-from wse.studies.validate.predictors.prediction import Prediction
 
 Key = TypeVar("Key")
 
@@ -68,26 +68,21 @@ class ComparedRow:
         """
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
-        return ValidationRow(
-            file=m.file,
-            line=m.line,
-            input=dict(m.input),
-            source=m.source,
-            kernel=m.kernel,
+        return ValidationRow.from_parts(
+            self,
+            m,
+            p,
             kind=None if kind is None else kind.name,
             where=None if kind is None else kind.where,
             fitted=None if kind is None else self.is_fitted,
-            measured=m.measured,
             predicted=p.value,
             low=None if interval is None else interval[0],
             high=None if interval is None else interval[1],
-            error_pct=self.error_pct,
             predicted_plain=p.plain,
             error_plain_pct=self.error_pct_of(p.plain),
             predicted_other_schedule=p.other_schedule,
             error_other_schedule_pct=self.error_pct_of(p.other_schedule),
             predicted_free_drafts=p.free_drafts,
-            bound=p.bound,
             reason=p.reason or None,
             method=p.method or None,
             software=p.software or None,
@@ -249,7 +244,7 @@ def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
     for row in rows:
         if row.prediction.method == METHOD and row.error_pct is not None:
             conditions = serving_row(row.measurement)
-            assert isinstance(conditions, ServingRow)
+            assert conditions is not None
             for group in groups_of(conditions, row.measurement):
                 groups.setdefault(group, []).append(row.error_pct)
                 if row.measurement.text("metric") in TIMES_MS and row.measurement.measured:

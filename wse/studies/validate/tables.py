@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,17 @@ from typing import Any, Final, Literal
 
 from wse.reports.table import Column, Row, Table, more_rows, number, pair_table
 from wse.reports.terminal import INDENT, count, plural, printable
-from wse.studies.validate.parts import (
+from wse.studies.validate.predictors.prediction import WRONG_ROW
+from wse.studies.validate.result import (
     CALIBRATED,
     Errors,
     GpuErrors,
     ModelCapacity,
     ReasonCount,
+    Validation,
     ValidationRow,
     ValidationSummary,
 )
-from wse.studies.validate.predictors.prediction import WRONG_ROW
 
 Listed = Literal["predicted", "all", "none"]
 """Which rows are listed individually."""
@@ -33,24 +35,17 @@ MAX_REASONS: Final = 6
 MAX_WRONG_ROWS: Final = 50
 
 
-def validation_tables(
-    rows: Sequence[ValidationRow],
-    summary: ValidationSummary,
-    capacity: Sequence[ModelCapacity] | None,
-    listed_rows: Listed,
-    width: int,
-) -> tuple[Table, ...]:
+def validation_tables(validation: Validation, listed_rows: Listed, width: int) -> tuple[Table, ...]:
     """Build the tables of files, errors by kind, listed rows, reasons, GPUs and required wafers.
 
     If measurements are listed, there is also a table of errors by source and kernel.
 
     Args:
-        rows: All measurements with their predictions.
-        summary: Summary of the errors.
-        capacity: Stated and required number of wafers of each model, or None.
+        validation: All measurements with their predictions, and a summary of the errors.
         listed_rows: Which measurements to list individually: ``predicted``, ``all`` or ``none``.
         width: Width of the output in characters.
     """
+    rows, summary = validation.rows, validation.summary
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
     for row in rows:
         if listed_rows == "all" or (listed_rows == "predicted" and row.reason is None):
@@ -67,12 +62,10 @@ def validation_tables(
     if listed_rows != "none":
         tables.append(_errors_table(summary, width))
     if summary.gpus:
-        by_stack = (
-            summary.gpus if listed_rows != "none" else [group for group in summary.gpus if " on " not in group.group]
-        )
-        tables.append(_gpus_table(by_stack))
-    if capacity:
-        tables.append(_capacity_table(capacity))
+        groups_of_gpus = [group for group in summary.gpus if listed_rows != "none" or " on " not in group.group]
+        tables.append(_gpus_table(groups_of_gpus))
+    if validation.capacity:
+        tables.append(_capacity_table(validation.capacity))
     rows_hint = ["--rows all: the others too"] if summary.reasons else []
     hints = ["--rows predicted: row by row, and errors by source"] if listed_rows != "predicted" else rows_hint
     return (*tables, pair_table([("", ""), ("more", "; ".join([*hints, "--json: everything"]))]))
@@ -85,10 +78,8 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
         number("rows", "rows", width=NUMBER_WIDTH),
         number("predicted", "predicted", width=NUMBER_WIDTH),
     )
-    files = []
-    for file in dict.fromkeys(row.file for row in rows):
-        file_rows = [row for row in rows if row.file == file]
-        files.append({"file": file, "rows": len(file_rows), "predicted": sum(row.reason is None for row in file_rows)})
+    counts, predicted = Counter(row.file for row in rows), Counter(row.file for row in rows if row.reason is None)
+    files = [{"file": file, "rows": number, "predicted": predicted[file]} for file, number in counts.items()]
     return Table(columns=columns, rows=files, title="Measurements")
 
 

@@ -17,13 +17,6 @@ INCHES_PER_BAR: Final = 0.42
 LONGEST_NAME: Final = 40
 
 
-def as_png(result: WhatIfResult) -> bytes:
-    """Return the tornado plot as a PNG image."""
-    from wse.reports.figure import png_of
-
-    return png_of(tornado(result))
-
-
 def tornado(result: WhatIfResult) -> Figure:
     """Draw a tornado plot: a bar chart of how each change affects the tokens/s per user.
 

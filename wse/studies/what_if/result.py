@@ -36,21 +36,15 @@ class WhatIfRow(Result):
     mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
     batch: Annotated[int | None, Doc("users per pass in the chosen layout")] = None
     users: Annotated[int | None, Doc("users at a time, to whom the following numbers apply")] = None
-    replicas: Annotated[
-        int | None, Doc("number of replicas that share the users; `wafers` are those of one replica")
-    ] = None
-    tokens_per_s_per_user: Annotated[float | None, Doc("output tokens of a user after the first, 1 / TPOT", "1/s")] = (
-        None
-    )
+    replicas: Annotated[int | None, Doc("replicas that share the users; `wafers` are those of one replica")] = None
+    tokens_per_s_per_user: Annotated[float | None, Doc("tokens of a user after the first, 1 / TPOT", "1/s")] = None
     tokens_per_s: Annotated[float | None, Doc("output tokens of all users", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("mean time to first token", "s")] = None
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
     usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price range", "USD")] = None
-    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price range", "USD")] = (
-        None
-    )
+    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of this range", "USD")] = None
     factors: Annotated[
         Mapping[str, float] | None, Doc("ratio of each of the numbers above to that of the unchanged machine")
     ] = None
@@ -127,11 +121,8 @@ class WhatIfResult(Result):
             ("*", "best of its column; ×: relative to the unchanged machine; each change alone, with a new search")
         ]
         ineffective_changes = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
-        footer += (
-            [("no effect", f"{ineffective_changes}: less than {100 * NO_EFFECT:g} % on each number")]
-            if ineffective_changes
-            else []
-        )
+        if ineffective_changes:
+            footer.append(("no effect", f"{ineffective_changes}: less than {100 * NO_EFFECT:g} % on each number"))
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
         footer += [("USD/Mtok", printable(text)) for text in self.price or ()]
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from wse.cache.records import cached
 from wse.errors import BadInput, WseBug, WseError
@@ -36,7 +35,7 @@ class EstimateOutcome:
     """Outcome of one estimate: its figures, an error, or the traceback of a bug in wse.
 
     Attributes:
-        numbers: Figures, keyed by `WhatIfRow` field name. None after an error or a bug.
+        row: Figures of the machine. None after an error or a bug.
         inputs: The options with defaults filled in, and the batch size of the selected layout.
         price: Two strings: a note on how the costs change with the price, and the price with its
             source. None if costs are not estimated.
@@ -44,7 +43,7 @@ class EstimateOutcome:
         bug: Traceback of a bug; empty if there was none.
     """
 
-    numbers: dict[str, Any] | None = None
+    row: WhatIfRow | None = None
     inputs: dict[str, str | int | float] | None = None
     price: tuple[str, str] | None = None
     error: WseError | None = None
@@ -103,14 +102,14 @@ def _estimate_all(
             kill_remedy="if memory ran out, try fewer changes at once",
             name=lambda item: names[item],
         )
-        for item, numbers in outputs:
-            if numbers.bug:
-                raise WseBug(f"{names[item]} ended in a bug\n{numbers.bug}")
-            if item == 0 and numbers.error is not None:
-                raise numbers.error
-            outcomes[item] = numbers
+        for item, outcome in outputs:
+            if outcome.bug:
+                raise WseBug(f"{names[item]} ended in a bug\n{outcome.bug}")
+            if item == 0 and outcome.error is not None:
+                raise outcome.error
+            outcomes[item] = outcome
             on_progress(len(outcomes), len(requests), names[item])
-    base = WhatIfRow(**(outcomes[0].numbers or {}))
+    base = outcomes[0].row or WhatIfRow()
     rows = [_row(change, outcomes[at], base, base_request) for at, change in enumerate(changes, 1)]
     if all(row.reason is not None for row in rows):
         raise BadInput(f"--what-if: none of {plural(len(rows), 'change')} is possible: {names[1]}: {rows[0].reason}")
@@ -151,28 +150,18 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
         price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions.partition(": ")[2])
-        return EstimateOutcome(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
+        return EstimateOutcome(row=_figures(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
         return EstimateOutcome(error=error)
     except Exception:
         return EstimateOutcome(bug=traceback.format_exc())
 
 
-def _numbers(result: EstimateResult) -> dict[str, Any]:
-    serving, cost = result.serving, result.cost
-    return {
-        "wafers": result.system.wafers,
-        "mapping": result.system.mapping,
-        "batch": result.batch,
-        "users": None if serving is None else serving.users,
-        "replicas": None if serving is None else serving.replicas,
-        "ttft_s": None if serving is None else serving.ttft_s,
-        "tokens_per_s_per_user": None if serving is None else serving.tokens_per_s_per_user,
-        "tokens_per_s": None if serving is None else serving.tokens_per_s,
-        "usd_per_million_tokens": None if cost is None else cost.usd_per_million_tokens,
-        "usd_per_million_tokens_low": None if cost is None else cost.usd_per_million_tokens_low,
-        "usd_per_million_tokens_high": None if cost is None else cost.usd_per_million_tokens_high,
-    }
+def _figures(result: EstimateResult) -> WhatIfRow:
+    """Return the compared figures of an estimate."""
+    parts = (result.cost, result.system, result.serving)
+    values = {key: value for part in parts if part is not None for key, value in part.to_dict().items()}
+    return WhatIfRow.from_record(values, batch=result.batch)
 
 
 def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
@@ -184,14 +173,14 @@ def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: Es
         base: Row of the unchanged machine.
         request: The request on the unchanged machine.
     """
-    if estimate.numbers is None:
+    if estimate.row is None:
         return WhatIfRow(change=change.name, value=change.value, reason=str(estimate.error))
-    pairs = ((key, getattr(base, key), estimate.numbers[key]) for key in COMPARED)
-    return WhatIfRow(
+    pairs = ((key, getattr(base, key), getattr(estimate.row, key)) for key in COMPARED)
+    return replace(
+        estimate.row,
         change=change.name,
         value=change.value,
         numbers=_before_and_after(change, request),
-        **estimate.numbers,
         factors={key: new_value / old_value for key, old_value, new_value in pairs if old_value and new_value},
     )
 

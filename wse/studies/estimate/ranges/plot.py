@@ -19,13 +19,6 @@ NO_EFFECT: Final = 1e-4
 """Relative change up to which a constant has no bar."""
 
 
-def as_png(uncertainty: UncertaintyResult) -> bytes:
-    """Return the tornado chart as a PNG image."""
-    from wse.reports.figure import png_of
-
-    return png_of(tornado(uncertainty))
-
-
 def tornado(uncertainty: UncertaintyResult) -> Figure:
     """Draw a tornado chart: for each uncertain constant, a bar that shows its effect on TPOT.
 

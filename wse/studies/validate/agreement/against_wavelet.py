@@ -86,14 +86,10 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     fast = _fast(case, costs)
     wavelet = _wavelet(case, wafer, software)
-    return AgreementRow(
-        pattern=case.pattern,
+    return AgreementRow.from_parts(
+        case,
         wafer=wafer.name,
         software=software.name,
-        rows=case.rows,
-        cols=case.cols,
-        words=case.words,
-        detail=case.detail,
         fast_cycles=sum(time.cycles.total for time in fast) + (len(fast) - 1) * costs.gap,
         wavelet_cycles=wavelet.cycles,
         contention_cycles=sum(time.contention_cycles for time in fast),
@@ -235,12 +231,11 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
         The cycles according to both models, and whether both count the same words on every link.
     """
     cost, phase_run = time_layers(layers, wafer, software)
-    return AgreementRow(
+    return AgreementRow.from_parts(
+        layers,
         pattern=name,
         wafer=wafer.name,
         software=software.name,
-        rows=layers.rows,
-        cols=layers.cols,
         words=0,
         detail=layers.description,
         fast_cycles=sum(cost.cause(name) for name in ON_MESH),

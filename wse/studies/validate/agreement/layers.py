@@ -300,11 +300,11 @@ def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) 
         simulation.
     """
     program, machine = compile_layers(layers, wafer, software)
+    fabric, cached = Fabric(program, machine, software), layers.cached
     if layers.prefill:
-        (phase,) = program.prefill
-        return Fabric(program, machine, software).prefill_cost(0), phase_run(program, phase, [0], machine, software)
-    if layers.verify_tokens:
-        cost = Fabric(program, machine, software).verify_cost(layers.cached)
-        return cost, phase_run(program, program.verify[0], [layers.cached], machine, software)
-    cost = Fabric(program, machine, software).decode_cost(layers.cached)
-    return cost, phase_run(program, program.decode, [layers.cached], machine, software)
+        (phase,), cost, cached = program.prefill, fabric.prefill_cost(0), 0
+    elif layers.verify_tokens:
+        phase, cost = program.verify[0], fabric.verify_cost(cached)
+    else:
+        phase, cost = program.decode, fabric.decode_cost(cached)
+    return cost, phase_run(program, phase, [cached], machine, software)

@@ -94,9 +94,7 @@ class Agreement(Result):
 
     each: Annotated[int, Doc("Number of configurations for each combination of pattern, wafer and software profile.")]
     seed: Annotated[int, Doc("Seed of the configurations.")]
-    judged_above_cycles: Annotated[
-        int, Doc("Errors are summarised for configurations with more cycles than this.", "cycles")
-    ]
+    judged_above_cycles: Annotated[int, Doc("Errors are summarised for configurations with more cycles.", "cycles")]
     rows: Annotated[tuple[AgreementRow, ...], Doc("Every configuration.")]
     summary: Annotated[AgreementSummary, Doc("Summary of the errors.")]
 

@@ -19,14 +19,9 @@ from wse.errors import BadMeasurements
 from wse.studies.validate.measured.text_numbers import LARGEST_NUMBER, read_whole
 
 LARGEST: Final[dict[str, int]] = {
-    "grid_w": 4_096,
-    "grid_h": 4_096,
+    **dict.fromkeys(("grid_w", "grid_h"), 4_096),
     "vector_len_bytes": 2**30,
-    "M": 10**7,
-    "N": 10**7,
-    "K": 10**7,
-    "seq_in": 10**7,
-    "seq_out": 10**7,
+    **dict.fromkeys(("M", "N", "K", "seq_in", "seq_out"), 10**7),
     "batch": 10**6,
 }
 """Integer columns and their maximum values. A larger number is rejected as a mistake: no wafer has
@@ -127,16 +122,9 @@ COLUMNS: Final = (*_RUN.split(), *_LENGTHS.split(), *_VALUE.split(), *_SOURCE.sp
 
 _COUNTS: Final = {
     "wafers": (1, 10_000),
-    "block_rows": (1, 4_096),
-    "block_cols": (1, 4_096),
-    "n_blocks": (1, 10**6),
-    "n_stages": (1, 10**6),
-    "batch": (1, 10**6),
-    "context_min": (0, 10**7),
-    "context_max": (0, 10**7),
-    "context_mean": (0, 10**7),
-    "prompt_len": (0, 10**7),
-    "gen_tokens": (0, 10**7),
+    **dict.fromkeys(("block_rows", "block_cols"), (1, 4_096)),
+    **dict.fromkeys(("n_blocks", "n_stages", "batch"), (1, 10**6)),
+    **dict.fromkeys(("context_min", "context_max", "context_mean", "prompt_len", "gen_tokens"), (0, 10**7)),
 }
 """Columns with numbers, which may be empty, and the smallest and largest allowed number."""
 

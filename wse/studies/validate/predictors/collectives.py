@@ -19,7 +19,7 @@ from wse.studies.validate.measured.platforms import collective_software, wafer_o
 from wse.studies.validate.measured.text_numbers import convert_cycles
 from wse.studies.validate.predictors.harness import Grid
 from wse.studies.validate.predictors.paths import line_costs, sequence_cycles
-from wse.studies.validate.predictors.prediction import NO_GENERATION, NO_SIZE, Prediction, decline
+from wse.studies.validate.predictors.prediction import NO_GENERATION, NO_SIZE, Declined, Prediction, require
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
@@ -52,32 +52,27 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the duration of a collective operation: a reduce, broadcast or all-reduce.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if a different
-        operation was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     collective = collective_of(m)
     if collective is None:
         return None
     if clock_starts_apart(m):
-        return decline(
+        raise Declined(
             "the clock of each PE starts when the launch reaches it, so only differences between rows are comparable"
         )
-    wafer = wafer_of(m)
-    if wafer is None:
-        return NO_GENERATION
+    wafer = require(wafer_of(m), NO_GENERATION)
     if convert_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
-        return decline("not the cycles or the time of a whole collective, which is what the fabric model computes")
+        raise Declined("not the cycles or the time of a whole collective, which is what the fabric model computes")
     if m.rows is None or m.cols is None or m.words is None:
-        return NO_SIZE
-    problem = Grid(wafer=wafer, rows=m.rows, cols=m.cols).problem()
-    if problem:
-        return decline(problem)
+        raise Declined(NO_SIZE)
+    Grid(wafer=wafer, rows=m.rows, cols=m.cols).check()
     software = collective_software(m, wafer, same_descriptors=collective.algorithm in _SAME_DESCRIPTORS)
     run = _Run(rows=m.rows, cols=m.cols, words=m.words, collective=collective, costs=line_costs(m, wafer, software))
-    cycles = run.cycles()
-    if isinstance(cycles, str):
-        return decline(cycles)
-    value = convert_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
+    value = convert_cycles(m.text("metric"), run.cycles() + program_window(m), wafer.clock_hz)
     return Prediction(value=value, method="fabric model", software=software.name)
 
 
@@ -98,8 +93,8 @@ class _Run:
     collective: Collective
     costs: LineCosts
 
-    def cycles(self) -> float | str:
-        """Compute the duration of the collective in cycles, or return why this is not possible.
+    def cycles(self) -> float:
+        """Compute the duration of the collective in cycles.
 
         1. Reject sizes and groups that cannot be timed. Time a ring all-reduce separately, because
            it does not consist of a reduce and a multicast.
@@ -108,27 +103,27 @@ class _Run:
            sum to all PEs.
         4. For any other all-reduce, add the multicast of the sum, and the cycles between the two
            operations.
+
+        Raises:
+            Declined: The collective cannot be timed.
         """
         # 1. Sizes, groups and rings.
         collective, longest_side = self.collective, max(self.rows, self.cols)
         if collective.algorithm == "snake" and self.rows * self.cols > MAX_PES:
-            return f"a snake through more than {MAX_PES:,} PEs has too many messages to be timed one by one"
+            raise Declined(f"a snake through more than {MAX_PES:,} PEs has too many messages to be timed one by one")
         if collective.algorithm == "ring":
             return self._ring(longest_side)
         shortest_side = min((n for n in (self.rows, self.cols) if n > 1), default=1)
         group_count = 1 if collective.groups is None else collective.groups
         if collective.group == 0 or not 0 < group_count <= shortest_side or collective.levels == 0:
-            return "the groups that the row names do not fit its line of PEs"
+            raise Declined("the groups that the row names do not fit its line of PEs")
         if (collective.kind == "broadcast") != (collective.algorithm == "flooding"):
-            return f"this emulator has no pattern for this {collective.kind.replace('_', '-')} algorithm"
+            raise Declined(self._no_pattern)
         # 2. Broadcasts.
         if collective.kind == "broadcast":
             return sequence_cycles(self.costs, self.words, self._flood())
         # 3. Reduces.
-        patterns = self._reduce()
-        if patterns is None:
-            return f"this emulator has no pattern for this {collective.kind.replace('_', '-')} algorithm"
-        words = self.words
+        patterns, words = self._reduce(), self.words
         if collective.algorithm == "star" and longest_side == self.rows * self.cols and words == 1:
             patterns, words = (_batched_star(longest_side),), min(STAR_BATCH_WORDS, longest_side - 1)
         reduce_cycles = sequence_cycles(self.costs, words, *patterns)
@@ -137,16 +132,21 @@ class _Run:
         # 4. The multicast of an all-reduce.
         return reduce_cycles + self.costs.gap + sequence_cycles(self.costs, self.words, self._flood())
 
-    def _ring(self, length: int) -> float | str:
-        """Compute the duration of a ring all-reduce in cycles, or return why this is not possible.
+    @property
+    def _no_pattern(self) -> str:
+        """Reason for declining an algorithm that is not modelled."""
+        return f"this emulator has no pattern for this {self.collective.kind.replace('_', '-')} algorithm"
 
-        Args:
-            length: Number of PEs on the line.
+    def _ring(self, length: int) -> float:
+        """Compute the duration of a ring all-reduce along ``length`` PEs in cycles.
+
+        Raises:
+            Declined: The collective is something else, or the ring is too long.
         """
         if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
-            return "a ring here is an all-reduce along one line of PEs"
+            raise Declined("a ring here is an all-reduce along one line of PEs")
         if length > LONGEST_RING:
-            return f"a ring of more than {LONGEST_RING} PEs has too many messages to be timed one by one"
+            raise Declined(f"a ring of more than {LONGEST_RING} PEs has too many messages to be timed one by one")
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:
@@ -157,18 +157,18 @@ class _Run:
         """
         return multicast(self.rows + self.cols - 1, 1, 0)
 
-    def _reduce(self) -> tuple[LineSchedule, ...] | None:
+    def _reduce(self) -> tuple[LineSchedule, ...]:
         """Return the messages of the reduce as one or two patterns, in execution order.
 
         A pattern lists the messages along lines of PEs. A reduce over a rectangle needs two: along
         rows and along columns. A line, or a snake through all PEs of a rectangle, needs only one.
-        The result is None if the algorithm is not modelled.
+
+        Raises:
+            Declined: The algorithm is not modelled.
         """
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)
-        line_reduce = self._one_line()
-        if line_reduce is None:
-            return None
+        line_reduce = require(self._one_line(), self._no_pattern)
         if min(self.rows, self.cols) == 1:
             return (line_reduce(max(self.rows, self.cols), 1, Arrival.ADD),)
         return x_y(self.rows, self.cols, Arrival.ADD, line_reduce)

@@ -30,8 +30,7 @@ from wse.studies.validate.measured.terms import (
     stack_of,
     users_of,
 )
-from wse.studies.validate.measured.text_numbers import configuration_of
-from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.prediction import Declined, Prediction, require, stated_configuration
 
 METHOD: Final = "GPU model"
 
@@ -84,52 +83,49 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict a time or rate of a serving benchmark on GPUs.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     row = serving_row(m)
-    if not isinstance(row, ServingRow):
-        return row
+    if row is None:
+        return None
     try:
         stack = load_stack(row.stack, load_gpu(row.gpu).generation)
         return Prediction(value=value_of(row, m.text("metric").strip(), stack), method=METHOD, software=row.stack)
     except DoesNotFit as error:
-        return decline(f"wse estimate refuses it: {str(error).partition(';')[0]}")
+        raise Declined(f"wse estimate refuses it: {str(error).partition(';')[0]}") from error
 
 
-def serving_row(m: Measurement) -> ServingRow | Prediction | None:
+def serving_row(m: Measurement) -> ServingRow | None:
     """Parse the conditions of a serving benchmark on GPUs from the cells of its row.
 
     Returns:
-        The conditions, or a Prediction with the reason if they are not all known. None if something
-        else was measured.
+        The conditions. None if something else was measured.
+
+    Raises:
+        Declined: The conditions are not all known.
     """
     metric = m.text("metric").strip()
     if m.table != "gpu":
         return None
     if metric not in METRICS:
-        return decline("a property of a GPU, of drafts or a power, not the time or rate of a run")
-    name, gpu, stack, parallelism = configuration_of(m.text("model")), gpu_of(m), stack_of(m), parallelism_of(m)
-    if name is None:
-        return decline(f"no configuration is known for the model {m.text('model')[:40] or '(none named)'}")
-    if gpu is None or parallelism is None:
-        return decline("the row does not state a known GPU and the number of GPUs")
-    if stack is None:
-        return decline("no constants were fitted for the software that served the model")
-    weights = format_of(m, bundled_spec(name))
-    if weights is None:
-        return decline("the element type of the weights is unknown for GPUs")
+        raise Declined("a property of a GPU, of drafts or a power, not the time or rate of a run")
+    name = stated_configuration(m)
+    gpu = require(gpu_of(m), "the row does not state a known GPU and the number of GPUs")
+    parallelism = require(parallelism_of(m), "the row does not state a known GPU and the number of GPUs")
+    stack = require(stack_of(m), "no constants were fitted for the software that served the model")
+    weights = require(format_of(m, bundled_spec(name)), "the element type of the weights is unknown for GPUs")
     prompt, new, _ = lengths(m)
-    users = users_of(m)
     if prompt is None or new is None:
-        return decline("the row does not state the tokens of prompts and answers")
-    if users is None:
-        return decline("the row does not state a single number of users")
+        raise Declined("the row does not state the tokens of prompts and answers")
+    users = require(users_of(m), "the row does not state a single number of users")
     drafts_text = m.text("spec_decode").strip().lower()
     if drafts(m) != NO_DRAFT and drafts_text not in ("", "not recorded"):
-        return decline("drafts were used, and the row does not state their acceptance")
+        raise Declined("drafts were used, and the row does not state their acceptance")
     if metric == "ttft_ms" and users > 1:
-        return decline("includes the time that prompts wait for each other, which depends on how the benchmark starts")
+        raise Declined("includes the time that prompts wait for each other, which depends on how the benchmark starts")
     return ServingRow(
         model=name,
         weights=weights.name,

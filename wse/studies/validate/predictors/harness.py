@@ -24,6 +24,7 @@ from wse.program.program import Program
 from wse.program.steps import Phase, StepKind
 from wse.studies.validate.measured.platforms import software
 from wse.studies.validate.measured.text_numbers import Shape
+from wse.studies.validate.predictors.prediction import Declined
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
 PROFILE = "academic"
@@ -37,11 +38,23 @@ class Grid:
     rows: int
     cols: int
 
-    def problem(self) -> str:
-        """Explain why no program can be compiled for this grid of PEs, or return "" if one can."""
+    def check(self) -> None:
+        """Check that a program can be compiled for this grid of PEs.
+
+        Raises:
+            Declined: The grid is larger than the mesh of the wafer.
+        """
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
-            return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
-        return ""
+            raise Declined(f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs")
+
+    def check_square(self) -> None:
+        """Check that MeshGEMM can run on this grid of PEs.
+
+        Raises:
+            Declined: The grid is not a square.
+        """
+        if self.rows != self.cols:
+            raise Declined("MeshGEMM runs on squares")
 
 
 @cache
@@ -57,7 +70,7 @@ def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs
     """
     # Cycles do not depend on free entries of the cache, so one compiled layer serves many cache sizes.
     context = 1 << (cached - 1).bit_length()
-    return _decode_fabric(grid, _one_layer(shape), context, dtype, costs).decode_cost(cached - 1).cycles
+    return _decode_fabric(grid, replace(shape, layer_count=1), context, dtype, costs).decode_cost(cached - 1).cycles
 
 
 @lru_cache(maxsize=8)
@@ -71,8 +84,7 @@ def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: So
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    program = _compile(grid, shape, _decode(grid, context, dtype), THIN_GEMM)
-    return Fabric(program, grid.wafer, costs)
+    return Fabric(_compile_layers(DECODE, grid, shape, context, dtype), grid.wafer, costs)
 
 
 @cache
@@ -86,18 +98,29 @@ def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, cost
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
+    program = _compile_layers(PREFILL, grid, replace(shape, layer_count=1), tokens, dtype)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
-def decode_fits(grid: Grid, shape: Shape, cached: int, dtype: str) -> bool:
-    """Return whether all layers of a model fit in SRAM with a KV cache for ``cached`` tokens."""
-    return _compile(grid, shape, _decode(grid, cached, dtype), THIN_GEMM).fits
+def layers_fit(phase: str, grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
+    """Return whether all layers of a model fit in SRAM. Arguments are those of `_compile_layers`."""
+    return _compile_layers(phase, grid, shape, tokens, dtype).fits
 
 
-def prefill_fits(grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
-    """Return whether all layers of a model fit in SRAM for the prefill of ``tokens`` tokens."""
-    return _compile(grid, shape, _prefill(grid, tokens, dtype), MESH_GEMM_OWN).fits
+def _compile_layers(phase: str, grid: Grid, shape: Shape, tokens: int, dtype: str) -> Program:
+    """Compile the layers of a model for one phase.
+
+    Args:
+        phase: ``decode`` or ``prefill``.
+        grid: Rectangle of PEs, and the wafer that it is on.
+        shape: Sizes of the model.
+        tokens: Capacity of the KV cache, or the number of tokens in the prompt of a prefill.
+        dtype: Element type.
+    """
+    is_prefill = phase == PREFILL
+    prompt = tokens if is_prefill else 0
+    options = _options(grid, dtype, scope=LAYERS, phases=(phase,), prompt_tokens=prompt, context=tokens)
+    return _compile(grid, shape, options, MESH_GEMM_OWN if is_prefill else THIN_GEMM)
 
 
 @cache
@@ -136,18 +159,6 @@ def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, co
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
     program = replace(program, phases=tuple(_repeat_work(phase, repeats) for phase in program.phases))
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
-
-
-def _one_layer(shape: Shape) -> Shape:
-    return replace(shape, layer_count=1)
-
-
-def _decode(grid: Grid, cached: int, dtype: str) -> Options:
-    return _options(grid, dtype, scope=LAYERS, phases=(DECODE,), context=cached)
-
-
-def _prefill(grid: Grid, tokens: int, dtype: str) -> Options:
-    return _options(grid, dtype, scope=LAYERS, phases=(PREFILL,), prompt_tokens=tokens, context=tokens)
 
 
 def _one_head(shape: Shape) -> ModelSpec:

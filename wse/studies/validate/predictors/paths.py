@@ -19,7 +19,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, software, wafer_of, words_per_cycle
 from wse.studies.validate.measured.text_numbers import is_cycles
-from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
+from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Declined, Prediction, require
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
@@ -169,17 +169,19 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict how long a message between two PEs, or a part of it, takes.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
-    if m.text("kernel").lower() != "point-to-point":
+    kernel, metric = m.text("kernel").lower(), m.text("metric").strip().lower()
+    if kernel == "ramp" and is_cycles(metric) and wafer_of(m) is not None:
+        raise Declined(OWN_CONSTANT)  # the latency of the link between a PE and its router
+    if kernel != "point-to-point":
         return None
-    wafer = wafer_of(m)
-    if wafer is None:
-        return NO_GENERATION
-    metric = m.text("metric").strip().lower()
+    wafer = require(wafer_of(m), NO_GENERATION)
     if metric == "fixed cycles":
-        return OWN_CONSTANT
+        raise Declined(OWN_CONSTANT)
     path = _Path(row=m, wafer=wafer, software=software("tuned", wafer.generation))
     for pattern, method, value in _PARTS:
         if re.fullmatch(pattern, metric):
@@ -188,7 +190,7 @@ def predict(m: Measurement) -> Prediction | None:
         if on_simulator(m):
             return _answer(path, "fabric model", _Path.message)
         return _answer(path, WINDOW, _Path.silicon_message)
-    return decline("relays in software from PE to PE are not modelled")
+    raise Declined("relays in software from PE to PE are not modelled")
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
@@ -200,25 +202,9 @@ def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) ->
         value: Function that computes the value, or returns None if information about the path is
             missing.
     """
-    answer = value(path)
-    if answer is None:
-        return decline("the row does not state the grid of the path and the bytes of the message")
+    answer = require(value(path), "the row does not state the grid of the path and the bytes of the message")
     uses_software = method == "fabric model"
     return Prediction(value=answer, method=method, software=path.software.name if uses_software else "")
-
-
-def ramp(m: Measurement) -> Prediction | None:
-    """Decline to predict the latency of a ramp (the link between a PE and its router).
-
-    The model uses this measured value as a constant, so a prediction would be circular.
-
-    Returns:
-        A prediction with this reason. None if something else was measured.
-    """
-    wafer = wafer_of(m)
-    if m.text("kernel").lower() != "ramp" or wafer is None or not is_cycles(m.text("metric")):
-        return None
-    return OWN_CONSTANT
 
 
 def multicast_line(m: Measurement) -> Prediction | None:

@@ -20,7 +20,7 @@ from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_silicon, software, wafer_of
 from wse.studies.validate.measured.text_numbers import convert_cycles
-from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
+from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Declined, Prediction, require
 from wse_mappings.rounding import ceil_div
 
 SETUP_CYCLES: Final = 16
@@ -123,16 +123,16 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the rate, set-up time or cycle count of a vector operation on one PE.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     kernel, metric = m.text("kernel").lower(), m.text("metric").strip().lower()
     kind = _KIND.match(kernel) or (_KIND.match(m.text("algorithm").lower()) if kernel == "pe core" else None)
     if kind is None and kernel != "pe core":
         return None
-    wafer = wafer_of(m)
-    if wafer is None:
-        return NO_GENERATION
+    wafer = require(wafer_of(m), NO_GENERATION)
     if kind is not None:
         bytes_ = 2 if "16" in (kind[2] or "f32") else 4
         operation = _OPERATIONS[kind[1] or kind[3]](wafer, bytes_)
@@ -143,7 +143,7 @@ def predict(m: Measurement) -> Prediction | None:
         if metric == "cycles per element":
             return Prediction(value=1 / rate, method=METHOD, software=profile)
         if metric == "setup cycles":
-            return OWN_CONSTANT
+            raise Declined(OWN_CONSTANT)
         if metric == "overhead cycles per call":
             return Prediction(value=SETUP_CYCLES, method=METHOD)
     if (vector_add := _N_ELEMENTS.fullmatch(metric)) is not None:
@@ -151,8 +151,8 @@ def predict(m: Measurement) -> Prediction | None:
         rate = rate_in_same_banks(operation, wafer, silicon=False)
         return Prediction(value=SETUP_CYCLES + int(vector_add[1]) / rate, method=METHOD, software=COMPILED)
     if metric == "cycles loop back edge":
-        return OWN_CONSTANT
-    return decline("the scalar core's pipeline and the memory map of a program are not modelled")
+        raise Declined(OWN_CONSTANT)
+    raise Declined("the scalar core's pipeline and the memory map of a program are not modelled")
 
 
 def local_product(m: Measurement) -> Prediction | None:
@@ -162,22 +162,22 @@ def local_product(m: Measurement) -> Prediction | None:
     pair of a contraction index and an output column.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.text("kernel").lower() != "gemm local multiply":
         return None
     wafer, size = wafer_of(m), m.sizes
     if wafer is None or not {"M", "N", "K"} <= size.keys() or m.rows is None or m.cols is None:
-        return decline("the row does not state generation, grid, M, N and K")
-    if m.element_bytes is None:
-        return decline("the row does not state a known element type")
+        raise Declined("the row does not state generation, grid, M, N and K")
+    element_bytes = require(m.element_bytes, "the row does not state a known element type")
     rows, depth = ceil_div(size["M"], m.rows), ceil_div(size["K"], m.cols)
-    rate = rate_in_same_banks(multiply_add(wafer, m.element_bytes), wafer, silicon=False)
+    rate = rate_in_same_banks(multiply_add(wafer, element_bytes), wafer, silicon=False)
     cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
     value = convert_cycles(m.text("metric"), cycles, wafer.clock_hz)
-    if value is None:
-        return decline("not the cycles or the time of the product")
+    value = require(value, "not the cycles or the time of the product")
     return Prediction(value=value, method=METHOD, software=COMPILED)
 
 
@@ -199,25 +199,25 @@ def predict_stencil(m: Measurement) -> Prediction | None:
     """Predict how many cycles one iteration of a running stencil program takes.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if not re.search(r"\bstencil\b", m.text("kernel"), re.IGNORECASE):
         return None
-    wafer = wafer_of(m)
-    if wafer is None:
-        return NO_GENERATION
+    wafer = require(wafer_of(m), NO_GENERATION)
     if m.text("metric").strip().lower() != "cycles per iteration":
-        return decline("the time of a whole program; only an iteration of a running program is modelled")
+        raise Declined("the time of a whole program; only an iteration of a running program is modelled")
     if (tile := _TILE.search(m.text("algorithm"))) is not None:
         cols, rows, radius = (int(part) for part in tile.groups())
         if min(cols, rows, radius) < 1:
-            return decline("an empty tile, or a stencil of radius 0")
+            raise Declined("an empty tile, or a stencil of radius 0")
         return Prediction(value=tile_cycles(wafer, rows, cols, radius), method=METHOD, software=COMPILED)
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
         cycles = single_cell_cycles(wafer, waits_for_neighbours=max(m.rows, m.cols) > 3)
         return Prediction(value=cycles, method=METHOD)
-    return decline("the row does not state the cells of a PE")
+    raise Declined("the row does not state the cells of a PE")
 
 
 def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float:

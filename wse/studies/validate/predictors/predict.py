@@ -9,22 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from wse.backends.fabric.line.closed_forms import Grouping, algorithms, closed_form, model_cycles
+from wse.studies.validate.inference import predict as inference
 from wse.studies.validate.measured.algorithms import collective_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import is_cycles
-from wse.studies.validate.predictors import (
-    collectives,
-    gpus,
-    mesh_kernels,
-    paths,
-    pe_core,
-    prediction,
-    services,
-    waferllm,
-)
-from wse.studies.validate.predictors.prediction import NO_SIZE, Prediction, Predictor, decline
-from wse.studies.validate.predictors.wafer_inference import predict as wafer_inference
+from wse.studies.validate.predictors import collectives, gpus, paths, pe_core, prediction, services, waferllm
+from wse.studies.validate.predictors.prediction import NO_SIZE, Declined, Prediction, Predictor
 from wse_mappings.patterns import two_phase
 
 METHOD: Final = "closed form"
@@ -37,26 +28,28 @@ def predict_formula(m: Measurement) -> Prediction | None:
     """Predict a cycle count that a publication computed with a formula instead of measuring it.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if the cycle count
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
         return None
     collective, wafer = collective_of(m), wafer_of(m)
     if collective is None or wafer is None or not is_cycles(m.text("metric")):
-        return decline("a formula, but not for the cycles of a collective on one wafer generation")
+        raise Declined("a formula, but not for the cycles of a collective on one wafer generation")
     if m.rows is None or m.cols is None or m.words is None:
-        return NO_SIZE
+        raise Declined(NO_SIZE)
     name, rows, cols = collective.algorithm, m.rows, m.cols
     if min(rows, cols) > 1 and name not in ("snake", "flooding", "ring"):
         name = f"x_y_{name}"
     if name not in algorithms()[collective.kind] or (name == "ring" and min(rows, cols) > 1):
-        return decline(f"no closed form of this {collective.kind.replace('_', '-')} algorithm is published")
+        raise Declined(f"no closed form of this {collective.kind.replace('_', '-')} algorithm is published")
     if name.endswith("auto_gen") and max(rows, cols) > LONGEST_SEARCH:
-        return decline(f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long")
+        raise Declined(f"the search of a tree for a line of more than {LONGEST_SEARCH:,} PEs takes too long")
     if collective.algorithm == "two_phase" and collective.group is not None:
         if collective.kind != "reduce" or min(rows, cols) > 1 or not 1 <= collective.group < rows * cols:
-            return decline(
+            raise Declined(
                 "two-phase algorithms with their own group size have a closed form only for the reduce of a line"
             )
         terms = two_phase.terms(rows * cols, m.words, collective.group)
@@ -65,27 +58,23 @@ def predict_formula(m: Measurement) -> Prediction | None:
 
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
-    prediction.decline_wrong_rows,
-    prediction.decline_ranges,
-    wafer_inference.predict,
+    prediction.decline_without_value,
+    inference.predict,
     services.predict,
     gpus.predict,
     waferllm.best_rate,
-    prediction.decline_services,
     prediction.decline_other_systems,
     predict_formula,
     prediction.decline_untimed,
     paths.predict,
-    paths.ramp,
     paths.multicast_line,
     waferllm.predict,
-    mesh_kernels.predict,
-    mesh_kernels.shift,
+    waferllm.predict_product,
+    waferllm.predict_shift,
     collectives.predict,
     pe_core.predict,
     pe_core.local_product,
     pe_core.predict_stencil,
-    prediction.decline_sparse,
     prediction.decline_rest,
 )
 """Predictors in the order in which they are tried. The last one declines every measurement."""
@@ -97,4 +86,7 @@ def predict(m: Measurement) -> Prediction:
     Returns:
         A Prediction with the value, or with the reason why there is none.
     """
-    return next(answer for predictor in PREDICTORS if (answer := predictor(m)) is not None)
+    try:
+        return next(answer for predictor in PREDICTORS if (answer := predictor(m)) is not None)
+    except Declined as reason:
+        return Prediction(reason=str(reason))

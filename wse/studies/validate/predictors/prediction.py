@@ -1,13 +1,14 @@
-"""Result of a predictor: a value or the reason for its absence. Predictors that always decline."""
+"""Result of a predictor: a value or the reason for its absence. Predictors that only decline."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import configuration_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +46,55 @@ class Prediction:
     sram_fits: bool | None = None
 
 
-NO_GENERATION: Final = Prediction(reason="the row does not state a single wafer generation")
-NO_GRID: Final = Prediction(reason="the row does not state the grid of PEs")
-NO_DTYPE: Final = Prediction(reason="the element type of the row is not one that the released kernels have")
-OWN_CONSTANT: Final = Prediction(reason="the model uses this value as a constant, so it is not a prediction")
-NO_SIZE: Final = Prediction(reason="the row does not state the grid and the bytes of the vector on each PE")
+NO_GENERATION: Final = "the row does not state a single wafer generation"
+NO_GRID: Final = "the row does not state the grid of PEs"
+NO_DTYPE: Final = "the element type of the row is not one that the released kernels have"
+OWN_CONSTANT: Final = "the model uses this value as a constant, so it is not a prediction"
+NO_SIZE: Final = "the row does not state the grid and the bytes of the vector on each PE"
 
 Predictor = Callable[[Measurement], Prediction | None]
-"""Function that predicts or declines measurements of its kind, and returns None for all others."""
+"""Function that predicts measurements of its kind, and returns None for all others.
+
+If a measurement of its kind cannot be predicted, the function raises `Declined`."""
+
+T = TypeVar("T")
 
 
 class Declined(Exception):
     """Exception raised if a measurement cannot be predicted. Its text is the reason."""
 
 
-def decline(reason: str) -> Prediction:
-    """Build a Prediction without a value, which states why a measurement is not predicted."""
-    return Prediction(reason=reason)
+def require(value: T | None, reason: str) -> T:
+    """Return a value that a measurement states.
+
+    Args:
+        value: The value; None if the measurement does not state it.
+        reason: Why the measurement cannot be predicted without the value.
+
+    Raises:
+        Declined: The value is None.
+    """
+    if value is None:
+        raise Declined(reason)
+    return value
+
+
+def stated_configuration(m: Measurement) -> str:
+    """Return the name of the bundled configuration of the model that a measurement names.
+
+    Raises:
+        Declined: There is no such configuration.
+    """
+    model = m.text("model")
+    return require(configuration_of(model), f"no configuration is known for the model {model[:40] or '(none named)'}")
+
+
+def unless_declined(read: Callable[[Measurement], T | None], m: Measurement) -> T | None:
+    """Return what a function reads from a measurement, or None if it declines the measurement."""
+    try:
+        return read(m)
+    except Declined:
+        return None
 
 
 WRONG_ROW: Final = "wrong row: "
@@ -75,79 +108,57 @@ _SPECIFICATION: Final = re.compile(r"\bspec\b|\bclock\b|NoC", re.IGNORECASE)
 _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
-def decline_wrong_rows(m: Measurement) -> Prediction | None:
-    """Decline to predict rows with wrong or missing cells.
+def decline_without_value(m: Measurement) -> None:
+    """Decline rows with wrong or missing cells, and rows whose value is a range or a formula.
 
-    Returns:
-        A prediction without a value, with the fault of the row. None if the row has no fault.
+    Raises:
+        Declined: The row has no valid single number.
     """
-    return decline(f"{WRONG_ROW}{m.fault}") if m.fault else None
+    if m.fault:
+        raise Declined(f"{WRONG_ROW}{m.fault}")
+    if m.measured is None:
+        raise Declined("the value is a range or a formula, not one number")
 
 
-def decline_services(m: Measurement) -> Prediction | None:
-    """Decline to predict services on machines other than known wafers.
+def decline_other_systems(m: Measurement) -> None:
+    """Decline services and systems on other machines than known wafers, and results of other models.
 
-    Returns:
-        A prediction without a value, with the reason. None if something else was measured.
-    """
-    return decline("not measured on a wafer of a known generation") if m.table == "public" else None
-
-
-def decline_ranges(m: Measurement) -> Prediction | None:
-    """Decline to predict measurements whose value is a range or a formula.
-
-    Returns:
-        A prediction without a value, with the reason. None if the value is a single number.
-    """
-    return decline("the value is a range or a formula, not one number") if m.measured is None else None
-
-
-def decline_other_systems(m: Measurement) -> Prediction | None:
-    """Decline to predict systems other than wafers, and results of other performance models.
-
-    Returns:
-        A prediction without a value, with the reason. None if something else was measured.
+    Raises:
+        Declined: The measurement is of one of these kinds.
     """
     system = m.text("system")
+    if m.table == "public":
+        raise Declined("not measured on a wafer of a known generation")
     if _OTHER_SYSTEMS.match(system):
-        return decline(f"no constants were fitted for {system.split()[0]} as measured in a publication about wafers")
+        raise Declined(f"no constants were fitted for {system.split()[0]} as measured in a publication about wafers")
     if "simulated hardware" in m.platform.lower():
-        return decline("measures another simulated machine, which is not modelled")
+        raise Declined("measures another simulated machine, which is not modelled")
     if m.evidence == "third-party-model":
-        return decline("a constant of another model, not a measurement")
-    return None
+        raise Declined("a constant of another model, not a measurement")
 
 
-def decline_untimed(m: Measurement) -> Prediction | None:
-    """Decline to predict metrics other than the time or speed of a modelled run.
+def decline_untimed(m: Measurement) -> None:
+    """Decline metrics other than the time or speed of a modelled run.
 
-    Declined metrics are ratios and fractions, specifications, and rates of whole applications.
-
-    Returns:
-        A prediction without a value, with the reason. None if something else was measured.
+    Raises:
+        Declined: The metric is a ratio, a fraction, a specification, or the rate of a whole
+            application.
     """
     metric = m.text("metric").lower()
     if _NO_TIME.search(metric):
-        return decline("compares systems or states a fraction, not the cycles of one run")
+        raise Declined("compares systems or states a fraction, not the cycles of one run")
     if _SPECIFICATION.search(m.text("system")):
-        return decline("a specification, not a measurement of a run")
+        raise Declined("a specification, not a measurement of a run")
     if _RATE.search(metric):
-        return decline("the rate of a whole application, whose program is not modelled")
-    return None
+        raise Declined("the rate of a whole application, whose program is not modelled")
 
 
-def decline_sparse(m: Measurement) -> Prediction | None:
-    """Decline to predict products of sparse matrices.
+def decline_rest(m: Measurement) -> None:
+    """Decline a measurement to which no predictor applies, because its kernel is not modelled.
 
-    Returns:
-        A prediction without a value, with the reason. None if something else was measured.
+    Raises:
+        Declined: Always.
     """
-    return decline("sparse products are not modelled") if m.text("kernel").lower().startswith("spmm") else None
-
-
-def decline_rest(m: Measurement) -> Prediction:
-    """Decline to predict a measurement because its kernel is not modelled.
-
-    This predictor comes last and handles measurements to which no other predictor applies.
-    """
-    return decline(f"this kernel is not modelled: {m.kernel[:60] or 'the row names none'}")
+    if m.text("kernel").lower().startswith("spmm"):
+        raise Declined("sparse products are not modelled")
+    raise Declined(f"this kernel is not modelled: {m.kernel[:60] or 'the row names none'}")

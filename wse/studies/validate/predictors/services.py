@@ -46,8 +46,7 @@ from wse.studies.validate.measured.terms import (
     lengths,
     with_drafts,
 )
-from wse.studies.validate.measured.text_numbers import configuration_of
-from wse.studies.validate.predictors.prediction import Prediction, decline
+from wse.studies.validate.predictors.prediction import Declined, Prediction, require, stated_configuration
 
 PROFILE: Final = "production"
 MAPPING: Final = "bands"
@@ -91,46 +90,42 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the tokens per second or the time to first token of a service on wafers.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     service = service_request(m)
-    return answer(m, service, estimate_service) if isinstance(service, ServiceRequest) else service
+    return None if service is None else answer(m, service, estimate_service)
 
 
-def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
+def service_request(m: Measurement) -> ServiceRequest | None:
     """Convert the conditions of a service on wafers to an estimate request.
 
     Returns:
-        The request, or a Prediction with the reason if no request is possible. None if something
-        else was measured.
+        The request. None if something else was measured.
+
+    Raises:
+        Declined: No request is possible.
     """
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
     if _MODELLED.match(metric):
-        return decline("a result of another model, not a measurement")
+        raise Declined("a result of another model, not a measurement")
     if _PRICE.search(metric):
-        return decline("a price, which does not follow from a model of the machine")
+        raise Declined("a price, which does not follow from a model of the machine")
     if metric not in METRICS:
-        return decline(
+        raise Declined(
             "a property of a machine or a model, or a count for a number of users that the row does not state"
         )
-    model = m.text("model")
-    name = configuration_of(model)
-    if name is None:
-        return decline(f"no configuration is known for the model {model[:40] or '(none named)'}")
-    dtype = element_type(m, name)
-    if dtype is None:
-        return decline("the element type of the weights is not one that wafers use")
+    name = stated_configuration(m)
+    dtype = require(element_type(m, name), "the element type of the weights is not one that wafers use")
     users = m.text("batch_or_concurrency")
-    batch = count(users or "1")
-    if batch is None:
-        return decline("the row does not state a single number of users")
-    chips = m.text("chips")
-    wafers = count(chips)
-    if chips.strip() and wafers is None:
-        return decline("the row does not state a single number of wafers")
+    batch = require(count(users or "1"), "the row does not state a single number of users")
+    wafers = count(m.text("chips"))
+    if m.text("chips").strip() and wafers is None:
+        raise Declined("the row does not state a single number of wafers")
     request = _with_lengths(
         m, bundled_spec(name).context_limit, make_request(EstimateRequest, model=name, wafer=wafer.name, wafers=wafers)
     )
@@ -174,14 +169,13 @@ def answer(
         service: The estimate request for the service.
         estimate: Function that runs the estimate.
 
-    Returns:
-        A Prediction with the value. If the request is invalid or the model does not fit, it has the
-        reason instead.
+    Raises:
+        Declined: The request is invalid, or the model does not fit.
     """
     try:
         numbers = estimate(service)
     except (BadInput, DoesNotFit) as error:
-        return decline(f"wse estimate refuses it: {str(error).partition(';')[0]}")
+        raise Declined(f"wse estimate refuses it: {str(error).partition(';')[0]}") from error
     metric = m.text("metric").strip()
     plain = numbers.of(metric)
     gain = numbers.gain if metric in RATES else 1.0

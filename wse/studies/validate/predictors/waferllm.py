@@ -1,30 +1,36 @@
-"""Predictor of WaferLLM's published results for language models on one wafer.
+"""Predictors of WaferLLM's published results: language models, matrix products and region shifts.
 
 The published tokens per second are computed from the measured cycles per layer, the number of
 layers, and an assumed clock of 1.1 GHz. For a whole request, the generated tokens are divided by
-the time of prefill and decode, each on the grid that suits it best. Source: He et al., OSDI 2025,
-arXiv 2502.04563.
+the time of prefill and decode, each on the grid that suits it best.
+
+A region shift by L columns has L rounds. In each round, every PE sends its tile to its neighbour
+and receives another tile. Source: He et al., OSDI 2025, arXiv 2502.04563.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from wse.backends.fabric.line.line_costs import LineCosts
+from wse.backends.fabric.line.rounds import exchange_cycles
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import Profiles, software, wafer_of
-from wse.studies.validate.measured.text_numbers import Shape, shape_of
+from wse.studies.validate.measured.platforms import Profiles, software, wafer_of, words_per_cycle
+from wse.studies.validate.measured.text_numbers import Shape, is_cycles, shape_of
 from wse.studies.validate.predictors.harness import (
     PROFILE,
     Grid,
-    decode_fits,
     decode_layer_cycles,
-    prefill_fits,
+    gemm_cycles,
+    gemv_cycles,
+    layers_fit,
     prefill_layer_cycles,
 )
-from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
+from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Declined, Prediction, require
 from wse_mappings.rounding import ceil_div
 
 CLOCK_HZ: Final = 1.1e9
@@ -60,37 +66,33 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
         profiles: Function that returns software profiles, by default the bundled ones.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     system = m.text("system") or m.text("algorithm")
     phase = (m.text("phase") or m.text("kernel").partition(" ")[0]).strip().lower()
     if not system.lower().startswith("waferllm") or phase not in _PHASES:
         return None
     if not _RATE.match(m.text("metric")):
-        return decline("not tokens per second, which is what the time of layers gives")
+        raise Declined("not tokens per second, which is what the time of layers gives")
     name = m.text("workload") or m.text("kernel")
-    shape, wafer = shape_of(name), wafer_of(m)
-    if shape is None:
-        return decline(f"the shape of the model {name[:40] or '(none named)'} is not known")
-    if wafer is None:
-        return NO_GENERATION
+    shape, wafer = _shape(name), require(wafer_of(m), NO_GENERATION)
     if m.sizes.get("batch", 1) != 1:
-        return decline("the released kernels support a single user only")
-    if m.dtype is None:
-        return NO_DTYPE
-    dtype = m.dtype
+        raise Declined("the released kernels support a single user only")
+    dtype = require(m.dtype, NO_DTYPE)
     costs = profiles(PROFILE, wafer.generation)
     if phase == "end2end":
         return _request(m, wafer, shape, name, dtype, costs)
     tokens = m.sizes.get("seq_in", TOKENS)
     if m.rows is None and m.cols is None:
         return _best(phase, _swept_grids(wafer, phase), shape, tokens, dtype, costs)
-    if m.rows is None or m.cols is None:
-        return NO_GRID
-    grid = Grid(wafer=wafer, rows=m.rows, cols=m.cols)
-    problem = grid.problem() or _not_square(phase, grid)
-    return decline(problem) if problem else _best(phase, [grid], shape, tokens, dtype, costs)
+    grid = Grid(wafer=wafer, rows=require(m.rows, NO_GRID), cols=require(m.cols, NO_GRID))
+    grid.check()
+    if phase == "prefill":
+        grid.check_square()
+    return _best(phase, [grid], shape, tokens, dtype, costs)
 
 
 def best_rate(m: Measurement) -> Prediction | None:
@@ -99,20 +101,22 @@ def best_rate(m: Measurement) -> Prediction | None:
     The predicted value is the decode speed in tokens/s on the fastest of several square meshes.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None
     if m.text("metric") != "output_tok_s_per_user":
-        return decline("not tokens per second, which is what the time of layers gives")
-    shape, wafer = shape_of(m.text("model")), wafer_of(m)
-    if shape is None:
-        return decline(f"the shape of the model {m.text('model')[:40] or '(none named)'} is not known")
-    if wafer is None:
-        return NO_GENERATION
+        raise Declined("not tokens per second, which is what the time of layers gives")
+    shape, wafer = _shape(m.text("model")), require(wafer_of(m), NO_GENERATION)
     costs = software(PROFILE, wafer.generation)
     return _best("decode", _swept_grids(wafer, "decode"), shape, TOKENS, "float16", costs)
+
+
+def _shape(model: str) -> Shape:
+    return require(shape_of(model), f"the shape of the model {model[:40] or '(none named)'} is not known")
 
 
 def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
@@ -133,12 +137,12 @@ def _best(
         costs: Software costs of a PE, such as cycles for starting a task.
     """
     is_decode = phase == "decode"
-    layer_cycles, fits = (decode_layer_cycles, decode_fits) if is_decode else (prefill_layer_cycles, prefill_fits)
+    layer_cycles = decode_layer_cycles if is_decode else prefill_layer_cycles
     timed_grids = ((layer_cycles(grid, shape, tokens, dtype, costs), grid) for grid in grids)
     cycles, grid = min(timed_grids, key=lambda timed_grid: timed_grid[0])
     tokens_per_pass = 1 if is_decode else tokens
     rate = tokens_per_pass / (shape.layer_count * cycles / CLOCK_HZ)
-    return _prediction(rate, fits=fits(grid, shape, tokens, dtype))
+    return _prediction(rate, fits=layers_fit(phase, grid, shape, tokens, dtype))
 
 
 def _request(
@@ -164,29 +168,27 @@ def _request(
     # 1. Lengths and grids.
     prompt, new_tokens = m.sizes.get("seq_in"), m.sizes.get("seq_out")
     if prompt is None or new_tokens is None:
-        return decline("the row does not state the tokens of the prompt and of the answer")
+        raise Declined("the row does not state the tokens of the prompt and of the answer")
     if m.rows is not None or m.cols is not None:
-        return decline("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
-    sides = _grids(m.text("note"), name)
-    if sides is None:
-        return decline("the grids of prefill and of decode are not stated")
+        raise Declined("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
+    sides = require(_grids(m.text("note"), name), "the grids of prefill and of decode are not stated")
     prefill_grid, decode_grid = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
-    problem = prefill_grid.problem() or decode_grid.problem() or _not_square("prefill", prefill_grid)
-    if problem:
-        return decline(problem)
+    prefill_grid.check()
+    decode_grid.check()
+    prefill_grid.check_square()
     # Tokens whose caches fill the same number of slots on a row cost the same.
     rows = decode_grid.rows
     min_slots, max_slots = ceil_div(prompt, rows), ceil_div(prompt + new_tokens - 1, rows)
     if max_slots - min_slots > MAX_CACHE_SIZES:
-        return decline("the answer has too many numbers of cache slots to be timed one by one")
+        raise Declined("the answer has too many numbers of cache slots to be timed one by one")
     # 2. Prefill.
     cycles = prefill_layer_cycles(prefill_grid, shape, prompt, dtype, costs)
     # 3. Decode. The cache of each token contains the prompt and all tokens before it.
     for slots in range(min_slots, max_slots + 1):
         tokens = min(slots * rows, prompt + new_tokens - 1) - max((slots - 1) * rows, prompt - 1)
         cycles += tokens * decode_layer_cycles(decode_grid, shape, slots * rows, dtype, costs)
-    fits = prefill_fits(prefill_grid, shape, prompt, dtype)
-    fits = fits and decode_fits(decode_grid, shape, prompt + new_tokens, dtype)
+    fits = layers_fit("prefill", prefill_grid, shape, prompt, dtype)
+    fits = fits and layers_fit("decode", decode_grid, shape, prompt + new_tokens, dtype)
     return _prediction(new_tokens / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
 
 
@@ -208,15 +210,84 @@ def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | No
     return None if sides is None else ((sides[0], sides[0]), (sides[1], sides[1]))
 
 
-def _not_square(phase: str, grid: Grid) -> str:
-    """Return a reason for declining if prefill ran on a non-square grid, or "" otherwise.
+def _prediction(value: float, *, fits: bool | None = None) -> Prediction:
+    return Prediction(value=value, method="fabric model", software=PROFILE, sram_fits=fits)
+
+
+_GROUPS: Final = re.compile(
+    r"\b(?:g|groups?|group_?num(?:ber)?)\s*[=:]\s*(\d{1,4})\b|\b(\d{1,4}) groups\b", re.IGNORECASE
+)
+_REPEATS: Final = re.compile(r"compute repeated (\d{1,3}) times")
+_SHIFT: Final = re.compile(r"\bL\s*=\s*(\d{1,5}) columns?[,;] tile (\d{1,4})x(\d{1,4})\b")
+_OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfers disabled")
+
+
+def predict_product(m: Measurement, profiles: Profiles = software) -> Prediction | None:
+    """Predict how many cycles a matrix product takes with MeshGEMV or MeshGEMM (WaferLLM).
 
     Args:
-        phase: ``prefill`` or ``decode``.
-        grid: Rectangle of PEs, and the wafer that it is on.
+        m: The measurement.
+        profiles: Function that returns software profiles, by default the bundled ones.
+
+    Returns:
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
-    return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
+    names = f"{m.text('system')} {m.text('algorithm')}".lower()
+    kernel = next((name for name in ("meshgemv", "meshgemm") if names.lstrip().startswith(name)), None)
+    if kernel is None:
+        return None
+    if not is_cycles(m.text("metric")):
+        raise Declined("not the cycles of a whole product, which is what the fabric model computes")
+    if _OTHER_LOOPS.search(f"{names} {m.text('note')}"):
+        raise Declined("this variant of the kernel is not modelled")
+    wafer = require(wafer_of(m), NO_GENERATION)
+    rows, cols = require(m.rows, NO_GRID), require(m.cols, NO_GRID)
+    grid = Grid(wafer=replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer)), rows=rows, cols=cols)
+    grid.check()
+    M, K, N = (require(m.sizes.get(name), "the row does not state M, N and K") for name in "MKN")
+    dtype = require(m.dtype, NO_DTYPE)
+    costs = profiles(PROFILE, wafer.generation)
+    if kernel == "meshgemv":
+        if M != 1:
+            raise Declined("MeshGEMV multiplies one vector")
+        match = _GROUPS.search(m.text("note"))
+        groups = int(match[1] or match[2]) if match else 0
+        if (match and groups < 1) or groups > min(grid.rows, grid.cols):
+            raise Declined("the groups that the row names do not fit its line of PEs")
+        return _prediction(gemv_cycles(grid, K, N, groups, dtype, costs))
+    grid.check_square()
+    repeats = _REPEATS.search(m.text("note"))
+    return _prediction(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype, costs))
 
 
-def _prediction(rate: float, *, fits: bool) -> Prediction:
-    return Prediction(value=rate, method="fabric model", software=PROFILE, sram_fits=fits)
+def predict_shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
+    """Predict how many cycles a region shift takes, which moves each PE's tile several columns.
+
+    Args:
+        m: The measurement.
+        profiles: Function that returns software profiles, by default the bundled ones.
+
+    Returns:
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
+    """
+    if not m.text("system").lower().startswith("shift kernel"):
+        return None
+    if not is_cycles(m.text("metric")):
+        raise Declined("not the cycles of a whole shift, which is what the fabric model computes")
+    sizes, wafer = _SHIFT.search(m.text("note")), wafer_of(m)
+    if sizes is None or wafer is None or m.element_bytes is None:
+        raise Declined("the row does not state the distance, the tile, its element type and the wafer generation")
+    distance, tile = int(sizes[1]), int(sizes[2]) * int(sizes[3])
+    if not distance or not tile:
+        raise Declined("a shift over no column, or of an empty tile")
+    profile = profiles(PROFILE, wafer.generation)
+    rate = replace(wafer, stream_words_per_cycle=words_per_cycle(m, wafer))
+    costs = LineCosts.for_software(rate, profile)
+    rounds = distance * exchange_cycles(ceil_div(tile * m.element_bytes, 4), costs)
+    return _prediction(profile.task_dispatch_cycles + rounds)

@@ -12,20 +12,15 @@ from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
+from wse.studies.validate.kernel_model.described_run import Shard, max_layers, shares_blocks, stated_dimensions
+from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.kernel_model.pe_memory import PeMemory
+from wse.studies.validate.kernel_model.profile import PROFILE, in_row_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.parts import CONSTANT_OF_PROFILE
-from wse.studies.validate.predictors.prediction import Declined, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
-    Shard,
-    max_layers,
-    shares_blocks,
-    stated_dimensions,
-)
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.kernel_model.pe_memory import PeMemory
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import PROFILE, in_row_unit
+from wse.studies.validate.predictors.prediction import Declined, Prediction, require
+from wse.studies.validate.result import CONSTANT_OF_PROFILE
 
 DEFAULT_SIDE_PES: Final = 256
 """Number of PE rows and columns of a block, if not stated. Most floor plans have such blocks."""
@@ -81,8 +76,10 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict how many bytes of a PE's SRAM are used, or the longest context that fits.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.text("phase") != "sram":
         return None
@@ -91,20 +88,14 @@ def predict(m: Measurement) -> Prediction | None:
     pe = _memory_of(m, model, wafer)
     if "MAX_SEQ_LEN" in metric:
         if not m.text("unit").strip().lower().startswith("token"):
-            return decline(f"the unit {m.text('unit')[:30]!r} is not one of a context")
+            raise Declined(f"the unit {m.text('unit')[:30]!r} is not one of a context")
         has_long_strides = re.search(r"stride lift|route table", metric, re.IGNORECASE) is not None
         tokens = pe.max_context(wafer.sram_bytes_per_pe, has_long_strides=has_long_strides)
-        if tokens is None:
-            return decline("a PE of this role stores no cache, or has no room for one position")
-        return in_row_unit(tokens)
-    unit = _UNIT.match(m.text("unit").strip())
-    if unit is None:
-        return decline(f"the unit {m.text('unit')[:30]!r} is not one of memory")
-    bytes_ = _bytes(m, pe, wafer)
-    if bytes_ is None:
-        return decline("the metric names no item of the memory of a PE that is described")
+        return in_row_unit(require(tokens, "a PE of this role stores no cache, or has no room for one position"))
+    unit = require(_UNIT.match(m.text("unit").strip()), f"the unit {m.text('unit')[:30]!r} is not one of memory")
+    bytes_ = require(_bytes(m, pe, wafer), "the metric names no item of the memory of a PE that is described")
     if bytes_ < 0:
-        return decline("the code, weights and caches of this PE do not fit its SRAM")
+        raise Declined("the code, weights and caches of this PE do not fit its SRAM")
     value = bytes_ / _UNIT_BYTES["b" if unit[1].lower().startswith("b") else unit[1][0].lower()]
     if _is_constant(metric, pe):
         return Prediction(value=value, method=CONSTANT_OF_PROFILE, software=PROFILE)
@@ -162,8 +153,7 @@ def _memory_of(m: Measurement, model: ModelSpec, wafer: WaferSpec) -> PeMemory:
     role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
     if role is None and ("MAX_SEQ_LEN" in metric or "position" in metric):
         role = "shared" if is_shared_model else "attention"
-    if role is None:
-        raise Declined("the metric names no role of a PE that is described")
+    role = require(role, "the metric names no role of a PE that is described")
     table = load_code_sizes(PROFILE)
     name = f"shared_{role}" if is_shared_model and role in ("head", "tail") else role
     rows, cols = _shape(m)

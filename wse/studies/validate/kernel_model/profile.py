@@ -6,12 +6,12 @@ import re
 from typing import Final
 
 from wse.hardware.compute_engine import load_compute_engine
+from wse.studies.validate.kernel_model.described_run import DescribedRun, described_run
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of
 from wse.studies.validate.measured.text_numbers import SECONDS, read_number
-from wse.studies.validate.predictors.prediction import NO_GENERATION, Declined, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, described_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
+from wse.studies.validate.predictors.prediction import NO_GENERATION, Declined, Prediction, require
 
 _CLOCK: Final = re.compile(r"at (?:an assumed )?([0-9.]+) ?([GM])Hz", re.IGNORECASE)
 _CYCLES: Final = {"cycle": 1, "cycles": 1, "kcycles": 1e3, "mcycles": 1e6}
@@ -56,9 +56,7 @@ def step_time_of(m: Measurement) -> StepTime:
     """
     if on_simulator(m):
         raise Declined(SIMULATOR)
-    wafer = wafer_of(m)
-    if wafer is None:
-        raise Declined(NO_GENERATION.reason)
+    wafer = require(wafer_of(m), NO_GENERATION)
     rows, cols = m.sizes.get("block_rows") or 1, m.sizes.get("block_cols") or 1
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
         raise Declined(f"the block is larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs")
@@ -77,12 +75,12 @@ def timed_run(m: Measurement) -> tuple[StepTime, DescribedRun]:
 def duration(m: Measurement, cycles: float) -> Prediction:
     """Return a Prediction with a duration, converted from cycles to the measurement's unit.
 
-    If that unit is not a unit of time or rate, the Prediction has a reason instead of a value.
+    Raises:
+        Declined: That unit is not a unit of time or rate.
     """
     value = in_unit(m, cycles, load_compute_engine(PROFILE).clock_hz)
-    if value is None:
-        return decline(f"the unit {m.text('unit')[:30]!r} is not one of a duration, or its clock is no positive number")
-    return in_row_unit(value)
+    reason = f"the unit {m.text('unit')[:30]!r} is not one of a duration, or its clock is no positive number"
+    return in_row_unit(require(value, reason))
 
 
 def in_row_unit(value: float) -> Prediction:

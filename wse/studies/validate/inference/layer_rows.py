@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_number, read_whole
-from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
+from wse.studies.validate.kernel_model.described_run import (
     BLOCKS_PER_ROW,
+    UNREADABLE,
     DescribedRun,
     Shard,
     shares_blocks,
@@ -17,11 +15,14 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run 
     stated_number,
     top_k_of,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
-from wse.studies.validate.predictors.wafer_inference.kernel_model.prefill_time import PrefillRun, PrefillTime
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, step_time_of, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
+from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.kernel_model.layer_steps import BEFORE_CONTEXT, FROM_CONTEXT
+from wse.studies.validate.kernel_model.prefill_time import PrefillTime
+from wse.studies.validate.kernel_model.profile import duration, step_time_of, timed_run
+from wse.studies.validate.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
+from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
+from wse.studies.validate.predictors.prediction import Declined, Prediction, require
 
 _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
 _WITH_BOUNDARY: Final = re.compile(r"\bboundary\b", re.IGNORECASE)
@@ -36,16 +37,18 @@ def predict_layer(m: Measurement) -> Prediction | None:
     """Predict how many cycles are spent in attention or feed-forward, or waiting between them.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     waits = _WAITS.search(m.text("metric"))
     if m.text("phase") not in _PHASES and not waits:
         return None
     if "meshrt" in m.text("model").lower():
-        return decline("other kernels, whose layers are not described")
+        raise Declined("other kernels, whose layers are not described")
     if re.search(r"\bboundary of\b", m.text("metric"), re.IGNORECASE):
-        return decline("the boundary of a test harness, which is not modelled")
+        raise Declined("the boundary of a test harness, which is not modelled")
     steps, run = timed_run(m)
     if waits:
         return _predict_wait(m, steps, run, waits[2].upper())
@@ -65,7 +68,7 @@ def _predict_wait(m: Measurement, steps: StepTime, run: DescribedRun, awaited_pa
         awaited_part: Part of a layer for which the block waits: ``ATTN`` or ``FFN``.
     """
     if not run.states_context:
-        return decline("the row does not state the context")
+        raise Declined("the row does not state the context")
     cycles = steps.attention_cycles(run.shard) if awaited_part == "ATTN" else steps.ffn_cycles(run.shard)
     return duration(m, (run.layers - 1) * cycles)
 
@@ -75,15 +78,15 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
     metric, texts = m.text("metric"), f"{m.text('metric')} {m.text('remark_trust')}"
     is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
     if _WITH_BOUNDARY.search(texts) and not is_timed_part:
-        return decline("includes the boundary of a test harness, which is not modelled")
+        raise Declined("includes the boundary of a test harness, which is not modelled")
     if _WAITING.search(metric) or re.search(r"contains (back-pressure )?wait", texts, re.IGNORECASE):
-        return decline("contains waiting for another stage, so it is only an upper bound")
+        raise Declined("contains waiting for another stage, so it is only an upper bound")
     if _OTHER_QUANTITY.search(metric):
-        return decline("the metric names no part of a layer that is described")
+        raise Declined("the metric names no part of a layer that is described")
     if re.search(r"\bserial\b", metric) and run.blocks > BLOCKS_PER_ROW:
-        return decline("a layer on blocks of several shapes, of which the row states one")
+        raise Declined("a layer on blocks of several shapes, of which the row states one")
     if "A1" not in metric and "ffn" not in m.text("phase") and not run.states_context:
-        return decline("the row does not state the context")
+        raise Declined("the row does not state the context")
     return duration(m, _layers(m, run) * _part_cycles(metric, m.text("phase"), steps, run.shard))
 
 
@@ -133,14 +136,16 @@ def predict_head(m: Measurement) -> Prediction | None:
     candidates for sampling). In this case, the difference of the two times is predicted.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.text("phase") != "head":
         return None
     change = _CHANGE.search(m.text("metric"))
     if change is None and not _TAIL.search(m.text("metric")):
-        return decline("the metric names no part of the head that is described")
+        raise Declined("the metric names no part of the head that is described")
     steps = step_time_of(m)
     shard = Shard(model=stated_dimensions(m), rows=TAIL_ROWS, cols=TAIL_COLS, batch=m.sizes.get("batch") or 1)
     if change:
@@ -159,8 +164,10 @@ def predict_prefill(m: Measurement) -> Prediction | None:
     """Predict how long the prefill of a prompt takes, without the part that is already cached.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.text("phase") != "prefill":
         return None
@@ -168,21 +175,13 @@ def predict_prefill(m: Measurement) -> Prediction | None:
     stated_prompt = _PROMPT.search(m.text("metric"))
     prompt = m.sizes.get("prompt_len") or (read_whole(stated_prompt[1] or stated_prompt[2]) if stated_prompt else 0)
     if not prompt:
-        return decline("the row does not state the length of the prompt")
+        raise Declined("the row does not state the length of the prompt")
     chunk = chunk_tokens(m) or run.shard.cols
-    prefill = PrefillRun(
-        model=run.shard.model,
-        rows=run.shard.rows,
-        cols=run.shard.cols,
-        layers=run.layers,
-        one_block_per_layer=run.shard.one_block_per_layer,
-        chunk=chunk,
-        prompt=prompt,
-        first_chunk=_first_chunk(m.text("metric"), prompt, chunk),
-    )
-    if prefill.first_chunk >= prefill.chunks:
-        return decline("all chunks of the prompt are reused")
-    return duration(m, PrefillTime(steps).cycles(prefill))
+    first_chunk = _first_chunk(m.text("metric"), prompt, chunk)
+    prefill = PrefillTime(layer=steps, run=run, chunk=chunk, prompt=prompt, first_chunk=first_chunk)
+    if first_chunk >= prefill.chunks:
+        raise Declined("all chunks of the prompt are reused")
+    return duration(m, prefill.cycles())
 
 
 def _first_chunk(metric: str, prompt: int, chunk: int) -> int:
@@ -205,7 +204,7 @@ def _first_chunk(metric: str, prompt: int, chunk: int) -> int:
         return stated_number(start[1])
     percent = _REUSED_PERCENT.search(metric)
     if percent:
-        part = read_number(percent[1])
-        return stated_number(None) if part is None else int(prompt * part / 100) // chunk
+        part = require(read_number(percent[1]), UNREADABLE)
+        return int(prompt * part / 100) // chunk
     tokens = _REUSED_TOKENS.search(metric)
     return stated_number(tokens[1]) // chunk if tokens else 0

@@ -9,22 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wse.studies.validate.inference.lines import StoredWords, collective_of, multicast_of, ring_bytes, stored_words
+from wse.studies.validate.kernel_model.described_run import described_run, stated_number
+from wse.studies.validate.kernel_model.kernel_work import kernel_work, probe_cycles
+from wse.studies.validate.kernel_model.profile import duration, in_row_unit, step_time_of
+from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles, multicast_cycles
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import words_per_cycle
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import described_run, stated_number
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import kernel_work, probe_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, in_row_unit, step_time_of
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles, multicast_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
-from wse.studies.validate.predictors.wafer_inference.lines import (
-    StoredWords,
-    collective_of,
-    multicast_of,
-    ring_bytes,
-    stored_words,
-)
+from wse.studies.validate.predictors.prediction import OWN_CONSTANT, Declined, Prediction
 
 _HOP_PAIR: Final = re.compile(r"hop pair", re.IGNORECASE)
 _STAGED_HOP: Final = re.compile(r"store-and-forward.*hop.*\(([0-9,]+) (?:f32|words)", re.IGNORECASE)
@@ -37,8 +31,10 @@ def predict_message(m: Measurement) -> Prediction | None:
     """Predict the time of single vector operations and messages.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if _LINK.search(m.text("metric")):
         return _predict_link(m)
@@ -63,7 +59,7 @@ def predict_message(m: Measurement) -> Prediction | None:
     if line:
         max_pes = max(steps.wafer.mesh_rows, steps.wafer.mesh_cols)
         if line.pes > max_pes:
-            return decline(f"the line is longer than the {max_pes} PEs of the mesh")
+            raise Declined(f"the line is longer than the {max_pes} PEs of the mesh")
         local = line.operations * steps.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
         reduce = all_reduce_cycles(steps.wafer, costs, line.pes, line.words, line.group)
         return duration(m, local + reduce + probe_cycles(m))
@@ -102,7 +98,7 @@ def _predict_link(m: Measurement) -> Prediction:
     """Predict the rate of a link between two PEs, a constant of the wafer in words per cycle."""
     steps = step_time_of(m)
     if not m.text("unit").startswith("wavelets/cycle"):
-        return OWN_CONSTANT
+        raise Declined(OWN_CONSTANT)
     return in_row_unit(words_per_cycle(m, steps.wafer))
 
 
@@ -134,13 +130,15 @@ def predict_host(m: Measurement) -> Prediction | None:
     """Predict the time of messages between host and wafers, or of decode steps on two wafers.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     metric, phase = m.text("metric"), m.text("phase")
     is_ring = phase == "hop" and _RING.search(metric) is not None
     if phase in ("hop", "decode", "decode-pipelined") and _HOST_WORK.search(metric):
-        return decline("time of software on the host, which is not modelled")
+        raise Declined("time of software on the host, which is not modelled")
     network = _NETWORK.search(metric) if phase == "hop" and not _HOP_PRICE.search(metric) else None
     is_two_wafers = (m.sizes.get("wafers") or 1) > 1 and phase in ("hop", "decode", "decode-pipelined")
     if not (is_ring or network or is_two_wafers):
@@ -149,8 +147,8 @@ def predict_host(m: Measurement) -> Prediction | None:
     if network:
         size = _NETWORK_SIZE.search(metric)
         if size and "round trip" in metric and (size[1] is None or read_whole(size[1]) == NETWORK_BYTES):
-            return OWN_CONSTANT
-        return decline("an exchange between hosts of another size or kind, whose time is not modelled")
+            raise Declined(OWN_CONSTANT)
+        raise Declined("an exchange between hosts of another size or kind, whose time is not modelled")
     return _predict_ring(m, steps) if is_ring else _predict_two_wafers(m, steps)
 
 
@@ -167,17 +165,17 @@ def _predict_ring(m: Measurement, steps: StepTime) -> Prediction:
         stated_columns = _COLUMN_NUMBERS.get(shape[1].lower()) or read_whole(shape[1])
         stated_pes = read_whole(shape[2])
         if not stated_columns or not stated_pes:
-            return decline("the number or the length of the columns of the ring cannot be read")
+            raise Declined("the number or the length of the columns of the ring cannot be read")
         columns, pes = stated_columns, stated_pes
     if _PART.search(metric):
         if not _COLUMN_SHAPE.search(metric):
-            return decline("a part of the message through the wafer that is not described")
+            raise Declined("a part of the message through the wafer that is not described")
         return duration(m, columns * pes * costs.operation_cycles)
     if _QUANTILE.search(metric):
-        return decline("a slow quantile of messages, whose waiting is not modelled")
+        raise Declined("a slow quantile of messages, whose waiting is not modelled")
     size = ring_bytes(m)
     if size is None and "payload" in metric.lower():
-        return decline("the size of the message cannot be read")
+        raise Declined("the size of the message cannot be read")
     us = costs.ring_us + costs.ring_us_per_byte * max(0.0, (size or 0) - costs.ring_free_bytes)
     other_columns = columns * pes - RING_COLUMNS * RING_COLUMN_PES
     return duration(m, us * 1e-6 * costs.clock_hz + other_columns * costs.operation_cycles)
@@ -196,12 +194,12 @@ def _predict_two_wafers(m: Measurement, steps: StepTime) -> Prediction:
         return duration(m, messages_cycles)
     run = described_run(m)
     if not run.states_context:
-        return decline("the row does not state the context")
+        raise Declined("the row does not state the context")
     free_cycles = steps.free_cycles(run)
     tokens_in_flight = _IN_FLIGHT.search(metric)
     is_pipelined = m.text("phase") == "decode-pipelined" or _FRAMES.search(metric) is not None
     if is_pipelined and not run.states_stages:
-        return decline("the row does not state into how many stages the model is divided")
+        raise Declined("the row does not state into how many stages the model is divided")
     if tokens_in_flight:
         loop_cycles = (free_cycles + messages_cycles) / (read_whole(tokens_in_flight[1]) or 1)
         return duration(m, max(loop_cycles, steps.forced_cycles(run)))

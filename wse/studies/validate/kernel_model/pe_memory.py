@@ -7,13 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.hardware.code_sizes import CodeSizes
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import (
-    TAIL_COLS,
-    TAIL_ROWS,
-    VOCABULARY_MULTIPLE,
-    tail_logits,
-)
+from wse.studies.validate.kernel_model.described_run import Shard
+from wse.studies.validate.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, VOCABULARY_MULTIPLE, tail_logits
 
 ELEMENT_BYTES: Final = 2
 """Bytes of a weight, a cached key or value, and an activation between steps."""

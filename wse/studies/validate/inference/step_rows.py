@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from wse.studies.validate.kernel_model.described_run import DescribedRun, stated_number
+from wse.studies.validate.kernel_model.profile import duration, timed_run
+from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.prediction import Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import DescribedRun, stated_number
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import StepTime
+from wse.studies.validate.predictors.prediction import Declined, Prediction
 
 _PHASES: Final = frozenset({"decode", "decode-pipelined", "allreduce"})
 UNTIMED_STEPS: Final = 17
@@ -66,18 +66,20 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict the cycle count of decode steps.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     metric, phase = m.text("metric"), m.text("phase")
     if phase not in _PHASES or (phase == "allreduce" and not _PADDED.search(m.text("settings"))):
         return None
     for pattern, reason in _OTHER_SOFTWARE:
         if pattern.search(metric):
-            return decline(reason)
+            raise Declined(reason)
     steps, run = timed_run(m)
     if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
-        return decline("the row does not state into how many stages the model is divided")
+        raise Declined("the row does not state into how many stages the model is divided")
     both_parts = _FORCED_AND_FREE.search(metric)
     if both_parts:
         return _predict_request(m, steps, run, *map(stated_number, both_parts.groups()))
@@ -88,9 +90,9 @@ def predict(m: Measurement) -> Prediction | None:
     if span or _SAME_SPAN.search(metric):
         return _predict_span(m, steps, run, span)
     if not _is_whole_step(metric):
-        return decline("the metric names no whole step or token, and no part that is described")
+        raise Declined("the metric names no whole step or token, and no part that is described")
     if not run.states_context:
-        return decline("the row does not state the context")
+        raise Declined("the row does not state the context")
     cycles = _token_cycles(m, steps, run) + _padding_cycles(m, steps, run)
     return duration(m, cycles / run.shard.batch if _PER_SEQUENCE.search(metric) else cycles)
 
@@ -177,11 +179,11 @@ def _predict_span(m: Measurement, steps: StepTime, run: DescribedRun, span: re.M
     stated_tokens = m.sizes.get("gen_tokens")
     generated_tokens = read_whole(span[2]) if span else stated_tokens
     if not generated_tokens:
-        return decline("the row does not state how many steps it covers")
+        raise Declined("the row does not state how many steps it covers")
     is_segment = span is not None and span[1].lower() == "segment"
     is_forced = _is_forced(m)
     if is_segment and is_forced and generated_tokens < MIN_SEGMENT_TOKENS:
-        return decline(f"fewer than {MIN_SEGMENT_TOKENS:,} forced tokens, whose start takes much of the time")
+        raise Declined(f"fewer than {MIN_SEGMENT_TOKENS:,} forced tokens, whose start takes much of the time")
     is_window = span is not None and "free" in span[0] and (stated_tokens or 0) > generated_tokens
     leaves_start_out = not is_window and (span is None or (span[1] + span[3]).lower() == "spansteps")
     count = max(1, generated_tokens - UNTIMED_STEPS) if leaves_start_out else generated_tokens
@@ -205,7 +207,7 @@ def _predict_span_with_forced(
     """
     tokens, prefix = m.sizes.get("gen_tokens"), m.sizes.get("prompt_len") or 0
     if forced_tokens is None or tokens is None or not UNTIMED_STEPS <= forced_tokens <= tokens:
-        return decline("a mix of forced and free steps, whose numbers the row does not state")
+        raise Declined("a mix of forced and free steps, whose numbers the row does not state")
     forced_run = _with_context(run, prefix + forced_tokens / 2)
     free_run = _with_context(run, prefix + (forced_tokens + tokens) / 2)
     forced_cycles = (forced_tokens - UNTIMED_STEPS) * steps.forced_cycles(forced_run)

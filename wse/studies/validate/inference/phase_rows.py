@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wse.studies.validate.kernel_model.described_run import Shard
+from wse.studies.validate.kernel_model.kernel_work import probe_cycles
+from wse.studies.validate.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
+from wse.studies.validate.kernel_model.profile import duration, timed_run
+from wse.studies.validate.kernel_model.step_time import LayerTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.prediction import Declined, Prediction, decline
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import probe_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import duration, timed_run
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
+from wse.studies.validate.predictors.prediction import Declined, Prediction, require
 
 PHASES: Final = ("attention-phase", "ffn-phase")
 _STEPS: Final = {step.name: step for step in (*ATTENTION, *FEED_FORWARD)}
@@ -78,22 +78,24 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict how many cycles are spent in one or several steps of a layer.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if something else
-        was measured.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     metric = m.text("metric")
     if m.text("phase") not in PHASES or _PASS.search(metric):
         return None
     if _OTHER_KERNEL.search(metric):
-        return decline("another variant of the kernel, whose operations are not described")
+        raise Declined("another variant of the kernel, whose operations are not described")
     added_parts, subtracted_parts = _parts_of_metric(metric)
     steps, run = timed_run(m)
     names = {name for name, _ in added_parts | subtracted_parts}
     if not run.states_context and not _CONTEXT_STEPS.isdisjoint(names):
-        return decline("the row does not state the context")
+        raise Declined("the row does not state the context")
     cycles = _cycles_of(added_parts, steps, run.shard) - _cycles_of(subtracted_parts, steps, run.shard)
     if cycles <= 0:
-        return decline("the metric subtracts as much as it adds")
+        raise Declined("the metric subtracts as much as it adds")
     layers = _LAYERS.search(metric)
     count = (read_whole(layers[1]) or 1) if layers and "per layer" not in f"{metric} {m.text('unit')}" else 1
     return duration(m, count * (cycles + probe_cycles(m)))
@@ -147,10 +149,9 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
         elif _COLLECTIVE.search(name) and last_step:
             parts.add((last_step, _REDUCE))
         elif name and not _CONDITION.search(name):
-            term = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
-            if term is None:
-                raise Declined(f"the metric names {name[:40]!r}, which is no step of a layer that is described")
-            last_step, purposes = term
+            found = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
+            reason = f"the metric names {name[:40]!r}, which is no step of a layer that is described"
+            last_step, purposes = require(found, reason)
             parts |= {(last_step, purpose) for purpose in purposes or ("",)}
     return frozenset(parts)
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.models.spec import ModelSpec
+from wse.studies.validate.kernel_model.described_run import Shard, mean_context
+from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
+from wse.studies.validate.kernel_model.layer_steps import NORM_OPERATIONS, Work
+from wse.studies.validate.kernel_model.reduce_time import GROUP_PES
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import dense_model, read_number, read_whole
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard, mean_context
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import chunk_tokens
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import NORM_OPERATIONS, Work
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import GROUP_PES
 
 _MULTICAST: Final = re.compile(r"multicast of ([0-9,.]+) (K?)B along a line of ([0-9,]+) receivers?", re.IGNORECASE)
 _STORED: Final = re.compile(r"([0-9,]+) words(?: per PE|/PE), ([0-9,]+) PEs", re.IGNORECASE)

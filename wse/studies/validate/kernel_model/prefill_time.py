@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from wse.models.spec import ModelSpec
-from wse.studies.validate.predictors.wafer_inference.kernel_model.kernel_work import SILU_PARTS, product_work
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import all_reduce_cycles
-from wse.studies.validate.predictors.wafer_inference.kernel_model.step_time import LayerTime
+from wse.studies.validate.kernel_model.described_run import DescribedRun
+from wse.studies.validate.kernel_model.kernel_work import SILU_PARTS, product_work
+from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
+from wse.studies.validate.kernel_model.step_time import LayerTime
 
 PRODUCTS: Final = 4
 """Matrix products of a layer: queries, keys and values; output; up and gate; down."""
@@ -40,25 +40,19 @@ chunk, so neighbours work alternately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillRun:
-    """A prefill of one prompt in chunks, which pass through blocks (rectangles) of PEs.
+class PrefillTime:
+    """Timing model of a prefill of one prompt in chunks, which pass through blocks of PEs.
 
     Attributes:
-        model: Sizes of the model.
-        rows: Number of PE rows in a block.
-        cols: Number of PE columns in a block.
-        layers: Number of layers in the block with the most layers.
-        one_block_per_layer: Whether attention and feed-forward of a layer run on the same block.
+        layer: Timing model of the steps of a layer.
+        run: The model, and the blocks (rectangles of PEs) that store its layers.
         chunk: Number of tokens in a chunk.
         prompt: Number of tokens in the prompt.
         first_chunk: Index of the first chunk to compute. Earlier chunks are already cached.
     """
 
-    model: ModelSpec
-    rows: int
-    cols: int
-    layers: int
-    one_block_per_layer: bool
+    layer: LayerTime
+    run: DescribedRun
     chunk: int
     prompt: int
     first_chunk: int = 0
@@ -69,21 +63,14 @@ class PrefillRun:
 
         The tokens of a chunk are distributed across the PE columns, and small chunks are padded.
         """
-        return max(MIN_TOKENS, math.ceil(self.chunk / self.cols))
+        return max(MIN_TOKENS, math.ceil(self.chunk / self.run.shard.cols))
 
     @property
     def chunks(self) -> int:
         """Number of chunks in the prompt."""
         return math.ceil(self.prompt / self.chunk)
 
-
-@dataclass(frozen=True, slots=True)
-class PrefillTime:
-    """Timing model of a prefill in chunks."""
-
-    layer: LayerTime
-
-    def cycles(self, run: PrefillRun) -> float:
+    def cycles(self) -> float:
         """Return how many cycles the prefill of a prompt takes.
 
         The prompt is divided into chunks, which pass through the blocks (rectangles of PEs) like
@@ -91,58 +78,58 @@ class PrefillTime:
         interval for each later chunk. The interval is the time that two neighbouring blocks need
         for the chunk.
         """
-        parts = 1 if run.one_block_per_layer else 2
-        interval_layers = BLOCKS_PER_INTERVAL * run.layers / parts
-        first = run.model.layer_count * self.layer_cycles(run, run.first_chunk)
-        later_chunks = run.chunks - run.first_chunk - 1
-        pairs = later_chunks * (run.first_chunk + 2 + run.chunks) / 2
-        fixed_cycles = self.product_cycles(run) + self.local_cycles(run)
-        return first + interval_layers * (later_chunks * fixed_cycles + pairs * self.pair_cycles(run))
+        shard = self.run.shard
+        parts = 1 if shard.one_block_per_layer else 2
+        interval_layers = BLOCKS_PER_INTERVAL * self.run.layers / parts
+        first = shard.model.layer_count * self.layer_cycles(self.first_chunk)
+        later_chunks = self.chunks - self.first_chunk - 1
+        pairs = later_chunks * (self.first_chunk + 2 + self.chunks) / 2
+        fixed_cycles = self.product_cycles() + self.local_cycles()
+        return first + interval_layers * (later_chunks * fixed_cycles + pairs * self.pair_cycles())
 
-    def layer_cycles(self, run: PrefillRun, chunk: int) -> float:
+    def layer_cycles(self, chunk: int) -> float:
         """Return the cycles that one layer takes for the chunk with index ``chunk``.
 
         A later chunk takes longer, because it attends to all earlier chunks.
         """
-        return self.product_cycles(run) + self.local_cycles(run) + (chunk + 1) * self.pair_cycles(run)
+        return self.product_cycles() + self.local_cycles() + (chunk + 1) * self.pair_cycles()
 
-    def product_cycles(self, run: PrefillRun) -> float:
+    def product_cycles(self) -> float:
         """Return how many cycles the matrix products of a layer take for one chunk of the prompt.
 
-        In each of ``run.rows`` + 1 steps, a PE multiplies its tiles and shifts data to other PEs.
+        In each of ``rows`` + 1 steps, a PE multiplies its tiles and shifts data to other PEs.
         """
-        costs, wafer = self.layer.costs, self.layer.wafer
-        hidden, ffn = math.ceil(run.model.hidden_size / run.rows), math.ceil(run.model.ffn_size / run.rows)
-        operations, macs = product_work(run.model, hidden, ffn, run.rows)
-        body = run.tokens * (operations * costs.operation_cycles + macs / wafer.mac_fp16_fp32_per_cycle)
+        costs, wafer, shard = self.layer.costs, self.layer.wafer, self.run.shard
+        hidden, ffn = math.ceil(shard.model.hidden_size / shard.rows), math.ceil(shard.model.ffn_size / shard.rows)
+        operations, macs = product_work(shard.model, hidden, ffn, shard.rows)
+        body = self.tokens * (operations * costs.operation_cycles + macs / wafer.mac_fp16_fp32_per_cycle)
         shift = SHIFT_OPERATIONS * costs.operation_cycles + SHIFT_TASKS * costs.task_cycles
         weights = macs / 2 * costs.multicast_word_cycles
-        return (run.rows + 1) * (body + PRODUCTS * shift + weights)
+        return (shard.rows + 1) * (body + PRODUCTS * shift + weights)
 
-    def local_cycles(self, run: PrefillRun) -> float:
+    def local_cycles(self) -> float:
         """Return how many cycles a layer spends on norms, rotary embeddings and SiLU for one chunk.
 
         The reduces of the norms, which add up words of several PEs, are included.
         """
-        layer, heads = self.layer, run.model.queries_per_kv
-        keys = max(1, run.model.key_size // run.rows)
-        ffn = math.ceil(run.model.ffn_size / run.rows / SILU_PARTS)
+        layer, shard = self.layer, self.run.shard
+        keys = max(1, shard.model.key_size // shard.rows)
+        ffn = math.ceil(shard.model.ffn_size / shard.rows / SILU_PARTS)
         head = layer.work_cycles("head norm", keys) + layer.work_cycles("rotation", keys // 2)
-        silu = SILU_PARTS * layer.work_cycles("sigmoid", run.tokens * ffn)
-        norm = all_reduce_cycles(layer.wafer, layer.costs, run.rows, run.tokens, run.rows)
-        return run.tokens * (heads + 1) * head + silu + 2 * norm
+        silu = SILU_PARTS * layer.work_cycles("sigmoid", self.tokens * ffn)
+        norm = all_reduce_cycles(layer.wafer, layer.costs, shard.rows, self.tokens, shard.rows)
+        return self.tokens * (shard.heads + 1) * head + silu + 2 * norm
 
-    def pair_cycles(self, run: PrefillRun) -> float:
+    def pair_cycles(self) -> float:
         """Return how many cycles it takes for the tokens of a chunk to attend to one cached chunk.
 
         The cached chunk is an earlier chunk of the prompt, or the chunk itself. Computing the
         scores takes one step for each PE column, and so does the weighted sum of values. In each
         step, a PE executes one vector operation for each head and token, one send and one receive.
         """
-        heads = run.model.queries_per_kv
-        dims = max(1, run.model.key_size // run.rows)
-        operations = heads * run.tokens
-        macs = operations * run.tokens * dims
-        costs, wafer = self.layer.costs, self.layer.wafer
+        costs, wafer, shard = self.layer.costs, self.layer.wafer, self.run.shard
+        dims = max(1, shard.model.key_size // shard.rows)
+        operations = shard.heads * self.tokens
+        macs = operations * self.tokens * dims
         step = (operations + 2) * costs.operation_cycles + macs / wafer.mac_fp16_fp32_per_cycle
-        return 2 * run.cols * step
+        return 2 * shard.cols * step

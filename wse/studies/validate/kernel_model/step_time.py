@@ -9,12 +9,8 @@ from typing import Final
 
 from wse.hardware.compute_engine import ComputeEngineCosts
 from wse.hardware.spec import WaferSpec
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import (
-    BLOCKS_PER_ROW,
-    DescribedRun,
-    Shard,
-)
-from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps import (
+from wse.studies.validate.kernel_model.described_run import BLOCKS_PER_ROW, DescribedRun, Shard
+from wse.studies.validate.kernel_model.layer_steps import (
     ATTENTION,
     BEFORE_CONTEXT,
     FEED_FORWARD,
@@ -24,12 +20,7 @@ from wse.studies.validate.predictors.wafer_inference.kernel_model.layer_steps im
     Step,
     Work,
 )
-from wse.studies.validate.predictors.wafer_inference.kernel_model.reduce_time import (
-    GROUP_PES,
-    all_reduce_cycles,
-    multicast_cycles,
-    reduce_cycles,
-)
+from wse.studies.validate.kernel_model.reduce_time import GROUP_PES, all_reduce_cycles, multicast_cycles, reduce_cycles
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from wse.studies.validate.predictors.wafer_inference.kernel_model.described_run import Shard
+from wse.studies.validate.kernel_model.described_run import Shard
 
 Size = Callable[[Shard], int]
 Work = Literal[
@@ -29,7 +29,7 @@ class Operations:
     Attributes:
         purpose: What the operations compute, such as "residual".
         count: Function that returns the number of operations per sequence of the batch, given the
-            sizes of the tensors on a PE.
+            sizes of the tensors on a PE. By default, there is one.
         length: Function that returns the number of elements per operation, given the sizes of the
             tensors on a PE.
         work: Type of operation. ``plain`` is any float32 vector operation, ``multiply-accumulate``
@@ -42,7 +42,7 @@ class Operations:
     """
 
     purpose: str
-    count: Size
+    count: Size = lambda _: 1
     length: Size
     work: Work = "plain"
     spans_batch: bool = False
@@ -90,20 +90,20 @@ def _conversion(length: Size) -> Operations:
     Args:
         length: Function that maps a PE's tensor sizes to the length of the vector.
     """
-    return Operations(purpose="conversion", count=lambda _: 1, length=length, work="conversion", spans_batch=True)
+    return Operations(purpose="conversion", length=length, work="conversion", spans_batch=True)
 
 
 _NORM: Final = (
-    Operations(purpose="sum of squares", count=lambda _: 1, length=lambda s: s.hidden),
-    Operations(purpose="scale", count=lambda _: 1, length=lambda s: s.hidden),
-    Operations(purpose="gain", count=lambda _: 1, length=lambda s: s.hidden),
+    Operations(purpose="sum of squares", length=lambda s: s.hidden),
+    Operations(purpose="scale", length=lambda s: s.hidden),
+    Operations(purpose="gain", length=lambda s: s.hidden),
     _conversion(lambda s: s.hidden),
 )
 _SQUARES: Final = Collective(line="column", words=lambda _: 1, only_in_one_block=True)
 _SEND: Final = (
-    Operations(purpose="residual", count=lambda _: 1, length=lambda s: s.hidden, spans_batch=True),
+    Operations(purpose="residual", length=lambda s: s.hidden, spans_batch=True),
     _conversion(lambda s: s.hidden),
-    Operations(purpose="send", count=lambda _: 1, length=lambda s: s.hidden, spans_batch=True),
+    Operations(purpose="send", length=lambda s: s.hidden, spans_batch=True),
 )
 
 NORM_OPERATIONS: Final = len(_NORM)
@@ -192,8 +192,8 @@ FEED_FORWARD: Final = (
             Operations(
                 purpose="up and gate", count=lambda s: s.hidden, length=lambda s: 2 * s.ffn, work="multiply-accumulate"
             ),
-            Operations(purpose="SiLU", count=lambda _: 1, length=lambda s: s.ffn, work="sigmoid", spans_batch=True),
-            Operations(purpose="product", count=lambda _: 1, length=lambda s: s.ffn, spans_batch=True),
+            Operations(purpose="SiLU", length=lambda s: s.ffn, work="sigmoid", spans_batch=True),
+            Operations(purpose="product", length=lambda s: s.ffn, spans_batch=True),
             _conversion(lambda s: s.ffn),
         ),
         collectives=(_SQUARES, Collective(line="column", words=lambda s: 2 * s.ffn + 1)),

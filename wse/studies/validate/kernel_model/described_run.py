@@ -10,7 +10,7 @@ from typing import Final
 from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import dense_model, read_whole
-from wse.studies.validate.predictors.prediction import Declined
+from wse.studies.validate.predictors.prediction import require
 from wse_mappings.rounding import ceil_div
 
 UNFILLED_POSITIONS: Final = 524
@@ -114,9 +114,8 @@ def described_run(m: Measurement) -> DescribedRun:
         Declined: The sizes of the model or of a block (a rectangle of PEs) are not known.
     """
     model = stated_dimensions(m)
-    rows, cols = m.sizes.get("block_rows"), m.sizes.get("block_cols")
-    if rows is None or cols is None:
-        raise Declined("the row does not state the shape of a block")
+    no_shape = "the row does not state the shape of a block"
+    rows, cols = require(m.sizes.get("block_rows"), no_shape), require(m.sizes.get("block_cols"), no_shape)
     context = mean_context(m)
     layers = max_layers(m)
     stages = m.sizes.get("n_stages") or _stages_in_metric(m)
@@ -147,10 +146,10 @@ def stated_dimensions(m: Measurement) -> ModelSpec:
     Raises:
         Declined: The sizes of the model are not known.
     """
-    model = dense_model(m.text("model"))
-    if model is None:
-        raise Declined(f"the sizes of the model {m.text('model')[:40]!r} are not known")
-    return model
+    return require(dense_model(m.text("model")), f"the sizes of the model {m.text('model')[:40]!r} are not known")
+
+
+UNREADABLE: Final = "the metric has a number that cannot be read"
 
 
 def stated_number(text: str | None) -> int:
@@ -159,10 +158,7 @@ def stated_number(text: str | None) -> int:
     Raises:
         Declined: The text is None or not an integer, or the number is too large.
     """
-    number = read_whole(text)
-    if number is None:
-        raise Declined("the metric has a number that cannot be read")
-    return number
+    return require(read_whole(text), UNREADABLE)
 
 
 def shares_blocks(m: Measurement) -> bool:

@@ -6,17 +6,11 @@ import math
 import re
 from typing import Final
 
+from wse.studies.validate.inference import layer_rows, memory_rows, message_rows, phase_rows, step_rows
+from wse.studies.validate.kernel_model.profile import SIMULATOR
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator
-from wse.studies.validate.predictors.prediction import Declined, Prediction, Predictor, decline
-from wse.studies.validate.predictors.wafer_inference import (
-    layer_rows,
-    memory_rows,
-    message_rows,
-    phase_rows,
-    step_rows,
-)
-from wse.studies.validate.predictors.wafer_inference.kernel_model.profile import SIMULATOR
+from wse.studies.validate.predictors.prediction import Declined, Prediction, Predictor
 
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
 """Kinds of values with which predictions are compared. Fits, and differences of other values, are
@@ -55,39 +49,29 @@ def predict(m: Measurement) -> Prediction | None:
     """Predict a measurement of inference on a wafer, i.e. a row of the table type `inference`.
 
     Returns:
-        A Prediction with the value, or with the reason why there is none. None if the row belongs
-        to another table type.
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
     """
     if m.table != "inference":
         return None
     kind = m.text("kind").strip().lower()
     if not SCORED_KINDS.match(kind):
-        return decline(f"of the kind {kind.split(' (')[0]!r}, which is not a measurement to compare with")
+        raise Declined(f"of the kind {kind.split(' (')[0]!r}, which is not a measurement to compare with")
     if not _SIXTEEN_BITS.match(m.text("dtype_weights").strip()):
-        return decline("the element type of the weights is not one of the described kernels")
-    for predictor in _PREDICTORS:
-        prediction = _contained(predictor, m)
-        if prediction is not None:
-            return prediction
+        raise Declined("the element type of the weights is not one of the described kernels")
+    try:
+        prediction = next((p for predictor in _PREDICTORS if (p := predictor(m)) is not None), None)
+    except (ArithmeticError, ValueError, MemoryError) as error:  # sizes are too large or contradict each other
+        raise Declined(f"cannot be predicted: {error}"[:120]) from error
+    if prediction is not None:
+        if not math.isfinite(prediction.value or 0):
+            raise Declined("cannot be predicted: the sizes of the row are too large")
+        return prediction
     if on_simulator(m):
-        return decline(SIMULATOR)
+        raise Declined(SIMULATOR)
     for pattern, reason in _NOT_MODELLED:
         if pattern.search(f"{m.text('phase')}: {m.text('metric')}"):
-            return decline(reason)
-    return decline(f"not modelled: {m.text('phase')}")
-
-
-def _contained(predictor: Predictor, m: Measurement) -> Prediction | None:
-    """Call a predictor. If it raises an exception, return a Prediction with the reason.
-
-    Arithmetic errors occur if the sizes in a row are too large or contradict each other.
-    """
-    try:
-        prediction = predictor(m)
-    except Declined as reason:
-        return decline(str(reason))
-    except (ArithmeticError, ValueError, MemoryError) as error:
-        return decline(f"cannot be predicted: {error}"[:120])
-    if prediction is not None and prediction.value is not None and not math.isfinite(prediction.value):
-        return decline("cannot be predicted: the sizes of the row are too large")
-    return prediction
+            raise Declined(reason)
+    raise Declined(f"not modelled: {m.text('phase')}")
