@@ -40,7 +40,9 @@ class DefectsResult(Result):
     pes_lost: Annotated[int, Doc("PEs that programs do not see")]
     usable_fraction: Annotated[float, Doc("fraction of PEs that programs see")]
     longest_detour_hops: Annotated[int, Doc("maximum number of extra links between neighbouring PEs", "hops")]
-    extra_hops: Annotated[Mapping[Axis, int], Doc("extra links of the longest line of any region", "hops")]
+    extra_hops: Annotated[
+        Mapping[Axis, int], Doc("extra links, due to defects, of the longest line of any region", "hops")
+    ]
     streams_on_a_link: Annotated[Mapping[Axis, int], Doc("maximum number of streams of one line that share a link")]
     slowdown: Annotated[float, Doc("cycles of a token, divided by those without defects")]
 

@@ -45,12 +45,20 @@ class OperatingPointResult(Result):
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
-    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price range", "USD")] = None
-    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of this range", "USD")] = None
+    usd_per_million_tokens_low: Annotated[
+        float | None, Doc("price of a million output tokens at the low end of the price range", "USD")
+    ] = None
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("price of a million output tokens at the high end of the price range", "USD")
+    ] = None
     usd_per_hour: Annotated[float | None, Doc("price per hour of all machines", "USD")] = None
     joules_per_token: Annotated[float | None, Doc("energy of an output token, prompts included", "J")] = None
-    joules_per_token_low: Annotated[float | None, Doc("the same at the low end of the power range", "J")] = None
-    joules_per_token_high: Annotated[float | None, Doc("the same at the high end of this range", "J")] = None
+    joules_per_token_low: Annotated[
+        float | None, Doc("energy of an output token at the low end of the power range", "J")
+    ] = None
+    joules_per_token_high: Annotated[
+        float | None, Doc("energy of an output token at the high end of the power range", "J")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -170,7 +170,9 @@ class CombinationResult(Result):
     prediction: Annotated[PredictionResult | None, Doc("predicted speed and cost; absent if it is impossible")] = None
     tiers: Annotated[TiersResult | None, Doc("both tiers; only in scenarios with tiers")] = None
     curve: Annotated[tuple[OperatingPointResult, ...] | None, Doc("operating points, fewest users first")] = None
-    against: Annotated[tuple[AgainstResult, ...] | None, Doc("comparison with each figure that applies")] = None
+    against: Annotated[tuple[AgainstResult, ...] | None, Doc("comparison with each published figure that applies")] = (
+        None
+    )
     agreement: Annotated[
         Agreement | None, Doc("worst agreement with the figures that decide; absent if none applies")
     ] = None

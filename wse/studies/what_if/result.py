@@ -43,8 +43,12 @@ class WhatIfRow(Result):
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
-    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price range", "USD")] = None
-    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of this range", "USD")] = None
+    usd_per_million_tokens_low: Annotated[
+        float | None, Doc("price of a million output tokens at the low end of the price range", "USD")
+    ] = None
+    usd_per_million_tokens_high: Annotated[
+        float | None, Doc("price of a million output tokens at the high end of the price range", "USD")
+    ] = None
     factors: Annotated[
         Mapping[str, float] | None, Doc("ratio of each of the numbers above to that of the unchanged machine")
     ] = None

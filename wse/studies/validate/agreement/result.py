@@ -94,7 +94,9 @@ class Agreement(Result):
 
     each: Annotated[int, Doc("Number of configurations for each combination of pattern, wafer and software profile.")]
     seed: Annotated[int, Doc("Seed of the configurations.")]
-    judged_above_cycles: Annotated[int, Doc("Errors are summarised for configurations with more cycles.", "cycles")]
+    judged_above_cycles: Annotated[
+        int, Doc("Errors are summarised for configurations with more cycles than this.", "cycles")
+    ]
     rows: Annotated[tuple[AgreementRow, ...], Doc("Every configuration.")]
     summary: Annotated[AgreementSummary, Doc("Summary of the errors.")]
 
