@@ -10,16 +10,16 @@ from wse_traces.field import Field
 from wse_traces.header import ATTRIBUTES
 from wse_traces.schema import AXIS_LABELS, CAUSES, FIELDS, FORMAT, ROWS, VERSION
 
-_HEAD = Path(__file__).with_name("format_page.md")
+_TEMPLATE = Path(__file__).with_name("format_page.md")
 """Template of the part of the page before the tables of datasets."""
-_GENERATED = "<!-- Generated from wse_traces/schema.py by `python -m wse_traces.format_page`. Do not edit. -->"
+_GENERATED = "<!-- Generated from schema.py and format_page.md by `python -m wse_traces.format_page`. Do not edit. -->"
 
 
 def page() -> str:
     """Return the content of FORMAT.md, the page that describes the trace format."""
     axes = "; ".join(f"`{name}`: {', '.join(labels)}" for name, labels in AXIS_LABELS.items())
     values = {"generated": _GENERATED, "version": VERSION, "format": FORMAT, "causes": ",".join(CAUSES), "axes": axes}
-    lines = [Template(_HEAD.read_text(encoding="utf-8")).substitute(values).rstrip("\n")]
+    lines = [Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(values).rstrip("\n")]
     lines += [f"| `{a.path}` | `{a.name}` | {a.kind.__name__} | {a.doc} |" for a in ATTRIBUTES]
     group = ""
     for field in (ROWS, *FIELDS):

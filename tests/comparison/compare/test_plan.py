@@ -15,7 +15,7 @@ from wse.studies.compare.machine import GPU, WAFER, Kind
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow, PlanResult
 from wse.studies.compare.plan.rows import planned_row, with_pareto
-from wse.studies.compare.plan.study import counts_near
+from wse.studies.compare.plan.study import next_counts
 from wse.studies.compare.plan.verdict import plan_verdict
 
 COSTS = "usd_per_million_tokens"
@@ -44,15 +44,38 @@ def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[fl
     return planned_row(machine, found, kind=kind, name=kind, software="s", dtype="fp8")
 
 
+MULTIPLES = (4, 8, 16, 32)
+
+
 @pytest.mark.parametrize("best", [4, 5, 7, 13, 23, 31, 32])
-def test_numbers_of_wafers_converge_to_the_best(best: int) -> None:
-    """From multiples of 4, try counts until the neighbours of the best are within an eighth of it."""
-    tried = {4, 8, 16, 32}
-    while counts := counts_near(min(tried, key=lambda count: abs(count - best)), tried):
+def test_search_over_numbers_of_wafers_finds_the_best(best: int) -> None:
+    """From 4 and 8 wafers, counts are tried until the neighbours of the best are within an eighth of it."""
+    goal = Goal(users=4, objective=COST)
+    row = replace(made_row(WAFER, 0.01, goal), keeps=True, replicas=1)
+    tried: set[int] = set()
+    counts = [4, 8]
+    while counts:
         assert tried.isdisjoint(counts)
         tried |= {*counts}
+        costs = {count: 1.0 + abs(count - best) for count in tried}
+        rows = [replace(row, chips=n, usd_per_million_tokens=usd, usd_per_hour=usd) for n, usd in costs.items()]
+        counts = next_counts(rows, goal, tried, MULTIPLES)
     assert min(abs(count - best) for count in tried) <= max(1, best // 8)
     assert len(tried) <= 4 + 2 * 4
+    assert (32 in tried) == (best > 8)
+
+
+def test_search_tries_all_wafers_of_the_replicas_with_the_lowest_price_as_one_machine() -> None:
+    goal = Goal(users=4, objective=COST)
+    row = replace(made_row(WAFER, 0.01, goal), keeps=True, usd_per_million_tokens=1.0)
+    rows = [replace(row, chips=4, replicas=1, usd_per_hour=9.0), replace(row, chips=8, replicas=4, usd_per_hour=1.0)]
+    assert 32 in next_counts(rows, goal, {4, 8}, MULTIPLES)
+
+
+def test_search_tries_the_next_multiple_if_no_machine_meets_the_limits() -> None:
+    goal = Goal(users=4, objective=COST)
+    missing = replace(made_row(WAFER, 0.01, goal), chips=4, keeps=False)
+    assert next_counts([missing], goal, {4, 8}, MULTIPLES) == [6, 16]
 
 
 def test_machines_are_sorted_by_cost_and_include_the_fewest_replicas(ranked_for_400_users: PlanResult) -> None:

@@ -21,8 +21,8 @@ F32 = npt.NDArray[np.float32]
 def plain_rope(size: int, base: float, factor: float = 1.0) -> Rope:
     """Return rotary position embeddings (RoPE) with all positions divided by a factor.
 
-    The frequency of pair p is ``base ** (-2 p / size) / factor``. Another factor than 1 is position
-    interpolation (Chen et al., arXiv 2306.15595).
+    The frequency of pair p is ``base ** (-2 p / size) / factor``. A factor other than 1 is
+    position interpolation (Chen et al., arXiv 2306.15595).
 
     Args:
         size: Number of rotary dimensions per head; must be even.

@@ -80,8 +80,9 @@ class CompareRequest:
     wafers: Annotated[
         tuple[int, ...] | None,
         Option(
-            doc="Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest. With --users or targets, larger "
-            "multiples are tried only as long as they are better, and also numbers between them, near the best.",
+            doc="Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest. With --users or targets but "
+            "without --pareto: 1 and 2 times the fewest, larger multiples as long as the largest is the best, and "
+            "numbers near the best.",
             panel="Wafer and mapping",
             metavar="1,2,4|auto",
             none="auto",

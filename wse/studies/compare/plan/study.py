@@ -44,6 +44,7 @@ from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.targets import read_lengths
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.options.mapping_file import load_mapping
 from wse.studies.options.option import replace_options
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
@@ -159,9 +160,9 @@ def _wafer_rows(
     """Return the rows of wafer machines in a ranking, for one prompt length and answer length.
 
     Without ``--wafers``, the two smallest multiples of the smallest number of wafers are tried
-    first. The search then tries larger multiples, as long as the largest number is the best one, and
-    numbers halfway between the best number and its neighbours (`_next_counts`). With ``--pareto``,
-    all multiples are tried.
+    first, and the numbers for which requested mapping files were written. The search then tries
+    larger multiples, as long as the largest number is the best one, and numbers halfway between the
+    best number and its neighbours (`next_counts`). With ``--pareto``, all multiples are tried.
 
     Returns:
         1. The request prepared for the smallest number of wafers.
@@ -180,7 +181,8 @@ def _wafer_rows(
     work = partial(plan_combination, max_wafers=max(multiples))
     counts: Sequence[int] = multiples
     if request.wafers is None and not request.targets.pareto:
-        counts = multiples[:2]
+        mapping_counts = {load_mapping(name).wafers for name in request.names()}
+        counts = [count for count in multiples if count in multiples[:2] or count in mapping_counts]
     while counts:
         done_before = len(outputs)
 
@@ -200,13 +202,13 @@ def _wafer_rows(
         )
         # Several mappings may find the same layout.
         samples = {row: figures for output in outputs.values() for row, figures in output.samples.items()}
-        tried_counts = {combination.wafers for combination in outputs}
-        counts = () if request.wafers is not None else _next_counts([*samples], request.goal, tried_counts, multiples)
+        tried_counts |= {*counts}
+        counts = () if request.wafers is not None else next_counts([*samples], request.goal, tried_counts, multiples)
     reasons = {str(name): output.reason for name, output in outputs.items() if output.reason}
     return first, samples, reasons, tried_counts
 
 
-def _next_counts(
+def next_counts(
     rows: Sequence[PlannedRow], goal: Goal, tried_counts: Collection[int], multiples: Sequence[int]
 ) -> list[int]:
     """Return the numbers of wafers that the search for the best machine tries next.
@@ -233,7 +235,7 @@ def _next_counts(
         cheapest = min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips))
         best_counts.add(cheapest.chips)
         wafers = cheapest.replicas * cheapest.chips
-        if wafers < multiples[-1]:
+        if wafers <= multiples[-1]:
             other_counts.add(wafers)
     if not kept_rows or max(tried_counts) in best_counts:
         other_counts.update([count for count in multiples if count > max(tried_counts)][:1])

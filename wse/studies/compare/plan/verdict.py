@@ -70,10 +70,10 @@ def _sentences(
     if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
-            yield f"The lowest price per hour of these is that of {_hourly(cheapest)}."
+            yield f"The lowest price per hour of all machines that serve them is that of {_hourly(cheapest)}."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
-            yield f"The lowest price per hour of wafers is that of {_hourly(cheapest_wafers)}."
+            yield f"Among wafers, the lowest price per hour is that of {_hourly(cheapest_wafers)}."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 

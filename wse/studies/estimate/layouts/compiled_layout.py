@@ -188,9 +188,6 @@ class CompiledLayout:
     def with_numbers(self, **numbers: Any) -> CompiledLayout:
         """Return the layout as if some numbers of its deployment were different.
 
-        With numbers that no version of the layout exceeds, its rank is a lower bound on the ranks of
-        all versions. An example is ``max_concurrency``, the number of KV caches that fit.
-
         Args:
             numbers: New values of fields of `WaferDeployment`.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import product
 from typing import Final
 
 from wse.compiler.search.search import Compilation
@@ -15,6 +16,12 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 IMPROVED: Final = 2
 """Number of layouts per search to compile with more users per pass and longer prompt chunks."""
+SLACK: Final = 1.1
+"""Excess over the best known layout up to which an optimistic version is compiled.
+
+Optimistic versions have numbers that no real version reaches. They are not strict bounds, because
+a version with less room or longer chunks may meet a latency limit more easily.
+"""
 
 
 def improved_layouts(
@@ -32,11 +39,13 @@ def improved_layouts(
     2. Double the users per pass of the `IMPROVED` best versions (unless the request fixes them) or
        their prompt chunks, whichever is better, as long as one of the two improves them.
 
-    A version is compiled only if a lower bound on its rank is better than all known layouts:
+    Versions are compiled only if an optimistic version is better than `SLACK` times the best known
+    layout. Optimistic versions have the times of the layout, except:
 
-    - for a variant, the rank of the layout with the maximum room
-    - for shorter chunks, also with chunks that delay nothing
-    - for step 2, with twice as fast prompts, and passes over `MOST_SLOTS` users that take no longer
+    - for variants, the maximum room
+    - for shorter chunks, the own or the maximum room, the own chunks or chunks that take no time, and
+      no delay by the last chunk
+    - for step 2, twice as fast prompts, and the own number of users per pass or `MOST_SLOTS`
 
     For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
     allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -55,33 +64,47 @@ def improved_layouts(
         """Return the sort key of a layout for the goal, from a cache if possible."""
         return layout.rank(goal, max_users)
 
-    def may_be_best(bound: CompiledLayout) -> bool:
-        """Return whether a layout with optimistic numbers would be better than all known layouts."""
-        return rank(bound) < min(map(rank, known_versions))
+    def may_be_best(layout: CompiledLayout, **numbers: Sequence[float]) -> bool:
+        """Return whether optimistic versions of a layout are better than all known layouts, or nearly.
+
+        Args:
+            layout: The layout.
+            numbers: For some fields of its deployment, the values to combine.
+        """
+        misses_limits, value, _ = min(map(rank, known_versions))
+        optimistic = (
+            layout.with_numbers(**dict(zip(numbers, values, strict=True))) for values in product(*numbers.values())
+        )
+        return any(rank(version)[:2] < (misses_limits, SLACK * value) for version in optimistic)
 
     layouts = [
         [known_versions.add(request, candidate, search_result, number) for number, candidate in enumerate(candidates)]
         for request, search_result in searches
         for candidates in [search_result.candidates]
     ]
-    max_room = users_by_bytes(prepared_estimate)
+    max_room, improved = users_by_bytes(prepared_estimate), set[CompiledLayout]()
     for layouts_of_search, (_, search_result) in zip(layouts, searches, strict=True):
         # 1. Variants and shorter chunks.
         best_versions = []
         for layout, candidate in zip(layouts_of_search, search_result.candidates, strict=True):
+            if layout in improved:  # an earlier search has found it, too
+                continue
+            improved.add(layout)
             versions = [layout]
-            if may_be_best(layout.with_numbers(max_concurrency=max_room)):
+            if may_be_best(layout, max_concurrency=[max_room]):
                 versions += known_versions.variants(layout, candidate)
             best = min(versions, key=rank)
-            if may_be_best(best.with_numbers(max_concurrency=max_room, chunk_s=0.0, delay_s=0.0)):
+            room, chunk_s = best.deployment.max_concurrency, best.deployment.chunk_s
+            if may_be_best(best, max_concurrency=[room, max_room], chunk_s=[chunk_s, 0.0], delay_s=[0.0]):
                 versions += _while_better(best, [known_versions.with_shorter_chunks], rank)
             best_versions.append(min(versions, key=rank))
         # 2. Passes over more users, and longer chunks.
         changes = [known_versions.with_longer_chunks]
         if prepared_estimate.request.serving.batch is None:
             changes.insert(0, partial(known_versions.with_more_slots, goal=goal))
-        for layout in sorted(dict.fromkeys(best_versions), key=rank)[:IMPROVED]:
-            if may_be_best(layout.with_numbers(slots=MOST_SLOTS, prompt_s=layout.deployment.prompt_s / 2)):
+        for layout in sorted(best_versions, key=rank)[:IMPROVED]:
+            slots, prompt_s = layout.deployment.slots, layout.deployment.prompt_s / 2
+            if may_be_best(layout, slots=[slots, MOST_SLOTS], prompt_s=[prompt_s]):
                 _while_better(layout, changes, rank)
     return sorted(known_versions, key=rank)
 

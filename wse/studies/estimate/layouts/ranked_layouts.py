@@ -8,12 +8,12 @@
    leave more room for caches.
 3. The best version of each layout is recompiled with prompt chunks of half the length, repeatedly,
    as long as it improves. Shorter chunks leave more room for caches. A layout that is far behind
-   with long chunks can be the best with short ones. If only throughput counts, only layouts that
-   would be the best ones with more room are recompiled.
+   with long chunks can be the best with short ones.
 4. The two best layouts of each search are compiled for passes over 2, 4, 8 ... users, and with
    prompt chunks of 2, 4, 8 ... times the length, as long as they improve. The search for one user
    chooses the chunks that serve one user fastest. Longer ones can serve many users faster.
-   (`wse.studies.estimate.layouts.improved_layouts` has steps 2 to 4.)
+   (`wse.studies.estimate.layouts.improved_layouts` has steps 2 to 4. It omits versions that would
+   be far behind even with optimistic numbers.)
 5. If the best layout decodes several users per pass, layouts are also searched for this number of
    users per pass.
 6. If users for whom there is no room would raise the throughput, or have to wait for KV-cache
