@@ -134,6 +134,7 @@ def test_energy_and_cost_follow_from_power_price_and_throughput(report: dict[str
     below = energy["from_below"]
     assert below["joules_per_token"] == pytest.approx(sum(below["joules_by"].values()))
     assert min(below["joules_by"].values()) > 0
+    assert below["joules_per_token"] < energy["joules_per_token"]
     assert report["grades"]["energy.joules_per_token"]["grade"] == "I"
 
 

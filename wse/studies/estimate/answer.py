@@ -104,9 +104,9 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows
-    room = capacity_text(result.sram, result.batch)
-    replica = "" if serving is None or serving.replicas == 1 else " of each replica"
-    note = f"of the fullest PE{replica}; {room}"
+    has_replicas = serving is not None and serving.replicas > 1
+    room = capacity_text(result.sram, result.batch, "on each replica" if has_replicas else "in this layout")
+    note = f"of the fullest PE; {room}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     pes = result.system.wafers * result.wafer.rows * result.wafer.cols
     weights = f"{count(result.model.parameters)} parameters; {count(result.model.bytes / pes)} B per PE of the wafers "
@@ -115,7 +115,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts
         back_bytes = [cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer]
-        pairs = f"{plural(len(cuts), 'pair')} of wafers"
+        pairs = f"{plural(len({frozenset((cut.from_wafer, cut.to_wafer)) for cut in cuts}), 'pair')} of wafers"
         traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token in total, between {pairs}"
         if back_bytes:
             traffic += f"; {in_bytes(sum(back_bytes))} of them return to an earlier wafer, such as a new token's id"

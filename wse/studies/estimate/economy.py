@@ -30,7 +30,7 @@ EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 class ActivityEnergyResult(Result):
     """Lower estimate of the energy per token: the sum over the operations of PEs and links."""
 
-    joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
+    joules_per_token: Annotated[float, Doc("energy of an output token, without the operations for prompts", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
@@ -95,7 +95,7 @@ def energy_result(
         serving: Number of users and their tokens/s.
     """
     joules = system_energy(serving.replicas * fabric.program.wafers, serving.tokens_per_s, economics)
-    activity = _activity(fabric, totals, token_classes)
+    activity = _activity(fabric, totals, token_classes, serving)
     activity_estimate = activity_energy(activity, economics)
     return EnergyResult(
         users=serving.users,
@@ -137,11 +137,14 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
     )
 
 
-def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
+def _activity(
+    fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass], serving: ServingResult
+) -> Activity:
     """Count the operations of PEs and links per output token, averaged over all tokens.
 
     Each word of a message crosses two ramps (the connections between a router and its PE): one at
-    the sender and one at the receiver.
+    the sender and one at the receiver. Operations for prompts are not counted, but PEs are on for
+    the whole time.
     """
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch
@@ -162,5 +165,5 @@ def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[Token
         vector_operations=counts.vector_operations,
         wavelet_hops=totals.hops / tokens,
         ramp_wavelets=2 * totals.words / tokens,
-        pe_s=pes * totals.cycles / tokens / wafer.clock_hz,
+        pe_s=serving.replicas * pes / serving.tokens_per_s,
     )

@@ -225,7 +225,7 @@ def power_text(joules: float, low: float, high: float, tokens_per_s: float) -> s
     """
     is_peak = low < joules == high
     power = f"at {count(joules * tokens_per_s)} W"
-    return f"{power} (peak power, which is more than the mean)" if is_peak else power
+    return f"{power} (peak power; the range also covers lower power)" if is_peak else power
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -156,16 +156,17 @@ def cache_text(batch: int, context: int) -> str:
     return f"KV cache {tokens}" if batch == 1 else f"{batch:,} KV caches {tokens} each"
 
 
-def capacity_text(sram: SramResult, batch: int) -> str:
+def capacity_text(sram: SramResult, batch: int, place: str = "in this layout") -> str:
     """Return a phrase with the KV-cache capacity in tokens, of all users together.
 
     Args:
         sram: SRAM use, with the capacity per user.
         batch: Number of users decoded in one pass.
+        place: Where the caches are stored, for the phrase.
     """
     tokens = f"{count(batch * sram.kv_capacity_tokens)} tokens"
     room = f"a KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in total"
-    return f"room for {room} in this layout, free SRAM included; a larger --context may lead to a layout with more room"
+    return f"room for {room} {place}, free SRAM included; a larger --context may lead to a layout with more room"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

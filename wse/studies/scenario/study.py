@@ -127,8 +127,10 @@ def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[Pu
         word: sum(combination.agreement == word for combination in combinations)
         for word in (CONSISTENT, NEAR, RULED_OUT)
     }
+    deciding_count = sum(figure.decides for figure in published)
     counts_text = (
-        f"{counts[CONSISTENT]:,} of {plural(compared_count, 'combination')} agree with what is published, "
+        f"{counts[CONSISTENT]:,} of {plural(compared_count, 'combination')} agree with the "
+        f"{deciding_count} of {plural(len(published), 'published figure')} that decide, "
         f"{counts[NEAR]:,} more within the tolerance; "
         f"{counts[RULED_OUT]:,} are ruled out ({impossible_count:,} impossible)."
     )

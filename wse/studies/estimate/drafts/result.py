@@ -189,10 +189,9 @@ def draft_sentence(plan: DraftPlanResult | None) -> str:
     if not plan.draft_tokens:
         return "Drafts are not faster."
     speed = f"{count(plan.tokens_per_s_per_user)} tokens/s"
-    if plan.users == 1:
-        speed += f", {plan.speed_up:.2f} times as many"
-    else:
-        speed += f" and all together {count(plan.tokens_per_s)}, a gain of {plan.speed_up:.2f} x"
+    speed += f", {plan.speed_up:.2f} times as many"
+    if plan.users > 1:
+        speed += f", and all together {count(plan.tokens_per_s)}"
     wafers = f" and {plural(plan.wafers, 'more wafer')} for the draft model" if plan.wafers else ""
     usd = plan.usd_per_million_tokens
     cost = "" if usd is None else f", for {three_figures(usd)} USD/Mtok"
