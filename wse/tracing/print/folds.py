@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wse.reports.terminal import count, printable
-from wse.tracing.query.costs.folds import Ranges
+
+if TYPE_CHECKING:
+    from wse.tracing.query.costs.folds import Ranges
 
 MAX_STRETCHES: Final = 6
 """Maximum number of layer ranges in a phrase. If there are more, the middle ones are omitted."""
