@@ -35,7 +35,7 @@ class Activity:
         wavelet_hops: Sum, over all 32-bit words, of the number of links that each word crosses.
         ramp_wavelets: Words that cross the ramp between a router and its PE.
         vector_operations: Number of vector operations issued.
-        pe_s: Number of PEs multiplied by the duration of the token in seconds.
+        pe_s: PE-seconds per output token: number of all PEs, divided by the tokens per second.
     """
 
     macs_fp16: float = 0

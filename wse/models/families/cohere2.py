@@ -1,4 +1,4 @@
-"""Cohere 2 (Command R7B, Command A): Cohere with sliding windows in most layers; the others do not rotate."""
+"""Cohere 2 (Command R7B, Command A): Cohere with sliding windows in most layers, and no RoPE in the others."""
 
 from __future__ import annotations
 

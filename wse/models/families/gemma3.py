@@ -1,4 +1,4 @@
-"""Gemma 3, text model: Gemma 2 without caps, with norms of heads and two rotary bases."""
+"""Gemma 3, text model: Gemma 2 without caps, with query and key norms per head and two rotary bases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GLM (GLM-4 of 2024): rotation of half of each head, and biases for queries, keys and values.
+"""GLM (GLM-4 of 2024): RoPE on half of each head, and biases for queries, keys and values.
 
 Gate and up share one matrix.
 """

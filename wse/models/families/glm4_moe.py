@@ -1,4 +1,4 @@
-"""GLM-4-MoE (GLM-4.5 to 4.7): rotation of half of each head, and DeepSeek-V3 routing.
+"""GLM-4-MoE (GLM-4.5 to 4.7): RoPE on half of each head, and DeepSeek-V3 routing.
 
 The first layers have dense feed-forward blocks.
 """

@@ -38,7 +38,7 @@ def read(config: ConfigReader) -> ModelSpec:
 
 
 def _qkv(tensor: LayerTensor) -> tuple[FileSlice, ...]:
-    """Return where the matrix of queries, keys and values stores one of them."""
+    """Return which rows of the combined q, k and v matrix contain a tensor, or ()."""
     queries, keys = tensor.spec.query_size, tensor.spec.key_size
     return rows_of_matrix(tensor, "self_attn.qkv_proj", {"q": queries, "k": keys, "v": keys})
 

@@ -30,7 +30,9 @@ EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 class ActivityEnergyResult(Result):
     """Lower estimate of the energy per token: the sum over the operations of PEs and links."""
 
-    joules_per_token: Annotated[float, Doc("energy of an output token, without the operations for prompts", "J")]
+    joules_per_token: Annotated[
+        float, Doc("energy of an output token; of prompts, only the idle energy is counted", "J")
+    ]
     range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
@@ -143,8 +145,8 @@ def _activity(
     """Count the operations of PEs and links per output token, averaged over all tokens.
 
     Each word of a message crosses two ramps (the connections between a router and its PE): one at
-    the sender and one at the receiver. Operations for prompts are not counted, but PEs are on for
-    the whole time.
+    the sender and one at the receiver. Operations for prompts are not counted, but the PE
+    time includes the time of prompts.
     """
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch

@@ -162,11 +162,11 @@ def capacity_text(sram: SramResult, batch: int, place: str = "in this layout") -
     Args:
         sram: SRAM use, with the capacity per user.
         batch: Number of users decoded in one pass.
-        place: Where the caches are stored, for the phrase.
+        place: Phrase that names the location, such as ``on each replica``.
     """
     tokens = f"{count(batch * sram.kv_capacity_tokens)} tokens"
     room = f"a KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in total"
-    return f"room for {room} {place}, free SRAM included; a larger --context may lead to a layout with more room"
+    return f"room for {room} {place}, including free SRAM; a larger --context may lead to a layout with more room"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

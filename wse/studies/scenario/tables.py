@@ -193,7 +193,7 @@ def _combinations_table(
     return Table(
         columns=(*_SUBJECT, *prompts, *other_axes, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
         rows=listed_rows,
-        title=title if shows_all else f"{title} that agree at least within the tolerance",
+        title=title if shows_all else f"{title} within the tolerance",
         note="users of the plain and the fast tier; each: tokens/s per user; speed, cost: fast over plain"
         if has_tiers
         else "a user: tokens/s per user",

@@ -54,9 +54,9 @@ def waits_table(served_result: ServedResult) -> Table:
     ]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
     note = f"of {plural(all_waits.requests, 'request')}"
-    gap_text = "the time between a token and the next one"
+    gap_text = "time between consecutive tokens of a request"
     if served_result.tokens_per_pass is not None:
-        gap_text += "; 0 s for accepted drafts, which arrive with the token before them"
+        gap_text += "; 0 s for an accepted draft token, which arrives together with the preceding token"
     footer = (*WAITS, ("inter-token latency", gap_text))
     return Table(columns=tuple(columns), rows=cells, title="Latency", note=note, footer=footer)
 

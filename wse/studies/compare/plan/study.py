@@ -159,10 +159,11 @@ def _wafer_rows(
 ) -> tuple[PreparedEstimate, RowSamples, dict[str, str], set[int]]:
     """Return the rows of wafer machines in a ranking, for one prompt length and answer length.
 
-    Without ``--wafers``, the two smallest multiples of the smallest number of wafers are tried
-    first, and the numbers for which requested mapping files were written. The search then tries
-    larger multiples, as long as the largest number is the best one, and numbers halfway between the
-    best number and its neighbours (`next_counts`). With ``--pareto``, all multiples are tried.
+    Without ``--wafers``, the search starts with 1 and 2 times the smallest number of wafers, and with
+    the numbers for which requested mapping files were written. It then tries larger multiples, while
+    the largest number that was tried is the best one or no row meets the limits, and numbers halfway
+    between the best number and its neighbours (`next_counts`). With ``--pareto``, all multiples are
+    tried.
 
     Returns:
         1. The request prepared for the smallest number of wafers.
@@ -216,9 +217,9 @@ def next_counts(
     - Numbers close to the number of wafers of the best row (`counts_near`).
     - If a number of users is given and the objective is cost: numbers close to that of the row with
       the lowest price per hour. If this row has several replicas, all their wafers together are
-      also tried as a single machine, unless they are more than the largest multiple.
-    - The next larger multiple, if one of these rows has the largest number that was tried, or if no
-      row meets the limits.
+      also tried as a single machine, unless their number exceeds the largest multiple.
+    - The next larger multiple, if the best or the cheapest row has the largest number that was tried,
+      or if no row meets the limits.
 
     The result is empty when the search is finished.
 
@@ -229,18 +230,18 @@ def next_counts(
         multiples: Multiples of the smallest number of wafers, in ascending order.
     """
     best_counts = {min(rows, key=lambda row: rank(row, goal)).chips} if rows else set()
-    other_counts = set[int]()
+    extra_counts = set[int]()
     kept_rows = [row for row in rows if row.keeps]
     if kept_rows and compares_hours(goal):
         cheapest = min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips))
         best_counts.add(cheapest.chips)
         wafers = cheapest.replicas * cheapest.chips
         if wafers <= multiples[-1]:
-            other_counts.add(wafers)
+            extra_counts.add(wafers)
     if not kept_rows or max(tried_counts) in best_counts:
-        other_counts.update([count for count in multiples if count > max(tried_counts)][:1])
+        extra_counts.update([count for count in multiples if count > max(tried_counts)][:1])
     counts_between = {count for best in best_counts for count in counts_near(best, tried_counts)}
-    return sorted((counts_between | other_counts) - {*tried_counts})
+    return sorted((counts_between | extra_counts) - {*tried_counts})
 
 
 def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:

@@ -70,10 +70,10 @@ def _sentences(
     if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
-            yield f"The lowest price per hour of all machines that serve them is that of {_hourly(cheapest)}."
+            yield f"Of the machines that serve all users, {_lowest_price(cheapest)}."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
-            yield f"Among wafers, the lowest price per hour is that of {_hourly(cheapest_wafers)}."
+            yield f"Of the wafers that serve all users, {_lowest_price(cheapest_wafers)}."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 
@@ -115,9 +115,9 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     yield f"{text}."
 
 
-def _hourly(row: PlannedRow) -> str:
-    """Return the name of a machine with its price per hour."""
-    return f"{row.machine}, {three_figures(usd_per_hour(row))} USD/h"
+def _lowest_price(row: PlannedRow) -> str:
+    """Return a phrase that says that a machine has the lowest price per hour."""
+    return f"{row.machine} has the lowest price: {three_figures(usd_per_hour(row))} USD/h"
 
 
 def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:

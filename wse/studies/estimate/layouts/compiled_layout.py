@@ -186,7 +186,7 @@ class CompiledLayout:
         return (True, math.inf, 0.0) if best_plan is None else best_plan.rank(self.deployment, goal)
 
     def with_numbers(self, **numbers: Any) -> CompiledLayout:
-        """Return the layout as if some numbers of its deployment were different.
+        """Return a copy with some fields of the deployment replaced, without compiling it.
 
         Args:
             numbers: New values of fields of `WaferDeployment`.

@@ -17,10 +17,10 @@ from wse.studies.estimate.prepare import PreparedEstimate
 IMPROVED: Final = 2
 """Number of layouts per search to compile with more users per pass and longer prompt chunks."""
 SLACK: Final = 1.1
-"""Excess over the best known layout up to which an optimistic version is compiled.
+"""Factor by which the deciding number of an optimistic guess may exceed that of the best layout.
 
-Optimistic versions have numbers that no real version reaches. They are not strict bounds, because
-a version with less room or longer chunks may meet a latency limit more easily.
+A guess has better times or more room than any real version. It is not a strict bound, because a
+version with less room or longer chunks may meet a latency limit more easily.
 """
 
 
@@ -34,18 +34,19 @@ def improved_layouts(
 
     For each search:
 
-    1. Compile the variants of each layout that leave more room for KV caches, and halve the prompt
-       chunks of the best variant as long as this improves it.
+    1. Compile the variants of each layout that leave more room for KV caches. Then halve the prompt
+       chunks of the layout or of its best variant, as long as this improves the rank.
     2. Double the users per pass of the `IMPROVED` best versions (unless the request fixes them) or
        their prompt chunks, whichever is better, as long as one of the two improves them.
 
-    Versions are compiled only if an optimistic version is better than `SLACK` times the best known
-    layout. Optimistic versions have the times of the layout, except:
+    A version is compiled only if an optimistic guess ranks before the best known layout, with its
+    deciding number multiplied by `SLACK`. A guess is the unchanged layout with these numbers
+    replaced:
 
-    - for variants, the maximum room
-    - for shorter chunks, the own or the maximum room, the own chunks or chunks that take no time, and
-      no delay by the last chunk
-    - for step 2, twice as fast prompts, and the own number of users per pass or `MOST_SLOTS`
+    - step 1, variants: room for as many KV caches as fit by bytes
+    - step 1, shorter chunks: a ``delay_s`` of 0, the unchanged or the maximum room, and the
+      unchanged ``chunk_s`` or 0
+    - step 2: half of ``prompt_s``, and the unchanged number of users per pass or `MOST_SLOTS`
 
     For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
     allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -65,11 +66,11 @@ def improved_layouts(
         return layout.rank(goal, max_users)
 
     def may_be_best(layout: CompiledLayout, **numbers: Sequence[float]) -> bool:
-        """Return whether optimistic versions of a layout are better than all known layouts, or nearly.
+        """Return whether an optimistic guess is better than the best known layout, or nearly.
 
         Args:
-            layout: The layout.
-            numbers: For some fields of its deployment, the values to combine.
+            layout: The layout that is changed.
+            numbers: Values to try, keyed by field of `WaferDeployment`. All combinations are tried.
         """
         misses_limits, value, _ = min(map(rank, known_versions))
         optimistic = (
