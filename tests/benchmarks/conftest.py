@@ -75,6 +75,6 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
     def line(text: str) -> None:
         with capsys.disabled():
-            print(f"\n    {text}")  # noqa: T201
+            print(f"\n    {text}")  # noqa: T201  # the result of a benchmark
 
     return line

@@ -239,4 +239,4 @@ if __name__ == "__main__":
     parser.add_argument("model")
     parser.add_argument("file", type=Path)
     arguments = parser.parse_args()
-    print(main(arguments.model, arguments.file))  # noqa: T201
+    print(main(arguments.model, arguments.file))  # noqa: T201  # a script

@@ -179,9 +179,9 @@ def store(rounds: int) -> Figures:
                 return np.array(tiles)
 
             def memory_mb(self) -> float:
-                import numba  # noqa: F401
+                import numba  # noqa: F401  # its import is measured
 
-                from wse.backends.execute.engine_part import EnginePart  # noqa: F401
+                from wse.backends.execute.engine_part import EnginePart  # noqa: F401  # its import is measured
 
                 return _memory_mb("VmRSS")
 

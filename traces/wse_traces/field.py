@@ -90,7 +90,7 @@ class Field:
 
     @property
     def is_plane(self) -> bool:
-        """Whether each row has a value for every PE."""
+        """True if each row has a value for every PE."""
         return "row" in self.axes
 
 

@@ -210,10 +210,7 @@ def _table(table: Table) -> str:
         lines = [
             [_escaped(column.title) for column in table.columns],
             ["---:" if column.numeric else "---" for column in table.columns],
-            *(
-                [f"**{_escaped(str(c.text))}**" if c.is_best else _escaped(str(c.text)) for c in r]
-                for r in table.lines()
-            ),
+            *(list(map(_cell, line)) for line in table.lines()),
         ]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     else:
@@ -226,6 +223,12 @@ def _item(texts: Sequence[str]) -> str:
     """Format a row as a Markdown list item, with the first cell as its name."""
     name, text = texts[0], " ".join(texts[1:])
     return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
+
+
+def _cell(cell: Cell) -> str:
+    """Return a cell of a table as Markdown, in bold if it has the best value of its column."""
+    text = _escaped(str(cell.text))
+    return f"**{text}**" if cell.is_best else text
 
 
 def _escaped(text: str) -> str:

@@ -115,7 +115,7 @@ def _machine(
     time_ratios: F64,
     settings: dict[str, float | tuple[float, float] | None],
 ) -> Machine:
-    made = deployment(base_s, per_user_s, kind=kind, **settings)  # type: ignore[arg-type]
+    made = deployment(base_s, per_user_s, kind=kind, **settings)  # type: ignore[arg-type]  # types differ by key
     return Machine(kind=kind, name=name, software=software, dtype="fp8", deployment=made, time_ratios=time_ratios)
 
 

@@ -180,7 +180,7 @@ def test_verdict_is_decided_for_each_sample() -> None:
     assert certainty.tokens_per_s.value == pytest.approx(stated, rel=1e-5)
     assert certainty.tokens_per_s.low == pytest.approx(low + 0.1 * (stated - low), rel=1e-4)  # 5 % of three samples
     assert certainty.tokens_per_s.high == pytest.approx(high - 0.1 * (high - stated), rel=1e-4)
-    interval = curve_rows(wafers, samples[wafers], 50)[0].ranges["tokens_per_s_per_user"]  # type: ignore[index]
+    interval = curve_rows(wafers, samples[wafers], 50)[0].ranges["tokens_per_s_per_user"]  # type: ignore[index]  # it has ranges
     assert (interval.value, interval.samples) == (pytest.approx(1_000), 4)
     assert (interval.low, interval.high) == pytest.approx(np.quantile(1_000 / np.array(ratios), (0.05, 0.95)))
 

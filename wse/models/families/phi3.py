@@ -43,4 +43,8 @@ def _qkv(tensor: LayerTensor) -> tuple[FileSlice, ...]:
     return rows_of_matrix(tensor, "self_attn.qkv_proj", {"q": queries, "k": keys, "v": keys})
 
 
-FAMILY: Final = Family(model_types=("phi3",), read=read, tensors=partial(canonical_tensors, rules=(_qkv, gate_and_up)))
+FAMILY: Final = Family(
+    model_types=("phi3",),
+    read=read,
+    tensors=partial(canonical_tensors, rules=(_qkv, gate_and_up)),
+)

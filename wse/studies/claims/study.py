@@ -18,29 +18,32 @@ from wse.studies.claims.topics import chains, gpus, links, memory, queues, resid
 
 CLAIMS_FILE: Final = Path(__file__).parents[2] / "data" / "claims.toml"
 """Texts, sources and commands of the claims, in the order of their numbers."""
-DECIDERS: Final[tuple[Callable[[Laboratory], Finding], ...]] = (
-    residency.size_of_one_wafer,
-    chains.longer_pipeline,
-    chains.latency_not_throughput,
-    links.sharding,
-    links.residual_stream,
-    links.slow_link,
-    memory.many_small_chips,
-    gpus.small_batches,
-    gpus.drafts_or_hardware,
-    queues.waiting_for_the_bus,
-    gpus.mixtures_want_users,
-    chains.bubbles,
-    gpus.aggregate,
-    residency.dense_400b,
-    memory.weights_from_outside,
-    residency.short_context,
-    residency.smaller_because_it_must,
-)
-"""Functions that decide the claims, in the order of their numbers."""
+DECIDERS: Final[dict[str, Callable[[Laboratory], Finding]]] = {
+    function.__name__: function
+    for function in (
+        residency.size_of_one_wafer,
+        chains.longer_pipeline,
+        chains.latency_not_throughput,
+        links.sharding,
+        links.residual_stream,
+        links.slow_link,
+        memory.many_small_chips,
+        gpus.small_batches,
+        gpus.drafts_or_hardware,
+        queues.waiting_for_the_bus,
+        gpus.mixtures_want_users,
+        chains.bubbles,
+        gpus.aggregate,
+        residency.dense_400b,
+        memory.weights_from_outside,
+        residency.short_context,
+        residency.smaller_because_it_must,
+    )
+}
+"""Functions that decide the claims, by the name under which the file refers to them."""
 CLAIMS: Final = tuple(
-    Claim(number=number, decide=decide, **texts)
-    for number, (texts, decide) in enumerate(zip(read_toml(CLAIMS_FILE, BadInput)["claims"], DECIDERS, strict=True), 1)
+    Claim(number=number, **{**claim, "decide": DECIDERS[claim["decide"]]})
+    for number, claim in enumerate(read_toml(CLAIMS_FILE, BadInput)["claims"], 1)
 )
 
 

@@ -33,7 +33,7 @@ class PatternCase(Result):
     words: Annotated[int, Doc("words per PE", "words")]
     fault: Annotated[str | None, Doc("fault of the pattern, in which case there are no cycles")] = None
     collective: Annotated[Collective | None, Doc("the collective that it performs")] = None
-    root: Annotated[int | None, Doc("PE that receives the result, or whose words are sent")] = None
+    root: Annotated[int | None, Doc("PE that receives the result, or that sends its words")] = None
     cycles: Annotated[float | None, Doc("cycles by the fabric model, without the launch of the step", "cycles")] = None
     best: Annotated[bool, Doc("whether it has the fewest cycles of its collective, PEs and words")] = False
     bound_cycles: Annotated[float | None, Doc("lower bound of the collective", "cycles")] = None

@@ -98,7 +98,7 @@ class ModelLayout:
         grade: Evidence grade of the speed without speculative decoding, which says how well the
             inputs of the prediction are known.
         model: Name of the model.
-        place_draft: Function that places a draft model, or a draft head for None, where it is told
+        place_draft: Function that places a draft model (a draft head for None) on the requested place
             or by default. It returns the name of the draft, and the machine that serves the model
             with the draft. Results are cached, because the placement does not depend on how often
             drafts are accepted. It raises BadInput or DoesNotFit if the draft cannot run.

@@ -23,7 +23,7 @@ were taken from such rows."""
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether all layers of a model fit in SRAM, for a prediction that times a single layer."""
+    """Check of whether all layers of a model fit in SRAM, for a prediction that times one layer."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 

@@ -159,9 +159,8 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
 
 def _figures(result: EstimateResult) -> WhatIfRow:
     """Return the compared figures of an estimate."""
-    parts = (result.cost, result.system, result.serving)
-    values = {key: value for part in parts if part is not None for key, value in part.to_dict().items()}
-    return WhatIfRow.from_record(values, batch=result.batch)
+    parts = (part for part in (result.serving, result.system, result.cost) if part is not None)
+    return WhatIfRow.from_parts(*parts, batch=result.batch)
 
 
 def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:

@@ -87,15 +87,14 @@ def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[i
     if request.wafers is not None:
         return request.wafers
     default_counts = wafer_counts(first.options.wafers, first.spec.layer_count)
-    mapping_counts = [load_mapping(name).wafers for name in request.names()]
-    return tuple(
-        sorted(
-            {
-                *(default_counts if None in mapping_counts else ()),
-                *(wafers for wafers in mapping_counts if wafers is not None),
-            }
-        )
-    )
+    has_free_mapping = any(load_mapping(name).wafers is None for name in request.names())
+    return tuple(sorted(mapping_counts(request).union(default_counts if has_free_mapping else ())))
+
+
+def mapping_counts(request: CompareRequest) -> set[int]:
+    """Return the numbers of wafers for which requested mapping files were written."""
+    counts = (load_mapping(name).wafers for name in request.names())
+    return {wafers for wafers in counts if wafers is not None}
 
 
 def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: Iterable[int]) -> list[Combination]:

@@ -23,7 +23,12 @@ from wse.reports.terminal import printable
 from wse.serving.goal import COST, Goal
 from wse.serving.prices import prices_without_gpus
 from wse.studies.compare.checks import check
-from wse.studies.compare.grid.axes import combinations_of, compared_counts, prepared_on_fewest_wafers
+from wse.studies.compare.grid.axes import (
+    combinations_of,
+    compared_counts,
+    mapping_counts,
+    prepared_on_fewest_wafers,
+)
 from wse.studies.compare.grid.combination import Combination
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.grid.study import all_outputs
@@ -44,7 +49,6 @@ from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.targets import read_lengths
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
-from wse.studies.options.mapping_file import load_mapping
 from wse.studies.options.option import replace_options
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
@@ -182,8 +186,8 @@ def _wafer_rows(
     work = partial(plan_combination, max_wafers=max(multiples))
     counts: Sequence[int] = multiples
     if request.wafers is None and not request.targets.pareto:
-        mapping_counts = {load_mapping(name).wafers for name in request.names()}
-        counts = [count for count in multiples if count in multiples[:2] or count in mapping_counts]
+        first_counts = {*multiples[:2]} | mapping_counts(request)
+        counts = [count for count in multiples if count in first_counts]
     while counts:
         done_before = len(outputs)
 

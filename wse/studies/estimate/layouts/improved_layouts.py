@@ -78,16 +78,18 @@ def improved_layouts(
         )
         return any(rank(version)[:2] < (misses_limits, SLACK * value) for version in optimistic)
 
-    layouts = [
-        [known_versions.add(request, candidate, search_result, number) for number, candidate in enumerate(candidates)]
-        for request, search_result in searches
-        for candidates in [search_result.candidates]
+    found_layouts = [
+        [
+            (known_versions.add(request, candidate, result, number), candidate)
+            for number, candidate in enumerate(result.candidates)
+        ]
+        for request, result in searches
     ]
     max_room, improved = users_by_bytes(prepared_estimate), set[CompiledLayout]()
-    for layouts_of_search, (_, search_result) in zip(layouts, searches, strict=True):
+    for layouts_of_search in found_layouts:
         # 1. Variants and shorter chunks.
         best_versions = []
-        for layout, candidate in zip(layouts_of_search, search_result.candidates, strict=True):
+        for layout, candidate in layouts_of_search:
             if layout in improved:  # an earlier search has found it, too
                 continue
             improved.add(layout)
