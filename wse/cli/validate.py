@@ -82,7 +82,7 @@ def validate(
     if leave_out:
         if page or csv:
             raise BadInput("--leave-out fits anew and predicts parts of the rows: leave out --page and --csv")
-        _print_left_out(files, json=json)
+        _print_cross_validation(files, json=json)
         return
     _print_errors(files, listed_rows, capacity=capacity, page=page, csv=csv, json=json)
 
@@ -148,7 +148,7 @@ def _print_agreement(reference: str, *, has_measurement_options: bool, json: boo
     opt.print_result(result, json=json)
 
 
-def _print_left_out(files: list[Path], *, json: bool) -> None:
+def _print_cross_validation(files: list[Path], *, json: bool) -> None:
     """Cross-validate the timing model of GPUs, and print the errors of its predictions.
 
     Each test omits the measurements of one model or GPU, fits the constants of serving stacks to

@@ -186,7 +186,7 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return how many links the farthest word of a transfer crosses.
+        """Return how many links the word of a transfer that travels farthest crosses.
 
         If a pattern or cache shift is repeated in a loop, the links of all iterations are added up.
 
@@ -207,10 +207,10 @@ class PhaseBounds:
         return iterations  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return how many links the farthest value of a pattern crosses, over all iterations.
+        """Return the sum of the distances, in links, of all iterations of a pattern.
 
-        In one iteration, this is the maximum distance between a PE that provides a value and a PE
-        that the value reaches. The distances of all iterations are added up.
+        The distance of one iteration is the maximum number of links between a PE that provides a
+        value and a PE that the value reaches.
         """
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]

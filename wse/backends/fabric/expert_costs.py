@@ -268,9 +268,13 @@ class RoutedCosts:
 
 
 def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-    """Return the traffic of all steps of a phase that depend on the selected experts.
+    """Return the traffic of all routed steps of a phase.
 
-    The traffic of one step per class is computed, and counted for all steps of the class.
+    Args:
+        traffic: Counter of the traffic of the Program.
+        phase: Prefill chunk, decode pass or verification pass of the Program.
+        classes: Groups of routed steps with equal traffic. The traffic of a group is that of one
+            step, times the number of steps.
     """
     by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
     for routed_class in classes:

@@ -124,7 +124,7 @@ class _Flattening:
         )
 
     def _route_table(self) -> I32:
-        """Return the kernel's table of switch positions, with one row for each position.
+        """Return the switch positions for the simulation kernel, with one table row per position.
 
         A switch position is a setting of a router for one colour. A row contains:
 
@@ -147,7 +147,7 @@ class _Flattening:
         return table
 
     def _queue_table(self) -> I32:
-        """Return the kernel's table of queues, with one row for each queue.
+        """Return the queues for the simulation kernel, with one table row per queue.
 
         A row contains:
 
@@ -199,7 +199,7 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Return the kernel's table of threads, and the order of threads and operations in it.
+        """Return the threads for the simulation kernel, and the order of threads and operations.
 
         Threads are sorted by batch, and operations by thread.
 
@@ -221,16 +221,17 @@ class _Flattening:
         return table, thread_order, op_order
 
     def _op_table(self, op_order: I64) -> I32:
-        """Return the kernel's table of vector operations, with one row for each operation.
+        """Return the vector operations for the simulation kernel, with one table row per operation.
 
         A row contains:
 
         - the queues that the operation receives from and sends to
         - how received words are combined or stored, and the address and number of words
-        - the delays in cycles, and the operation that must end before
+        - the delays in cycles, and the operation that must end first
 
         Args:
-            op_order: Index in the machine of the operation of each row.
+            op_order: int64 ``[operations]``: for each row of the table, the index of the operation
+                in the WaveletMachine.
         """
         machine, table = self.wiring.machine, np.zeros((len(op_order), k.OP_WORDS), np.int32)
         new = np.empty(len(op_order) + 1, np.int64)

@@ -214,10 +214,10 @@ class TrialSetup:
         return reduced_model(self.spec, self.wafer, self.software, *self.smallest_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Return how many tokens a prompt chunk needs, so that every row of a region has one token.
+        """Return the shortest useful prompt chunk, in tokens: one token for each row of a region.
 
-        The matrix product thin GEMM does not divide the tokens over the rows: every row has all
-        tokens of the chunk, so the result is 1.
+        With the matrix product thin GEMM, the result is 1, because every row has all tokens of the
+        chunk.
 
         Args:
             layout: Division of the wafers into regions.

@@ -115,17 +115,17 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
 
 class _Yields:
-    """Calculator of the expected number of tokens that the best draft tree of a size yields.
+    """Expected number of accepted tokens of the best draft tree, by its number of nodes.
 
     A draft tree proposes several alternative tokens (choices) per position. Results are cached.
 
     Args:
         shares: Acceptance probability of each choice at each position.
-        deepest: Maximum distance of a node from the root.
+        max_depth: Maximum distance of a node from the root.
     """
 
-    def __init__(self, shares: Sequence[Sequence[float]], deepest: int) -> None:
-        self._shares, self._deepest = shares, deepest
+    def __init__(self, shares: Sequence[Sequence[float]], max_depth: int) -> None:
+        self._shares, self._max_depth = shares, max_depth
         self.children = cache(self._children)
 
     def node(self, position: int, count: int) -> float:
@@ -155,7 +155,7 @@ class _Yields:
         Returns:
             The expected number, and the number of nodes in the first group.
         """
-        if position > self._deepest or choice == len(self._shares[position - 1]) or not count:
+        if position > self._max_depth or choice == len(self._shares[position - 1]) or not count:
             return 0.0, 0
         share = self._shares[position - 1][choice]
         return max(
@@ -173,14 +173,12 @@ def fastest_tree(
 
     Args:
         shares: Acceptance probability of each choice at each position.
-        speed_up: Function that returns a tree's speed-up over plain decoding.
-        sizes: Numbers of nodes to try, in ascending order. Once any tree is faster than plain
-            decoding, the search stops after two consecutive sizes without an
-            additional gain.
+        speed_up: Function that returns a tree's speed-up over decoding without drafts.
+        sizes: Numbers of nodes to try, in ascending order. Once a tree is faster than decoding
+            without drafts, the search stops after two consecutive sizes without an additional gain.
 
     Returns:
-        The tree and its speed-up, or (None, 1.0) if no tree is faster than decoding without
-        speculative decoding.
+        The tree and its speed-up, or (None, 1.0) if no tree is faster than decoding without drafts.
     """
     best_so_far, best_speed_up, sizes_without_gain = None, 1.0, 0
     for nodes in sizes:

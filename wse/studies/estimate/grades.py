@@ -218,9 +218,9 @@ def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade,
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Return the names of the constants that affect the given cycles.
+    """Return the names of the constants from which the cycles of some causes are computed.
 
     Args:
-        cycles_by: Cycle count of each cause. Causes without cycles are ignored.
+        cycles_by: Cycles of each cause, such as ``hops``. Causes with 0 cycles are ignored.
     """
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

@@ -52,7 +52,7 @@ class Setting:
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, option: str) -> int | float:
-        """Return the new value of a number after applying the setting.
+        """Return the number that replaces a number of the wafer or software profile.
 
         If the number must be an integer, its product with a factor is rounded.
 
@@ -120,6 +120,10 @@ def read_setting(text: str, option: str = "--set") -> Setting:
 def check_name(name: str, option: str) -> None:
     """Check that a wafer or a software profile has a number with this name.
 
+    Args:
+        name: Name such as ``wafer.clock_hz``.
+        option: Name of the option that the user gave, for the error message.
+
     Raises:
         UnknownName: There is no such number.
     """
@@ -132,8 +136,8 @@ def check_name(name: str, option: str) -> None:
 def with_settings(request: R) -> R:
     """Convert the link and the settings of a request, such as ``wafer.clock_hz=x2``, to numbers.
 
-    The returned copy contains the numbers in ``wafer_values`` and ``software_values``. If both the
-    link and a setting (or a number that is already stored) define a number, the link is ignored.
+    The returned copy contains the numbers in ``wafer_values`` and ``software_values``. A number of
+    the link is ignored if a setting, or a number that the request already contains, replaces it.
 
     Args:
         request: Request with ``settings`` in text form.
