@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 from wse_kernels.codegen.jit import KERNEL_FILES, build_of, compile_for, is_cached, is_compiled, types_of
 from wse_kernels.library import compiled_kernel
 
-KERNELS_A_PROCESS: Final = 6
+KERNELS_PER_PROCESS: Final = 6
 """Minimum kernels per helper process. Starting one takes as long as compiling a kernel."""
 
 MAX_PROCESSES: Final = 8
@@ -77,7 +77,7 @@ def _helpers(waiting_kernels: deque[tuple[Any, Any]]) -> Iterator[None]:
     of the block waits until all helpers are done.
     """
     process_count = (
-        0 if KERNEL_FILES.trouble else min(_cores() - 1, len(waiting_kernels) // KERNELS_A_PROCESS, MAX_PROCESSES)
+        0 if KERNEL_FILES.trouble else min(_cores() - 1, len(waiting_kernels) // KERNELS_PER_PROCESS, MAX_PROCESSES)
     )
     processes = [process for process in (_start_process() for _ in range(process_count)) if process is not None]
     threads = [threading.Thread(target=_feed, args=(process, waiting_kernels), daemon=True) for process in processes]

@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "wse" / jit.KERNEL_FILES.folder.name
     monkeypatch.setattr(jit.KERNEL_FILES, "folder", folder)
     monkeypatch.setattr(jit.KERNEL_FILES, "trouble", "")
-    monkeypatch.setattr(precompile, "KERNELS_A_PROCESS", 1)
+    monkeypatch.setattr(precompile, "KERNELS_PER_PROCESS", 1)
     monkeypatch.setattr(precompile, "_cores", lambda: 2)
     return folder
 

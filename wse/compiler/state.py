@@ -22,7 +22,7 @@ from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts
 from wse_mappings.cuts.linear_cut import LinearCut
-from wse_mappings.cuts.split import most_copies
+from wse_mappings.cuts.split import max_copies
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import LineSchedule
 
@@ -109,7 +109,7 @@ class RegionCut:
         Returns:
             The number of segments; 1 for a region that spans several wafers.
         """
-        return most_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
+        return max_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
         """Return which features of a feed-forward block each column stores, int32 ``[cols, f]``.

@@ -19,7 +19,7 @@ from wse_kernels.operands.group import Place
 LOWEST = np.float32(-3.0e38)
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 SOFTMAX = 0
-LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code; avoids a division by zero
+SUM_EPSILON = np.float32(1e-20)  # as in DeepSeek-V3's released inference code; avoids a division by zero
 
 
 def router_place(place: Place, acc, x, out, M, n, E, first, columns, zeros):
@@ -231,7 +231,7 @@ def router_choose(block, f32, at: ChoiceTensors, M, E, A, normalised, scale_pico
                 f32[block, ids + m * A + i, lane] = np.float32(best_id)
                 f32[block, weights + m * A + i, lane] = weight
                 total += weight
-            divisor = total + LEAST_SUM if normalised == 1 else np.float32(1.0)
+            divisor = total + SUM_EPSILON if normalised == 1 else np.float32(1.0)
             for i in range(A):
                 f32[block, weights + m * A + i, lane] = f32[block, weights + m * A + i, lane] / divisor * scale
 
@@ -287,4 +287,4 @@ def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
                 totals[lane] += weight
         for i in range(m * A, m * A + A):
             for lane in range(lanes):
-                f32[block, weights + i, lane] = f32[block, weights + i, lane] / (totals[lane] + LEAST_SUM) * scale
+                f32[block, weights + i, lane] = f32[block, weights + i, lane] / (totals[lane] + SUM_EPSILON) * scale

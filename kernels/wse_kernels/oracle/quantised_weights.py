@@ -84,7 +84,7 @@ def times_factors(pe: Pe, coding: int, factors: F32, w: int, groups: int, K: int
     return pe.round_to("act", values * row_factors)
 
 
-def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: int) -> Bytes:
+def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_per_byte: int) -> Bytes:
     """Return, for each weight of a [K, N] matrix, the byte that contains its quantised value.
 
     Args:
@@ -92,9 +92,9 @@ def rows_of_codes(pe: Pe, codes: tuple[int, int], K: int, N: int, codes_a_byte: 
         codes: Address of the weights, and the distance between two rows of bytes.
         K: Number of rows.
         N: Number of outputs.
-        codes_a_byte: Number of consecutive rows whose weights share a byte, 1 or 2.
+        codes_per_byte: Number of consecutive rows whose weights share a byte, 1 or 2.
     """
-    return np.stack([pe.bytes(codes[0] + k // codes_a_byte * codes[1], N) for k in range(K)])
+    return np.stack([pe.bytes(codes[0] + k // codes_per_byte * codes[1], N) for k in range(K)])
 
 
 def nibbles_of(code_bytes: Bytes) -> Bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from wse_kernels.operands.experts import ChoiceTensors
 from wse_kernels.oracle.memory import LOWEST, PICO
 
-LEAST_SUM = np.float32(1e-20)
+SUM_EPSILON = np.float32(1e-20)
 
 
 def router_place(pe, x, out, M, n, E, first, columns, zeros):
@@ -147,7 +147,7 @@ def router_choose(pe, at: ChoiceTensors, M, E, A, normalised, scale_pico):
     for column in weighted.T:
         total += column
     if normalised:
-        weighted = weighted / (total + LEAST_SUM)[:, None]
+        weighted = weighted / (total + SUM_EPSILON)[:, None]
     pe.write("f32", ids, chosen_ids)
     pe.write("f32", weights, weighted * scale)
     blocks = math.isqrt(E)
@@ -176,4 +176,4 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
     total = np.zeros(M, np.float32)
     for column in exps.T:
         total += column
-    pe.write("f32", weights, exps / (total + LEAST_SUM)[:, None] * np.float32(scale_pico * PICO))
+    pe.write("f32", weights, exps / (total + SUM_EPSILON)[:, None] * np.float32(scale_pico * PICO))

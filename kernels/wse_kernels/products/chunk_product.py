@@ -63,7 +63,7 @@ def product_of(
     (outs, xs), lanes = arrays.pointers(context, builder, (out, x))
     K, N = sizes
     x_stride, out_stride = (builder.mul(stride, lanes) for stride in (x_stride, out_stride))
-    pointers = [outs.type, xs.type, *(pointer.type for pointer in weights[: kind.pointers])]
+    pointers = [outs.type, xs.type, *(pointer.type for pointer in weights[: kind.pointer_count])]
     in_chunks = builder.and_(
         builder.icmp_signed(">", M, word(1)), builder.icmp_signed(">=", lanes, word(WIDTH))
     )  # fmt: skip
@@ -106,7 +106,7 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
             the weights.
     """
 
-    weight_arguments = kind.pointers + kind.numbers
+    weight_arguments = kind.pointer_count + kind.integer_count
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
         M, K, N, x_stride, out_stride, add, lanes = arguments[weight_arguments:]
@@ -151,7 +151,7 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
                             code.multiply(first_token, tokens, outputs, begin, lane)
 
     name = "wse_multiply_chunk_" + "_".join(map(str, (*element_types, kind)))
-    return internal_function(module, name, pointers, kind.numbers + 7, body, inlined=False)
+    return internal_function(module, name, pointers, kind.integer_count + 7, body, inlined=False)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from wse_kernels.codegen.jit import cgutils, config, intrinsic, types
 from wse_kernels.codegen.lanes import lanes_in
 from wse_kernels.products.chunk_generator import OUTPUTS
 from wse_kernels.products.chunk_product import product_of
-from wse_kernels.products.codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, code_value
+from wse_kernels.products.codes import CODES_PER_BYTE, FP8_BLOCKS, GROUPED, code_value
 from wse_kernels.products.tiles import CodeTile, ProductRows
 from wse_kernels.products.vector_product import SumsAndActivations, call_vector_function
 from wse_kernels.products.weights import WeightKind
@@ -124,7 +124,7 @@ def _multiply_by_lanes(
     for n, lane in product(range(N), lanes_in(choice, acc.shape[2])):
         total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])
         for k in range(K):
-            weight = code_value(raw[block, w + k // CODES_A_BYTE[coding] * k_stride + n, lane], coding, k)
+            weight = code_value(raw[block, w + k // CODES_PER_BYTE[coding] * k_stride + n, lane], coding, k)
             if scaled:
                 group = int(raw[block, groups + k, lane]) if coding in GROUPED else 0
                 scale_index = _output_block(raw[block, widths : widths + B, lane], n) if coding == FP8_BLOCKS else n

@@ -16,7 +16,7 @@ from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, types
 from wse_kernels.codegen.vectors import splat
 
 __all__ = [
-    "CODES_A_BYTE",
+    "CODES_PER_BYTE",
     "FP8",
     "FP8_BLOCKS",
     "GROUPED",
@@ -40,7 +40,7 @@ The exponents are the biases of both formats.
 E2M1_BIAS = 16384.0
 """Factor from the half with the same exponent and mantissa bits to the e2m1 value: 2^(15 - 1)."""
 
-CODES_A_BYTE = (1, 1, 2, 2, 1)
+CODES_PER_BYTE = (1, 1, 2, 2, 1)
 """Number of codes in a byte, by coding: an even row in the low half, the next in the high half."""
 GROUPED = (INT4, MXFP4, FP8_BLOCKS)
 """Codings with one scale per group of inputs."""

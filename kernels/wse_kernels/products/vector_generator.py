@@ -47,17 +47,17 @@ class VectorGenerator:
         self.builder, self.outs, self.xs = builder, outs, xs
         self.acc, self.act = sums
         self.K, self.N, add, self.lanes, self.block_bytes = numbers
-        self.weights, self.terms_a_byte = kind.weights(builder, weights, self.lanes, MAX_TERMS), kind.terms_a_byte
+        self.weights, self.terms_per_byte = kind.weights(builder, weights, self.lanes, MAX_TERMS), kind.terms_per_byte
         self.whole = builder.udiv(self.lanes, word(WIDTH))
         self.choice, self.numbers, self.count = choice, None, self.whole
         self.has_rest = builder.icmp_unsigned("<", builder.mul(self.whole, word(WIDTH)), self.lanes)
         if choice is not None:
             self._number_vectors()
         self.terms = cgutils.alloca_once(builder, SINGLES, size=word(MAX_TERMS * MAX_VECTORS))
-        self.terms_at_once = builder.select(self.weights.in_a_row, word(MAX_TERMS), word(TERMS_OF_ROWS))
+        self.terms_at_once = builder.select(self.weights.inputs_are_adjacent, word(MAX_TERMS), word(TERMS_OF_ROWS))
         self.clears = builder.icmp_unsigned("==", add, word(0))
         self.mask = rest_mask(builder, self.lanes)
-        tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), self.weights.bytes_a_term)
+        tile_bytes = builder.mul(builder.mul(builder.mul(self.K, self.N), self.lanes), self.weights.term_bytes)
         large = builder.icmp_unsigned(">", tile_bytes, word(LARGE_TILE_BYTES))
         self.ahead = builder.select(large, word(PREFETCH_BYTES), self.block_bytes)
         if choice is not None:
@@ -158,7 +158,7 @@ class VectorGenerator:
         elements = load_lanes(builder, place, lanes.mask)
         old_sums = builder.select(starts, constant(SINGLES, 0.0), widen_ir(builder, self.acc, elements))
         total = cgutils.alloca_once_value(builder, old_sums)
-        at_once = self.terms_a_byte
+        at_once = self.terms_per_byte
         with cgutils.for_range_slice(builder, word(0), terms, word(at_once), intp=WORD) as (number, _):
             term = Term(number, builder.add(k, number))
             fetch(builder, self.weights.place(term.k, n, lanes), self.ahead)

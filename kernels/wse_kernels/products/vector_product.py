@@ -101,7 +101,7 @@ def call_vector_function(
     choice_pointers = (
         [] if choice[0] == types.none else [context.make_array(choice[0])(context, builder, choice[1]).data]
     )
-    pointers = [*sums_and_activations, *choice_pointers, *weights[: kind.pointers]]
+    pointers = [*sums_and_activations, *choice_pointers, *weights[: kind.pointer_count]]
     function = vector_function(
         builder.module,
         arrays.element_types,
@@ -110,7 +110,7 @@ def call_vector_function(
         some_lanes=bool(choice_pointers),
     )
     size = block_bytes_of(context, builder, arrays.views[0], arrays.values[0])
-    builder.call(function, [*pointers, *weights[kind.pointers :], *sizes, add, lanes, size])
+    builder.call(function, [*pointers, *weights[kind.pointer_count :], *sizes, add, lanes, size])
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
@@ -148,12 +148,12 @@ def vector_function(
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
         choice, arguments = (arguments[0], arguments[1:]) if some_lanes else (None, arguments)
-        weight_arguments = kind.pointers + kind.numbers
+        weight_arguments = kind.pointer_count + kind.integer_count
         weights, numbers = arguments[:weight_arguments], arguments[weight_arguments:]
         VectorGenerator(builder, sums, kind, outs, xs, choice, weights, numbers).multiply()
 
     name = "wse_multiply_vector_" + "_".join(map(str, (*sums, kind, some_lanes)))
-    return internal_function(module, name, pointers, kind.numbers + 5, body)
+    return internal_function(module, name, pointers, kind.integer_count + 5, body)
 
 
 def _multiply_by_lanes(views: Any, choice: Any, block: int, out: int, x: int, tile: Tile, add: int) -> None:

@@ -15,7 +15,7 @@ from wse_kernels.codegen.functions import WORD, short_loop, word
 from wse_kernels.codegen.jit import cgutils, ir
 from wse_kernels.codegen.lanes import MAX_VECTORS
 from wse_kernels.codegen.vectors import BYTE, SINGLES, WIDTH, load_lanes, max_lane, min_lane, splat
-from wse_kernels.products.codes import CODES_A_BYTE, FP8_BLOCKS, GROUPED, value_ir
+from wse_kernels.products.codes import CODES_PER_BYTE, FP8_BLOCKS, GROUPED, value_ir
 
 __all__ = ["Lanes", "Term", "WeightKind"]
 
@@ -64,9 +64,9 @@ class ElementWeights:
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
         self.builder, (self.element_type,) = builder, kind.element_types
         self.pointer, k_stride, n_stride = arguments
-        self.in_a_row = builder.icmp_signed("<", k_stride, n_stride)
+        self.inputs_are_adjacent = builder.icmp_signed("<", k_stride, n_stride)
         self.k_stride, self.n_stride = builder.mul(k_stride, lanes), builder.mul(n_stride, lanes)
-        self.bytes_a_term = word(self.element_type.bitwidth // 8)
+        self.term_bytes = word(self.element_type.bitwidth // 8)
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
         """Do nothing: weights that are stored as elements need no scales."""
@@ -108,8 +108,8 @@ class CodeWeights:
         self.codes, self.groups, self.widths, self.scales, *strides, self.group_count, self.runs = arguments
         self.lanes, (self.row, self.group_row) = lanes, (builder.mul(stride, lanes) for stride in strides)
         self.scaled = kind.scaled
-        self.in_a_row = ir.Constant(ir.IntType(1), 0)
-        self.bytes_a_term = word(1)
+        self.inputs_are_adjacent = ir.Constant(ir.IntType(1), 0)
+        self.term_bytes = word(1)
         if self.scaled:
             self.ranges = cgutils.alloca_once(builder, WORD, size=word(2 * terms * MAX_VECTORS))
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MAX_VECTORS))
@@ -133,10 +133,10 @@ class CodeWeights:
         if not self.scaled:
             return
         builder = self.builder
-        begins = builder.icmp_signed("==", term.number, word(0))
+        is_first_term = builder.icmp_signed("==", term.number, word(0))
         groups = self._groups(term.k, lanes)
-        previous_groups = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
-        has_changed = builder.or_(splat(builder, begins), builder.icmp_unsigned("!=", groups, previous_groups))
+        previous_groups = self._groups(builder.select(is_first_term, term.k, builder.sub(term.k, word(1))), lanes)
+        has_changed = builder.or_(splat(builder, is_first_term), builder.icmp_unsigned("!=", groups, previous_groups))
         low, high = self._range(term, lanes)
         builder.store(word(0), low)
         builder.store(word(0), high)
@@ -147,7 +147,7 @@ class CodeWeights:
             )
             end = builder.add(last, word(1))
             last_group = builder.sub(self.group_count, word(1))
-            is_outside = builder.and_(begins, builder.icmp_signed(">", first, last_group))
+            is_outside = builder.and_(is_first_term, builder.icmp_signed(">", first, last_group))
             builder.store(builder.select(is_outside, last_group, first), low)
             builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
 
@@ -157,7 +157,7 @@ class CodeWeights:
         The pointer refers to the weight of the first PE in a vector of lanes (neighbouring PEs).
         """
         builder = self.builder
-        row = builder.mul(builder.udiv(k, word(CODES_A_BYTE[self.coding])), self.row)
+        row = builder.mul(builder.udiv(k, word(CODES_PER_BYTE[self.coding])), self.row)
         return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
@@ -177,15 +177,15 @@ class CodeWeights:
         factors = builder.gep(self.factors, [builder.add(builder.mul(output, word(MAX_VECTORS)), lanes.vector)])
         low, high = (builder.load(place) for place in self._range(term, lanes))
         with builder.if_then(builder.icmp_unsigned("<", low, high)):
-            begins = builder.icmp_signed("==", term.number, word(0))
-            builder.store(builder.select(begins, constant(SINGLES, 0.0), builder.load(factors)), factors)
+            is_first_term = builder.icmp_signed("==", term.number, word(0))
+            builder.store(builder.select(is_first_term, constant(SINGLES, 0.0), builder.load(factors)), factors)
             groups = self._groups(term.k, lanes)
             with short_loop(builder, low, high) as group:
                 in_group = builder.icmp_unsigned("==", groups, splat(builder, builder.trunc(group, BYTE)))
-                self._take_scales(group, in_group, n, lanes, factors)
+                self._load_scales(group, in_group, n, lanes, factors)
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
-    def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
+    def _load_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
         """Generate code that reads the scales of one group of rows, for the PEs that need them.
 
         The scale becomes the factor by which the weights of a lane (PE) are multiplied.
@@ -199,7 +199,7 @@ class CodeWeights:
         """
         builder, row = self.builder, self.builder.mul(group, self.group_row)
         if self.coding != FP8_BLOCKS:
-            self._take(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)
+            self._store_factors(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)
             return
         output = splat(builder, builder.trunc(n, WIDTHS.element))
         begin = cgutils.alloca_once_value(builder, constant(WIDTHS, 0))
@@ -212,9 +212,9 @@ class CodeWeights:
                 builder.icmp_unsigned("<=", first, output), builder.icmp_unsigned("<", output, end)
             )  # fmt: skip
             at = builder.add(row, self._lane(run.index, lanes))
-            self._take(at, builder.and_(in_group, in_run), lanes, factors)
+            self._store_factors(at, builder.and_(in_group, in_run), lanes, factors)
 
-    def _take(self, at: Any, mask: Any, lanes: Lanes, factors: Any) -> None:
+    def _store_factors(self, at: Any, mask: Any, lanes: Lanes, factors: Any) -> None:
         """Generate code that loads scales and stores them as the factors of the masked lanes.
 
         Args:
@@ -284,25 +284,25 @@ class WeightKind(NamedTuple):
         return "_".join(map(str, (*self.element_types, *([self.coding, self.scaled] if self.coding >= 0 else []))))
 
     @property
-    def terms_a_byte(self) -> int:
+    def terms_per_byte(self) -> int:
         """Number of input rows whose weights are packed into the same byte.
 
         It is 2 for 4-bit weights, and 1 for 8-bit and floating-point weights.
         """
-        return 1 if self.coding < 0 else CODES_A_BYTE[self.coding]
+        return 1 if self.coding < 0 else CODES_PER_BYTE[self.coding]
 
     @property
-    def pointers(self) -> int:
-        """Number of pointers among the arguments of a generated function that describe the weights.
+    def pointer_count(self) -> int:
+        """Number of pointers in the arguments of a generated function that locate the weights.
 
-        Floating-point weights need one pointer. Quantised weights need four: to the weights, to the
-        group of each row, to the sizes of the output blocks, and to the scales.
+        It is 1 for floating-point weights. Quantised weights need four pointers: to the weights, to
+        the group of each row, to the sizes of the output blocks, and to the scales.
         """
         return 1 if self.coding < 0 else 4
 
     @property
-    def numbers(self) -> int:
-        """Number of integers among the arguments of a generated function that describe the weights.
+    def integer_count(self) -> int:
+        """Number of integers in the arguments of a generated function that describe the weights.
 
         They follow the pointers. Floating-point weights need two strides. Quantised weights need
         two strides, the number of groups of rows, and the number of output blocks.

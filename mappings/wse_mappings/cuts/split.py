@@ -169,7 +169,7 @@ def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:
     return [(part * size + min(part, larger), size + (part < larger)) for part in range(parts)]
 
 
-def most_copies(extent: int, parts: int, max_count: int) -> int:
+def max_copies(extent: int, parts: int, max_count: int) -> int:
     """Return how many copies of a vector of outputs fit on a line of PEs.
 
     The line is divided into equal segments, and each segment stores all outputs. All PEs that store
@@ -181,9 +181,9 @@ def most_copies(extent: int, parts: int, max_count: int) -> int:
         parts: Number of PEs in the line.
         max_count: Maximum number of outputs per PE.
 
-    >>> most_copies(128, 755, 1), most_copies(256, 1170, 1), most_copies(256, 1170, 2)
+    >>> max_copies(128, 755, 1), max_copies(256, 1170, 1), max_copies(256, 1170, 2)
     (5, 3, 9)
-    >>> most_copies(160, 256, 1)
+    >>> max_copies(160, 256, 1)
     1
     """
     for copies in range(parts * max_count // max(1, extent), 1, -1):

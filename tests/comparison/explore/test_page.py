@@ -14,7 +14,7 @@ from tests.inspect.page.conftest import browser, wait_for  # noqa: F401
 from wse.errors import BadInput
 from wse.studies.explore import csv_table
 from wse.studies.explore.csv_table import read_csv
-from wse.studies.explore.study import A_WAFER, as_html, with_rate_a_wafer
+from wse.studies.explore.study import A_WAFER, as_html, with_rate_per_wafer
 
 SWEEP = (
     "batch,mapping,error,system_wafers,serving_tokens_per_s_per_user,serving_tokens_per_s,serving_ttft_s\n"
@@ -74,7 +74,7 @@ def test_texts_of_a_table_are_escaped(tmp_path: Path) -> None:
 def test_table_of_a_comparison_has_tokens_per_wafer(tmp_path: Path) -> None:
     path = tmp_path / "c.csv"
     path.write_text("wafers,tokens_per_s_per_user,tokens_per_s\n0,1,2\n4,10,20\n")
-    *_, rate = with_rate_a_wafer(read_csv(path))
+    *_, rate = with_rate_per_wafer(read_csv(path))
     assert (rate.name, rate.numbers) == (A_WAFER, (None, 5.0))
 
 

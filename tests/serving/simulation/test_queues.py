@@ -171,7 +171,7 @@ def test_rate_and_lengths_are_the_requested_ones(arrivals: Arrivals) -> None:
     assert work.prompt_tokens.mean() == pytest.approx(100, rel=0.02)
     assert work.prompt_tokens.std() == pytest.approx(80, rel=0.05)
     assert (work.tier == FAST).mean() == pytest.approx(0.25, abs=0.01)
-    assert work.most_tokens <= 1000
+    assert work.max_tokens <= 1000
 
 
 @pytest.mark.parametrize("users", [1, 7, 218, 1500])

@@ -261,7 +261,7 @@ def test_prompts_of_several_users_are_timed_by_events(monkeypatch: pytest.Monkey
     assert found.pipelined_by == "discrete-event run"
     assert found.pipelined_s < found.sequential_s
     for patched_module in (module, first_token):
-        monkeypatch.setattr(patched_module, "MOST_VISITS", 10)
+        monkeypatch.setattr(patched_module, "MAX_VISITS", 10)
     section, *_ = section_of(prompt_tokens=(9, 5))
     assert section.prefill.pipelined_by == "lower bound"
     assert section.prefill.pipelined_s <= found.pipelined_s

@@ -40,7 +40,7 @@ def test_rows_of_the_wse_format() -> None:
     assert work.tier.tolist() == [FAST, NORMAL, NORMAL]
     assert work.prefix.tolist() == [0, NO_PREFIX, 1]
     assert work.prefix_tokens.tolist() == [4, 0, 8]
-    assert work.most_tokens == 37
+    assert work.max_tokens == 37
 
 
 def test_mooncake_blocks_are_prefixes_except_the_block_of_the_last_token() -> None:

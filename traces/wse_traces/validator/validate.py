@@ -207,7 +207,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
-    """Yield a message for the first rectangle that extends beyond the mesh, in rows and in columns.
+    """Yield a message for the first rectangle with rows outside the mesh; the same for columns.
 
     Args:
         trace: An open trace.

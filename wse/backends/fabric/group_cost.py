@@ -54,18 +54,16 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """Overlap groups of a phase, divided into classes with the same cost.
+    """Overlap groups (steps that run concurrently) of a phase, divided into classes of equal cost.
 
-    The steps of an overlap group run concurrently. One group of each class is timed. A cost table
-    has one row for each step of the timed groups, in the order of the classes.
+    Only one group of each class is timed. The costs of the timed groups form a table with one row
+    for each of their steps.
 
     Attributes:
-        classes: The classes, each with the group that is timed.
-        growing_rows: Pairs (class, its rows in the cost table) of the classes whose cost grows with
-            the number of cached tokens. Classes whose cost depends on the selected experts are
-            omitted.
-        rows: int64 ``[steps]``: for each step of the phase, the row of the cost table that applies
-            to it.
+        classes: The classes, in the order of the table. Each names the group that is timed.
+        growing_rows: Classes whose cost grows with the number of cached tokens, each with its rows
+            of the table. Classes whose cost depends on the selected experts are omitted.
+        rows: int64 ``[steps]``: for each step of the phase, the row of the table with its cost.
     """
 
     classes: list[_GroupClass]

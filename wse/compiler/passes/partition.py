@@ -165,13 +165,13 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Regi
         return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region
     cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None  # 2, 3
-    most_per_band = max(
+    max_per_band = max(
         sum(1 for _ in band)
         for _, band in groupby(regions, key=lambda stage_region: (stage_region.wafer, stage_region.band))
     )
-    if (cols or 1) * most_per_band > mesh_cols:
+    if (cols or 1) * max_per_band > mesh_cols:
         message = (
-            f"region of {cols or 1} columns: {most_per_band} of them side by side do not fit the {mesh_cols} "
+            f"region of {cols or 1} columns: {max_per_band} of them side by side do not fit the {mesh_cols} "
             "columns of the mesh; choose a smaller --region or a larger --mesh"
         )
         raise BadMesh(message)

@@ -84,18 +84,17 @@ def _expert_order(state: State) -> I32:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int, layer: int) -> list[Tile]:
-    """Return the weight tiles of an op on a stage, with stage number 0.
+    """Return the weight tiles (blocks of weights that one PE stores) of an op.
 
-    A tile is the block of weights that one PE stores. The number 0 makes results equal for
-    different stages, so that they share a cached result.
+    The tiles name stage 0 and layer 0, so that equal stages and layers share a cached result.
 
     Args:
         state: State in which the partitioning of each stage is known.
         shape: Model without its layers.
         tiling: Compilation choices that determine the tiles.
         op: The op, renamed to layer 0.
-        stage: Index of the stage.
-        layer: Layer of the op.
+        stage: Index of the stage that stores the weights.
+        layer: Layer of the op before it was renamed.
     """
     cut = state.cut_of(stage, op.parts)
     if op.kind in OF_EXPERTS and state.expert_order.size:
@@ -170,11 +169,11 @@ def _in_first_layer(op: Op) -> Op:
 
 
 def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
-    """Return which computed tables each stage needs, as the arguments of `region_tables`.
+    """Return what `region_tables` must know about each stage: its attention and rotary embeddings.
 
     Returns:
-        For each stage, whether it has attention, and the names of the frequency tables that the
-        rotary position embeddings of its layers use.
+        For each stage, whether it contains attention, and the names of the frequency tables that
+        the rotary position embeddings of its layers use.
     """
     attention_layers = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans

@@ -71,11 +71,11 @@ def _makes_weights(step: SymStep) -> bool:
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
-def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
+def _can_overlap(step: SymStep, max_reduce: SymStep) -> bool:
     """Return whether a step can run in parallel with the all-reduce of the softmax maxima.
 
-    The step must not use the result of the all-reduce. It must not be in a loop or an overlap
-    group, because the rewrite puts both into a new overlap group, which is itself a loop.
+    The step must not use the result of the all-reduce. It must not be in a loop or an overlap group
+    (steps that run concurrently), because the rewrite puts it into a new overlap group.
     """
     is_independent = step.loop < 0 and step.overlap < 0 and not step.depends_on_experts and not varies_by_round(step)
     is_crosswise_transfer = is_line(step) and step.axis != max_reduce.axis
@@ -141,7 +141,7 @@ def _rewrite(c: Context, block_steps: BlockSteps, exp: int, sums_index: int) -> 
     steps.insert(sums_index, compute_step(weights, "softmax_rescale", **operands))
     # 1. All-reduce the maxima in parallel with the exponentials and values.
     group = block_steps.add_group()
-    end = next((i for i in range(exp + 1, sums_index) if not _may_join(steps[i], max_reduce)), sums_index)
+    end = next((i for i in range(exp + 1, sums_index) if not _can_overlap(steps[i], max_reduce)), sums_index)
     steps[exp - 2 : end] = [
         with_operands(max_step, out=row_maxima),
         compute_step(weights, "round_maxima", x=row_maxima, n=heads),

@@ -285,22 +285,22 @@ def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNum
     return template.copy_with(loop=-1, overlap=-1, **fields)
 
 
-def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Make some steps use a part of another buffer instead of a given buffer.
+def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, new_buffer: SymBuffer, offset: int) -> None:
+    """Move data from one buffer into another by changing the addresses in the steps that use it.
 
     Rewrites that merge two messages use this function to store the elements of both messages in one
     buffer.
 
     Args:
         steps: Steps of a block, modified in place.
-        live_steps: Indices of the steps to change.
-        buffer: Buffer to replace.
-        to: The other buffer. It may be the same buffer if only the offset changes.
-        elements: Offset of this part in the other buffer, in elements.
+        live_steps: Range of steps during which the buffer stores the data.
+        buffer: Buffer that stores the data.
+        new_buffer: Buffer that will store the data. It may be the same buffer.
+        offset: Distance by which the data moves relative to the start of a buffer, in elements.
     """
     for i in (i for i in live_steps if touches(steps[i], buffer)):
         moved_operands: dict[int, SymAddress | SymNumber] = {
-            place: operand.moved_to(to, elements)
+            place: operand.moved_to(new_buffer, offset)
             for place, operand in steps[i].operands.items()
             if isinstance(operand, SymAddress) and operand.buffer is buffer
         }

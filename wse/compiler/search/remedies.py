@@ -133,10 +133,10 @@ def remedies(
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
     larger_mesh = None if as_listed else _larger(spec, whole_wafer, wafer, software, options)
-    most_wafers = _max_wafers(spec)
-    more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
+    max_wafers = _max_wafers(spec)
+    more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else max_wafers + 1)
     wafers = _first_passing(more_wafers, lambda n: fits_with(wafers=n))
-    mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, fits_with)
+    mapping = _search_mapping(options, max_wafers + 1 if wafers is None else wafers, fits_with)
     dtype = _narrower(spec, options, fits_with)
     fits_spread = options.experts == DEDICATED and fits_with(experts=DISTRIBUTED)
     context = largest_passing(max(options.prompt_tokens) + 1, options.context, lambda n: fits_with(context=n))

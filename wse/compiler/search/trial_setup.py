@@ -78,7 +78,7 @@ class TrialSetup:
         return self.users > 1
 
     @property
-    def most_passes(self) -> float:
+    def max_passes(self) -> float:
         """Number of decode passes, each for a batch of users, that serve all users; may be a fraction."""
         return self.users / self.options.batch
 

@@ -123,7 +123,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     trial = replace(trial, token_cycles=token_cycles, generated_cycles=token_cycles * setup.timing.new_tokens)
     if setup.many_users:
         slowest_cycles = allocated.slowest_stage_sum(program, program.decode, token_step_cycles)
-        passes = min(setup.most_passes, allocated.users_that_fit(setup.request_tokens) // setup.options.batch)
+        passes = min(setup.max_passes, allocated.users_that_fit(setup.request_tokens) // setup.options.batch)
         trial = replace(trial, slowest_cycles=slowest_cycles * setup.timing.new_tokens, passes=max(1.0, passes))
     if trial.decode_cycles > worth_cycles:
         return trial

@@ -19,11 +19,11 @@ from wse.program.isa.cycles.linear import (
     MXFP4,
     Unpacking,
     gemv_cycles,
+    group_scale_cycles,
     matmul_cycles,
     one_scale_cycles,
     power_cycles,
     run_cycles,
-    scale_a_group_cycles,
 )
 from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import Operand, acc, act, f32, numbers, raw, wgt
@@ -157,7 +157,7 @@ LINEAR: Final = (
         macs=_products,
         read_bytes=lambda b, K, N, G: tile_bytes("int4", b, K, N, G),
         operation_ps=200,
-        cycles=lambda c, M, K, N, rows: scale_a_group_cycles(c, INT4, M, K, N, rows),
+        cycles=lambda c, M, K, N, rows: group_scale_cycles(c, INT4, M, K, N, rows),
     ),
     Kernel(
         name="matmul_mxfp4",
@@ -174,7 +174,7 @@ LINEAR: Final = (
         macs=_products,
         read_bytes=lambda b, K, N, G: tile_bytes("mxfp4", b, K, N, G),
         operation_ps=300,
-        cycles=lambda c, M, K, N, G, rows: scale_a_group_cycles(c, MXFP4, M, K, N, rows) + power_cycles(c, N, G),
+        cycles=lambda c, M, K, N, G, rows: group_scale_cycles(c, MXFP4, M, K, N, rows) + power_cycles(c, N, G),
     ),
     Kernel(
         name="matmul_fp8_blocks",
@@ -192,6 +192,6 @@ LINEAR: Final = (
         macs=_products,
         read_bytes=blocks_bytes,
         operation_ps=350,
-        cycles=lambda c, M, K, N, G, B, rows: scale_a_group_cycles(c, FP8, M, K, N, rows) + run_cycles(c, N, G, B),
+        cycles=lambda c, M, K, N, G, B, rows: group_scale_cycles(c, FP8, M, K, N, rows) + run_cycles(c, N, G, B),
     ),
 )

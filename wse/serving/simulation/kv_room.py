@@ -81,7 +81,9 @@ class KvRoom:
     def extend(self, workload: Workload) -> None:
         """Append requests, which get the next indices.
 
-        Their prefixes must be in the tree of prefixes with which this object was created.
+        Args:
+            workload: The new requests. Its tree of prefixes must be the tree of the workload with
+                which this object was created.
         """
         self._tokens += (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes += workload.prefix.tolist()

@@ -26,9 +26,9 @@ _SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "kv_token_s", 
 
 
 class MakeMachine(Protocol):
-    """Type of a function that creates a machine to serve some requests of a workload.
+    """Type of a function that creates one of several identical machines, for a part of the requests.
 
-    The function calls `ContinuousMachine` with fixed costs and a fixed policy.
+    The function calls `ContinuousMachine` with the same costs and the same policy each time.
     """
 
     def __call__(self, workload: Workload, *, requests: Sequence[int], on_done: OnDone = ignore) -> ContinuousMachine:

@@ -84,7 +84,7 @@ class Workload:
         return self.prefix_tree.tokens(self.prefix)
 
     @property
-    def most_tokens(self) -> int:
+    def max_tokens(self) -> int:
         """Length of the longest request in tokens, including prompt and answer."""
         return int((self.prompt_tokens + self.new_tokens).max())
 
@@ -192,8 +192,8 @@ def _prompts(options: WorkloadOptions) -> tuple[I64, I64]:
     count, prefix, mean = options.requests, options.prefix_tokens, options.prompt_tokens
     common_tokens = 0 if options.scales_prefixes else prefix
     cv = options.prompt_cv * mean / (mean - common_tokens)
-    most_tail = np.full(count, options.context - 1 - common_tokens)
-    prompts = common_tokens + _lengths(options, _PROMPTS, mean - common_tokens, cv, most_tail)
+    max_tail = np.full(count, options.context - 1 - common_tokens)
+    prompts = common_tokens + _lengths(options, _PROMPTS, mean - common_tokens, cv, max_tail)
     if common_tokens == prefix:
         return prompts, np.full(count, prefix)
     step = max(1, round(prefix / PREFIX_STEPS))

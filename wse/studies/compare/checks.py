@@ -16,8 +16,8 @@ from wse.studies.options.amounts import check_counts
 from wse.studies.options.mapping_file import load_mapping
 from wse.studies.options.option import options_of
 
-MOST_WAFERS: Final = 1_000
-MOST_ROWS: Final = 2_000
+MAX_WAFERS: Final = 1_000
+MAX_ROWS: Final = 2_000
 BANDWIDTHS_GB_PER_S: Final = (0.1, 10_000.0)
 LATENCIES_US: Final = (0.0, 10_000.0)
 SPEEDS_TOKENS_PER_S: Final = (0.1, 1e6)
@@ -28,7 +28,7 @@ def check(request: CompareRequest) -> None:
 
     Raises:
         BadInput: A number is out of range, a list is empty, options contradict each other, or the
-            comparison has more than `MOST_ROWS` rows. Also raised if only one new token is
+            comparison has more than `MAX_ROWS` rows. Also raised if only one new token is
             requested: prefill yields this token, so there would be no decode to compare.
         UnknownName: There is no such mapping.
     """
@@ -42,8 +42,8 @@ def check(request: CompareRequest) -> None:
         load_mapping(name)
     for count in request.wafers or ():
         check_counts(wafers=count)
-        if count > MOST_WAFERS:
-            raise BadInput(f"--wafers {count}: give at most {MOST_WAFERS:,}")
+        if count > MAX_WAFERS:
+            raise BadInput(f"--wafers {count}: give at most {MAX_WAFERS:,}")
     check_counts(users=request.base.serving.users)
     if request.replicas is not None:
         check_replicas(request.base.serving.users, request.replicas)
@@ -58,8 +58,8 @@ def check(request: CompareRequest) -> None:
     _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
     rows = len(request.names()) * len(request.wafers or TIMES_THE_FEWEST)
     rows *= len(request.link_gb_per_s or (0,)) * len(request.link_latency_us or (0,))
-    if rows > MOST_ROWS:
-        raise BadInput(f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MOST_ROWS:,} rows")
+    if rows > MAX_ROWS:
+        raise BadInput(f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MAX_ROWS:,} rows")
     if request.base.workload.new_tokens == 1:
         message = "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
         raise BadInput(message)

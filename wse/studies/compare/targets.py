@@ -11,8 +11,8 @@ from wse.hardware.quantity import TOKEN, whole_number
 from wse.studies.options.option import Option
 
 LONGEST_S: Final = 1e6
-MOST_LENGTHS: Final = 50
-MOST_TOP: Final = 2_000
+MAX_LENGTHS: Final = 50
+MAX_TOP: Final = 2_000
 
 
 def read_parts(option: str, text: str) -> tuple[str, ...]:
@@ -111,13 +111,13 @@ def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | No
     for name, value in targets.times().items():
         if not 0 < value <= LONGEST_S:
             raise BadInput(f"--{name[:4]} {value:g}: give a time of more than 0, such as 200ms")
-    if targets.top is not None and not 1 <= targets.top <= MOST_TOP:
-        raise BadInput(f"--top {targets.top}: give a number of rows from 1 to {MOST_TOP:,}")
+    if targets.top is not None and not 1 <= targets.top <= MAX_TOP:
+        raise BadInput(f"--top {targets.top}: give a number of rows from 1 to {MAX_TOP:,}")
     if targets.lengths is None:
         return
     if prompt_len is not None or new_tokens is not None:
         option = "--prompt-len" if prompt_len is not None else "--new-tokens"
         raise BadInput(f"{option}: --lengths says how long requests are; leave out one")
     pairs = [read_lengths(text) for text in targets.lengths]
-    if not 0 < len(pairs) <= MOST_LENGTHS or len(set(pairs)) < len(pairs):
-        raise BadInput(f"--lengths {','.join(targets.lengths)[:80]!r}: give 1 to {MOST_LENGTHS} pairs, each once")
+    if not 0 < len(pairs) <= MAX_LENGTHS or len(set(pairs)) < len(pairs):
+        raise BadInput(f"--lengths {','.join(targets.lengths)[:80]!r}: give 1 to {MAX_LENGTHS} pairs, each once")

@@ -31,9 +31,9 @@ from wse.studies.options.routing import read_routing
 from wse.studies.options.serving import LENGTH
 from wse.studies.options.settings import with_settings
 
-MOST_USERS = 4096
+MAX_USERS = 4096
 """Maximum number of users per batch."""
-MOST_USERS_OF_REPLICAS = 1_000_000
+MAX_USERS_OF_REPLICAS = 1_000_000
 """Maximum number of concurrent users over any number of machines."""
 
 
@@ -178,8 +178,8 @@ def _check_options(request: EstimateRequest) -> None:
     )
     check_replicas(request.serving.users, request.replicas)
     limits = (
-        ("--batch", request.serving.batch, MOST_USERS),
-        ("--users", request.serving.users, MOST_USERS_OF_REPLICAS),
+        ("--batch", request.serving.batch, MAX_USERS),
+        ("--users", request.serving.users, MAX_USERS_OF_REPLICAS),
     )
     for option, users, max_users in limits:
         if users is not None and users > max_users:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
 """Context lengths in tokens for which the number of users is reported."""
-MOST_ROWS: Final = 16
+MAX_ROWS: Final = 16
 """Maximum number of stages to show."""
 RESEARCH: Final = "academic"
 """Software profile whose code is as large as the released research kernels."""
@@ -225,8 +225,8 @@ def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user:
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
     """Return a table of the SRAM use of one PE of each stage, with one column per kind of use.
 
-    Only the first ``MOST_ROWS`` stages are shown.
+    Only the first ``MAX_ROWS`` stages are shown.
     """
     columns = (number("stage", "stage", str), *(number(use, use) for use in stages[0]))
-    rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MOST_ROWS])]
-    return Table(columns=columns, rows=rows, title="SRAM of a PE by stage", footer=more_rows(stages, MOST_ROWS))
+    rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MAX_ROWS])]
+    return Table(columns=columns, rows=rows, title="SRAM of a PE by stage", footer=more_rows(stages, MAX_ROWS))

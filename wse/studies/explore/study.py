@@ -37,7 +37,7 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
         path: Path of the table, for the title.
         columns: Columns of the table.
     """
-    all_columns = [*with_rate_a_wafer(columns)]
+    all_columns = [*with_rate_per_wafer(columns)]
     varied = [column for column in all_columns if len(column.distinct) > 1]
     constant_columns = [(c.name, c.distinct[0]) for c in all_columns if len(c.distinct) == 1 and None not in c.words]
     axes = _axes(all_columns)
@@ -54,7 +54,7 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
     )
 
 
-def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
+def with_rate_per_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
     """Append a column with the tokens/s per wafer to the columns of a table.
 
     The columns are returned unchanged if the table has no tokens/s of all users or no number of

@@ -166,7 +166,7 @@ def _requests_of_trace(request: ServeRequest, path: Path) -> tuple[Trace, Worklo
         workload = replace(workload, arrival_s=workload.arrival_s * traffic.time_scale)
     if traffic.rate is not None:
         workload = workload.at_rate(traffic.rate)
-    return trace, workload, context or workload.most_tokens
+    return trace, workload, context or workload.max_tokens
 
 
 def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:

@@ -27,7 +27,7 @@ ERROR = "error"
 PROSE_BEGINS: Final = ("grades_", "wafer_replaced_")
 PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
 """Prefixes and suffixes of the optional columns with grades or sources."""
-ROWS_A_GROUP: Final = 10_000
+ROWS_PER_GROUP: Final = 10_000
 _INT64: Final = range(-(2**63), 2**63)
 
 Entries = Callable[[], Iterable[JournalEntry]]
@@ -146,7 +146,7 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
     schema = pyarrow.schema([(name, arrow_types[convert]) for name, convert in converters.items()])
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         remaining_rows = iter(rows)
-        while group := list(islice(remaining_rows, ROWS_A_GROUP)):
+        while group := list(islice(remaining_rows, ROWS_PER_GROUP)):
             cells = [{k: None if cell is None else converters[k](cell) for k, cell in row.items()} for row in group]
             writer.write_table(pyarrow.Table.from_pylist(cells, schema))
 

@@ -22,7 +22,7 @@ from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
 BYTES_PER_WORD = 4
 _ROWS_AT_ONCE = 4096
 _BOUNDED = ("steps/start_cycle", "steps/cycles", "steps/words", "steps/hops", "shifts/words", "shifts/hops")
-_LANES_A_STAGE = 1000  # sort keys reserved for the lanes of a stage
+_LANES_PER_STAGE = 1000  # sort keys reserved for the lanes of a stage
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
@@ -72,7 +72,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
         for process, stage in places:
             lane = lanes.setdefault((process, stage), Lanes()).place(start, start + cycles)
             title = "host" if process == HOST else name_at(stages, stage) or "between regions"
-            track = Track(process, title, (stage + 1) * _LANES_A_STAGE).in_lane(lane)
+            track = Track(process, title, (stage + 1) * _LANES_PER_STAGE).in_lane(lane)
             name = ": ".join(text for text in (op, kernel) if text) or "step"
             yield Slice(track, name, attributes["kind"], start, cycles, attributes)
 
@@ -116,7 +116,7 @@ def _stage_names(trace: Trace) -> list[str]:
 
 
 LONGEST_NAME: Final = 80  # maximum number of characters in the name of a slice
-_LANES_A_USER: Final = 1000  # sort keys reserved for the lanes of a user
+_LANES_PER_USER: Final = 1000  # sort keys reserved for the lanes of a user
 _DECIMALS: Final = 6  # smaller rates are rounding errors of sums
 
 
@@ -181,7 +181,7 @@ def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
     for start, end, user, prompt, rows in sorted(slices):
         kind = "prompt" if prompt else "tokens"
         lane = lanes.setdefault((user, prompt), Lanes()).place(start, end)
-        track = Track(RUN, f"user {user}: {kind}", (2 * (1 + user) + (not prompt)) * _LANES_A_USER).in_lane(lane)
+        track = Track(RUN, f"user {user}: {kind}", (2 * (1 + user) + (not prompt)) * _LANES_PER_USER).in_lane(lane)
         text = b"".join(texts[row] for row in rows).decode(errors="replace")
         is_single = len(rows) == 1
         attributes: Report = {"token": rows[0]} if is_single else {"first_token": rows[0], "last_token": rows[-1]}

@@ -120,18 +120,18 @@ def check_index(path: Path, column_name: str, index: Array, rows: int) -> None:
         raise BadTrace(message)
 
 
-def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Columns:
+def checked_table(trace: Trace, table: str, max_rows: int | None = None) -> Columns:
     """Read a table of the trace, and check that its indices and codes are valid.
 
     Args:
         trace: An open trace.
         table: Name of the table.
-        most_rows: Maximum number of rows to read, starting with the first. None reads all rows.
+        max_rows: Maximum number of rows to read, starting with the first. None reads all rows.
 
     Raises:
         BadTrace: An index or a code is out of range.
     """
-    columns = trace.table(table, 0, most_rows)
+    columns = trace.table(table, 0, max_rows)
     for field in TABLES[table]:
         if field.refers:
             rows = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)

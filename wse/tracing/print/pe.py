@@ -110,7 +110,7 @@ def _hex_lines(content: Content, element_count: int, width: int) -> Iterator[str
 
 USE_TEXTS: Final = {"kv": "KV cache"}
 AXIS_TEXTS: Final = {"row": "its row", "col": "its column", "both": "row and column"}
-LEAST_GAP: Final = 16
+MIN_GAP: Final = 16
 """Minimum gap in bytes that is listed as free. Smaller gaps only align the next buffer."""
 
 
@@ -222,7 +222,7 @@ def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
     """
     end = 0
     for buffer in buffers:
-        if buffer.address - end >= LEAST_GAP:
+        if buffer.address - end >= MIN_GAP:
             yield _free(end, buffer.address)
         yield buffer
         end = max(end, buffer.address + buffer.bytes)

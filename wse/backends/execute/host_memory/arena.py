@@ -22,7 +22,7 @@ from wse_mappings.rounding import ceil_div, round_up
 
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
-LANES_A_BLOCK = 6
+LANES_PER_BLOCK = 6
 """Cost of starting a block, in lanes.
 
 Measured values are between 0 for PEs with full SRAM and 20 for PEs with few words.
@@ -186,7 +186,7 @@ def _block_shape(cols: int) -> tuple[int, int]:
     min_blocks = ceil_div(cols, MAX_LANES)
     shapes = [(blocks, _lanes(ceil_div(cols, blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
     full_registers = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
-    return min(shapes[:1] + full_registers, key=lambda shape: shape[0] * (shape[1] + LANES_A_BLOCK))
+    return min(shapes[:1] + full_registers, key=lambda shape: shape[0] * (shape[1] + LANES_PER_BLOCK))
 
 
 def _whole_words(byte_count: int) -> int:

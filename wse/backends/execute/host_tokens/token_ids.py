@@ -56,7 +56,7 @@ class InputIds:
 
         Args:
             first: Position at which the first id is stored. Position u is for the next token of
-                user u. After these positions follow the tokens of a verification pass.
+                user u. Positions from the number of users on are for a verification pass.
             tokens: The ids.
         """
         if self._arena is not None and tokens:
@@ -169,7 +169,10 @@ class HostResults:
         return self.caches.slots(user)
 
     def _ids_after(self, user: int) -> list[int]:
-        """Return the ids that a finished verification pass predicted after each of its tokens."""
+        """Return the ids that a user's finished verification pass predicted after each of its tokens.
+
+        They are also stored until the accepted tokens are known (`VerifiedIds.keep`).
+        """
         places = self.program.host_places(self.program.verify[user])
         if self.program.sampling == "host":
             self.streams.take_most_likely(places)

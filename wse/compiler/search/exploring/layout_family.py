@@ -72,7 +72,7 @@ class LayoutFamily:
         self._prompts = Forecast(sum(setup.options.prompt_tokens) * token_weights)
         # bytes in addition to ``Candidates.min_bytes``, on a part of the mesh and on the whole mesh
         self._further_bytes = {is_part: Forecast((0.0,) * TERMS, FURTHER_BYTES_ERROR) for is_part in (True, False)}
-        self._most_passes = setup.most_passes
+        self._max_passes = setup.max_passes
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
         self._planned_passes = setup.options.planned_cache_tokens / (setup.request_tokens * setup.options.batch)
 
@@ -99,7 +99,7 @@ class LayoutFamily:
         terms, prompt_terms = candidates.terms, candidates.prompt_terms
         token_cycles, token_deviation = self._generated.of(terms), self._generated.deviation(terms)
         prompt_cycles, prompt_deviation = self._prompts.of(prompt_terms), self._prompts.deviation(prompt_terms)
-        passes = self._passes_at_once(free_bytes - needed_bytes) if self._most_passes > 1 else 1.0
+        passes = self._passes_at_once(free_bytes - needed_bytes) if self._max_passes > 1 else 1.0
         all_cycles = _optimistic(token_cycles + prompt_cycles, np.hypot(token_deviation, prompt_deviation))
         slowest_cycles = _optimistic(
             token_cycles * candidates.max_layers + prompt_cycles,
@@ -119,7 +119,7 @@ class LayoutFamily:
                 the caches that the request plans for.
         """
         passes = self._planned_passes + np.floor(free_bytes / self._cache_bytes)
-        return np.asarray(np.clip(passes, 1.0, self._most_passes), np.float64)
+        return np.asarray(np.clip(passes, 1.0, self._max_passes), np.float64)
 
     def neighbours(self, layout: Layout) -> list[int]:
         """Return the indices of the untried layouts that differ from a layout by one change.

@@ -159,7 +159,7 @@ def one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, r
     return unpacking_cycles(c, unpacking, K, N, rows) + _unpacked_products(c, M, K, N, rows) + scales + scaling
 
 
-def scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
+def group_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
     """Return the cycle count of a product whose quantised weights are scaled before multiplying.
 
     Scaling the outputs afterwards would be cheaper, but is impossible if each scale applies to only

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from wse.compiler.demand import demand_of
-from wse.compiler.search.remedies import MAX_WAFERS as MOST_TRIED
+from wse.compiler.search.remedies import MAX_WAFERS as MAX_TRIED
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput
 from wse.serving.goal import LATENCY, THROUGHPUT
@@ -47,7 +47,7 @@ def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
         min_wafers: Smallest number of wafers on which the model fits.
         layers: Number of layers of the model. At most one wafer per layer is useful.
     """
-    max_wafers = max(min_wafers, min(layers, MOST_TRIED))
+    max_wafers = max(min_wafers, min(layers, MAX_TRIED))
     return tuple(min_wafers * times for times in TIMES_THE_FEWEST if min_wafers * times <= max_wafers)
 
 

@@ -30,7 +30,7 @@ OUTSIDE = "outside the layers"
 
 LIMITS: Final[dict[BoundName, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
 """Column headings of the bounds."""
-MOST_ROWS: Final = 16
+MAX_ROWS: Final = 16
 """Maximum number of stages to show."""
 Name = TypeVar("Name", str, int)
 
@@ -166,15 +166,15 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
     """Return two tables of cycles and lower bounds, one by layer kind and one by stage.
 
     Args:
-        bounds: Bounds to show. The second table has at most ``MOST_ROWS`` stages.
+        bounds: Bounds to show. The second table has at most ``MAX_ROWS`` stages.
         width: Width of the terminal in characters.
     """
     layers = Column(key="layers", title="layers", cell=lambda row: f"{row.layers}{_times(row.count)}", wraps=True)
     stages = Column(key="stage", title="stage", cell=lambda row: f"{row.stage} on wafer {row.wafer}")
-    numbers, footer = _numbers(bounds, width), more_rows(bounds.stages, MOST_ROWS)
+    numbers, footer = _numbers(bounds, width), more_rows(bounds.stages, MAX_ROWS)
     return [
         Table(columns=(layers, *numbers), rows=bounds.layers, title="By kind of layer"),
-        Table(columns=(stages, *numbers), rows=bounds.stages[:MOST_ROWS], title="By stage", footer=footer),
+        Table(columns=(stages, *numbers), rows=bounds.stages[:MAX_ROWS], title="By stage", footer=footer),
     ]
 
 

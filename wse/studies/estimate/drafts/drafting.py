@@ -68,10 +68,10 @@ class WaferDrafter:
         return self.base.max_concurrency
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of drafting and of verification passes.
+        """Return the times of the passes that draft tokens and of the passes that verify them.
 
-        The times do not depend on the number of users, because each pass verifies the draft of a
-        single user.
+        Args:
+            users: Not used, because a pass drafts or verifies the tokens of a single user.
         """
         return self.times
 

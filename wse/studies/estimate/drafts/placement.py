@@ -28,7 +28,7 @@ from wse.studies.options.option import replace_options
 from wse.studies.results.sram import users_at
 from wse_mappings.mesh.placement import Rect
 
-MOST_COMPILED: Final = 4
+MAX_COMPILED: Final = 4
 """Maximum number of free rectangles for which a draft model is compiled, largest first."""
 
 
@@ -123,7 +123,7 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
     """Compile a draft model for the free PEs on the model's own wafers.
 
     Free rectangles of PEs are tried in the order of `free_regions`, until the draft model fits on
-    one. At most `MOST_COMPILED` rectangles are tried. Rectangles that are smaller than the weights
+    one. At most `MAX_COMPILED` rectangles are tried. Rectangles that are smaller than the weights
     are skipped.
 
     Args:
@@ -141,7 +141,7 @@ def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation,
     tries, fault = 0, ""
     for region in regions:
         draft = _draft_request(prepared_estimate, name, mesh=region.rect, wafers=1)
-        if tries == MOST_COMPILED or draft.weight_bytes > region.pes * free_bytes_per_pe(draft.wafer, draft.software):
+        if tries == MAX_COMPILED or draft.weight_bytes > region.pes * free_bytes_per_pe(draft.wafer, draft.software):
             continue
         tries += 1
         try:

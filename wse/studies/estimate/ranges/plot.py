@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wse.studies.estimate.ranges.result import ContributionResult, UncertaintyResult
 
 BELOW, ABOVE = PLOT_SERIES[0], PLOT_SERIES[1]
-MOST_BARS: Final = 16
+MAX_BARS: Final = 16
 NO_EFFECT: Final = 1e-4
 """Relative change up to which a constant has no bar."""
 
@@ -35,7 +35,7 @@ def tornado(uncertainty: UncertaintyResult) -> Figure:
     with_effect = [
         row for row in uncertainty.contributions if any(abs(end / base - 1) > NO_EFFECT for end in _ends(row))
     ]
-    rows = with_effect[:MOST_BARS]
+    rows = with_effect[:MAX_BARS]
     figure = NotebookFigure(figsize=(9, 1.6 + 0.36 * max(1, len(rows))), layout="constrained")
     axes = figure.subplots()
     for place, row in enumerate(rows):

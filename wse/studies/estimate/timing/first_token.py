@@ -1,6 +1,7 @@
-"""Time to first token: the prompt chunks, pipelined through the stages.
+"""Time to process all prompts, whose chunks are pipelined through the stages of a model.
 
-A chunk enters a stage as soon as the stage and the chunk are ready.
+A stage starts a chunk when the previous stage has finished it, and the stage itself has finished
+the previous chunk. The time determines the time to first token (TTFT).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from wse.backends.fabric.phase_cost import PhaseCost
     from wse.program.steps import Phase
 
-MOST_VISITS: Final = 40_000
+MAX_VISITS: Final = 40_000
 """Maximum number of visits in a discrete-event run for a report, which takes about 0.1 s."""
 CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
@@ -53,14 +54,15 @@ class ChunksResult(Result):
 class PromptRoutes:
     """Collector of prompt chunks that computes the time to process all of them.
 
-    For each chunk, it stores which regions, links and hosts the chunk occupies, and for how long.
+    For each chunk, it stores which regions, links and host connections the chunk occupies, and for
+    how long.
     """
 
     def __init__(self, fabric: Fabric) -> None:
-        """Create a collector without any chunks.
+        """Create a collector without any prompt chunks.
 
         Args:
-            fabric: Timing model of the compiled Program.
+            fabric: Timing model of the compiled Program that processes the chunks.
         """
         self._reader, self._wafer = RouteReader(fabric), fabric.wafer
         self._routes: list[PassRoute] = []
@@ -93,7 +95,7 @@ def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
 
 
 def chunks_result(routes: Sequence[PassRoute], servers: Sequence[Server], wafer: WaferSpec) -> ChunksResult:
-    """Return how long it takes to read prompt chunks, both one at a time and pipelined.
+    """Return how long it takes to process prompt chunks, both one at a time and pipelined.
 
     Args:
         routes: For each chunk, the servers that it visits, with the cycle count of each visit.
@@ -117,12 +119,12 @@ def _pipelined_cycles(routes: Sequence[PassRoute]) -> tuple[float, str]:
 
     1. If the formula `chunks_cycles` is exact, its result is returned.
     2. Otherwise, the chunks are simulated event by event, unless this would take too long (more
-       than `MOST_VISITS` visits to pipeline stages and links).
+       than `MAX_VISITS` visits to pipeline stages and links).
     3. Otherwise, the result of the formula is returned as a lower bound.
     """
     closed_form = chunks_cycles(routes)
     if closed_form.exact:
         return closed_form.cycles, CLOSED_FORM
-    if sum(map(len, routes)) > MOST_VISITS:
+    if sum(map(len, routes)) > MAX_VISITS:
         return closed_form.cycles, BOUND
     return events.run(events.chunks(routes))[-1], EVENTS

@@ -15,7 +15,7 @@ from wse.serving.pipelining import (
     streams_to_saturate,
 )
 from wse.serving.route import alone_cycles, as_loop, busiest_server, busy_cycles, scaled
-from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, chunks_result
+from wse.studies.estimate.timing.first_token import MAX_VISITS, ChunksResult, chunks_result
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK
 from wse.studies.estimate.timing.stage_times import stage_times
 from wse.studies.results.sram import streams_in_cache
@@ -247,7 +247,7 @@ class _Pipelining:
         busy, or fewer if they do not fit or if the simulation would take too long. Each stream
         makes `PASSES` passes, of which the last two are measured.
         """
-        streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
+        streams = max(1, min(self._enough, self._in_cache, MAX_VISITS // (PASSES * len(self._route))))
         end_times = events.run(events.passes(self._route, streams, PASSES))
         late_ends, early_ends = (sum(end_times[first : first + streams]) for first in (3 * streams, streams))
         pass_interval = (late_ends - early_ends) / (2 * streams * streams)

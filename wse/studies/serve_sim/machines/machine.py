@@ -120,10 +120,10 @@ def check_room(workload: Workload, costs: PassCosts) -> None:
     Raises:
         DoesNotFit: The KV cache is too large.
     """
-    slots = costs.room_tokens(workload.most_tokens)
+    slots = costs.room_tokens(workload.max_tokens)
     if slots > costs.kv_capacity_tokens:
         message = (
-            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens need {slots:,} "
+            f"the KV cache of the longest request is too large: {workload.max_tokens:,} tokens need {slots:,} "
             f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests "
             "(a smaller --context, and for a trace --too-long skip)"
         )

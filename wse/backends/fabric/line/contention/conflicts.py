@@ -135,8 +135,8 @@ def _single_message_conflicts(
     messages. Pair k consists of piece ``i[k]`` and other piece ``j[k]``.
 
     Args:
-        pieces, i: All pieces of one plan, and int64 ``[n]``: the indices of those in the pairs.
-        other_pieces, j: The same for the other plan.
+        pieces, i: Pieces of all messages on one line, and int64 ``[n]``: the piece of each pair.
+        other_pieces, j: The same for the other line, which may be the same line.
         resource: int64 ``[n]``: type of link or ramp of each pair.
         costs: Cycles per hop and per relay, and how many words can wait there.
 
@@ -158,15 +158,19 @@ def _multi_message_conflicts(
 ) -> list[Conflict | None]:
     """Compute where the two pieces of each pair share links or ramps.
 
-    This function is used if a piece may consist of several messages. Pair k consists of piece
-    ``i[k]`` and other piece ``j[k]``. The result is None for a pair whose messages have no link or
-    ramp in common, even if their ranges of PEs overlap.
+    A piece is a part of a message's path, or a group of messages that do not affect each other.
+    This function is used if any piece is such a group. Pair k consists of piece ``i[k]`` and other
+    piece ``j[k]``.
 
     Args:
-        pieces, i: All pieces of one plan, and int64 ``[n]``: the indices of those in the pairs.
-        other_pieces, j: The same for the other plan.
+        pieces, i: Pieces of all messages on one line, and int64 ``[n]``: the piece of each pair.
+        other_pieces, j: The same for the other line, which may be the same line.
         resource: int64 ``[n]``: type of link or ramp of each pair.
         costs: Cycles per hop and per relay, and how many words can wait there.
+
+    Returns:
+        One item per pair. It is None if the messages of the pair have no link or ramp in common,
+        although the ranges of PEs of the two pieces overlap.
     """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
