@@ -145,7 +145,7 @@ def test_faster_host_link_changes_the_verdict_on_streamed_weights(
 
     bandwidth = number(bytes_per_s, 0.9 * bytes_per_s, bytes_per_s)
     monkeypatch.setattr(memory, "provenance", lambda wafer: {"host_bytes_per_s": bandwidth})
-    certainty = certainty_of(memory.weights_from_outside(OneSpeedLaboratory()).verdicts, NAMES)
+    certainty = certainty_of(memory.weight_streaming_speed(OneSpeedLaboratory()).verdicts, NAMES)
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
 
 
@@ -168,7 +168,7 @@ def test_slower_small_chips_change_their_verdict(
     """If 70B runs at less than 95 tokens/s, a model with 61 of its 80 layers is slower than 125 tokens/s."""
     monkeypatch.setattr(memory, "RATE", number(float(np.sqrt(rates[0] * rates[1])), *rates))
     lab = Laboratory()
-    certainty = certainty_of(memory.many_small_chips(lab).verdicts, lab.uncertain_names)
+    certainty = certainty_of(memory.small_chips(lab).verdicts, lab.uncertain_names)
     assert (certainty.verdict, certainty.share) == (verdict, pytest.approx(share, abs=0.01))
     assert certainty.decisive == (memory.LAYER_TIME if share < 1 else None)
 
@@ -190,7 +190,7 @@ def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float,
             )
 
     lab = TwoBatchLaboratory()
-    certainty = certainty_of(gpus.mixtures_want_users(lab).verdicts, lab.uncertain_names)
+    certainty = certainty_of(gpus.experts_need_users(lab).verdicts, lab.uncertain_names)
     assert (certainty.verdict, certainty.share) == (verdict, pytest.approx(share, abs=0.01))
 
 

@@ -33,7 +33,7 @@ from wse.backends.execute.calls.pattern_tables import columns_of, runs_of, sende
 from wse_kernels.communication.row_messages import MAX_ROWS
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
-from wse_mappings.cuts.split import cut_anew
+from wse_mappings.cuts.split import redistribution
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varied_schedule
 
 
@@ -235,7 +235,7 @@ def test_hand_over_copies_between_regions_of_any_two_shapes(
     blocks = [lanes_of(c)[0] for c in cols]
     addresses = [source_ranges[0].address, target_ranges[1].address]
     corners = rng.integers(0, 6, 4)
-    segments = cut_anew(extent, *rows)
+    segments = redistribution(extent, *rows)
     words = rng.integers(0, 3, len(segments))
     a = np.array(
         [vectors, *blocks, *addresses, widths[0], source_col, target_col, count, widths[1], *corners, stride], np.int64

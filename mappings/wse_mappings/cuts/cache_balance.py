@@ -1,16 +1,16 @@
 """KV cache that is distributed across mesh rows and kept balanced by shifts.
 
-Row entry counts differ by at most one, and fuller rows come first. Source: He et al., WaferLLM,
-OSDI 2025, section on the KV cache.
+The numbers of entries on any two rows differ by at most one. The rows with more entries come first.
+Source: He et al., WaferLLM, OSDI 2025, section on the KV cache.
 
-- In prefill, each chunk gives every row its part directly.
-- In decode, the last row stores the new entry. The rows below the first of the emptier rows
-  concurrently pass their oldest entry one row up: one hop, with the entry of one token. While some
-  rows are still empty, the first empty row stores the new entry, which every row has after the
-  all-reduce.
-- In a verification pass, several new tokens of a user are added at once, and some may be removed
-  afterwards. The tokens are distributed round-robin, starting with the first of the emptier rows.
-  The rows stay balanced without a shift, no matter how many of the last tokens are removed.
+- In prefill, every row stores its part of the entries of each chunk.
+- In decode, the last row stores the new entry. To restore the balance, each row below the first
+  row with fewer entries passes its oldest entry to the row above. All rows do this concurrently, so
+  it takes one hop. As long as some rows are empty, the first empty row stores the new entry
+  instead, without any shift.
+- In a verification pass, several new tokens of a user are added at once, and the last of them may
+  be removed afterwards. The tokens are distributed round-robin, starting with the first row with
+  fewer entries. The rows therefore stay balanced without a shift, no matter how many are removed.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class CacheBalance:
         control[row, HEADER_WORDS + slot] = length + nth
         self._occupied += counts
 
-    def take_back(self, tokens: int) -> None:
+    def remove_last(self, tokens: int) -> None:
         """Remove the last tokens from the cache, for example rejected draft tokens.
 
         Args:

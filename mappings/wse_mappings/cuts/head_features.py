@@ -26,15 +26,15 @@ def features_per_column(head_size: int, rotary_size: int, cols: int, *, allows_m
         allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs, which
             rotate by an angle of zero.
     """
-    pairs_of_all = 2 * ceil_div(head_size // 2, cols)
+    mixed_width = 2 * ceil_div(head_size // 2, cols)
     return (
-        pairs_of_all
-        if _mixes(head_size, rotary_size, cols, allows_mixed_pairs=allows_mixed_pairs)
-        else _places_apart(head_size, rotary_size, cols)
+        mixed_width
+        if _mixes_pairs(head_size, rotary_size, cols, allows_mixed_pairs=allows_mixed_pairs)
+        else _unmixed_width(head_size, rotary_size, cols)
     )
 
 
-def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
+def _unmixed_width(head_size: int, rotary_size: int, cols: int) -> int:
     """Return how many features of a head a column stores if only rotated features form pairs.
 
     The features that rotate are divided over the columns in pairs, and all other features one by
@@ -48,7 +48,7 @@ def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
-def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
+def _mixes_pairs(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: bool) -> bool:
     """Return whether to divide all features of a head in pairs, even those that do not rotate.
 
     This is done if it is allowed and reduces the number of features per column, padding included.
@@ -60,8 +60,8 @@ def _mixes(head_size: int, rotary_size: int, cols: int, *, allows_mixed_pairs: b
         cols: Number of columns over which the head is divided.
         allows_mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
     """
-    saves_places = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
-    return allows_mixed_pairs and rotary_size > 0 and head_size % 2 == 0 and saves_places
+    saves_features = 2 * ceil_div(head_size // 2, cols) < _unmixed_width(head_size, rotary_size, cols)
+    return allows_mixed_pairs and rotary_size > 0 and head_size % 2 == 0 and saves_features
 
 
 def even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
@@ -102,7 +102,7 @@ def paired_features(
         int32 ``[cols, F]`` with -1 for padding, and the number of a column's features that rotate.
     """
     half = rotary_size // 2
-    if _mixes(head_size, rotary_size, min(count for _, count in segments), allows_mixed_pairs=allows_mixed_pairs):
+    if _mixes_pairs(head_size, rotary_size, min(count for _, count in segments), allows_mixed_pairs=allows_mixed_pairs):
         indices = _balanced_indices(head_size // 2, segments)
         first = np.where(indices < half, indices, 2 * indices)
         second = np.where(indices < half, first + half, first + 1)

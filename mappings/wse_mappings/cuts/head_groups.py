@@ -155,7 +155,7 @@ def head_groups(
     """
     # 1. Fewer columns than heads.
     if cols // segment_count < ceil_div(kv_head_count, segment_count):
-        kv_heads = _whole_heads(kv_head_count, cols // segment_count, segment_count)
+        kv_heads = _assign_whole_heads(kv_head_count, cols // segment_count, segment_count)
         features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
         single_columns = tuple((c, 1) for c in range(cols))
         return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotary_size, segments=single_columns)
@@ -166,7 +166,7 @@ def head_groups(
     # 3. Candidates: (heads of a group, its columns).
     candidates = [
         (sharing, _groups(cols, kv_head_count // sharing, segment_count))
-        for sharing in (_sharings(kv_head_count) if may_share else (1,))
+        for sharing in (_sharing_counts(kv_head_count) if may_share else (1,))
         if sharing == 1 or kv_head_count // sharing >= segment_count
     ]
     # 4. Fewest places on a column.
@@ -209,7 +209,7 @@ def head_places(
             head_size, rotary_size, cols // (kv_head_count // sharing), allows_mixed_pairs=mixed_pairs
         )
 
-    sharing = min(_sharings(kv_head_count), key=lambda n: n * places(n))
+    sharing = min(_sharing_counts(kv_head_count), key=lambda n: n * places(n))
     return sharing, places(sharing)
 
 
@@ -254,7 +254,7 @@ def head_groups_of_wafers(
     return min(groups, key=lambda g: g.kv_heads_per_col * g.features_per_head * (queries_per_kv // g.copies + 2))
 
 
-def _sharings(kv_head_count: int) -> list[int]:
+def _sharing_counts(kv_head_count: int) -> list[int]:
     """Return the possible numbers of KV heads per group of columns: the divisors of their count."""
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
 
@@ -301,7 +301,7 @@ def _groups(cols: int, groups: int, segment_count: int) -> list[tuple[int, int]]
     ]
 
 
-def _whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
+def _assign_whole_heads(heads: int, segment_cols: int, segment_count: int) -> I32:
     """Assign whole heads to columns if there are more heads than columns.
 
     Args:

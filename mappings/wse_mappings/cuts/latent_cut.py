@@ -4,13 +4,13 @@ In the absorbed form of multi-head latent attention (DeepSeek-V2, arXiv 2405.044
 queries are transformed into the space of the latent vectors, so that all heads read the cache
 directly.
 
-- Latent features and the rotated key are shared by all heads. Every column has its part of these
-  features for all heads.
-- Per-head features, before queries are absorbed and after values are expanded, are partitioned
-  across rows.
+- The latent features and the rotated key, which all heads share, are partitioned across columns.
+- The features of each head are partitioned across rows. These are the queries before the
+  transformation, and the values of the result.
 
-Each product in between therefore contracts over the axis along which its vector is divided, and its
-result is divided along the other axis.
+A product whose input is partitioned across rows adds up its results along columns, and its output
+is then partitioned across columns. The opposite holds for an input that is partitioned across
+columns.
 """
 
 from __future__ import annotations

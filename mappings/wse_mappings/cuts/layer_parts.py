@@ -1,10 +1,12 @@
 """Parts of a layer, between which a pipeline stage may begin or end.
 
-Part 0 is attention; the other parts are eighths of the feed-forward block (here called the block).
+Part 0 is attention. Parts 1 to 8 are eighths of the feed-forward block: each has an eighth of the
+block's features or, in a mixture of experts, an eighth of the features of each expert. The outputs
+of these parts add up to the output of the block.
 
-Attention and the block each add to the residual stream. Nothing else has to be sent between them,
-except the input of the layer if both read it. A part of a block has some of its features, or some
-features of each expert in a mixture. The outputs of the parts add up to the output of the block.
+Attention and the feed-forward block add their outputs to the residual stream. A stage that ends
+inside a layer sends this stream to the next stage. It also sends the input of the layer or of the
+block if parts on both stages read that input.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Partitioning of linear attention: values across columns, and each column's state across rows.
+"""Partitioning of linear attention across the columns and rows of a rectangle of PEs.
 
-Each key head has a group of neighbouring columns, across which its key features and the features of
-its value heads are partitioned. If there are fewer columns than key heads, each column has whole
-heads.
+Linear attention stores a matrix per value head, the *state*, with one row per key feature and one
+column per value feature.
 
-The state of a column's values is partitioned across its rows by key features first, so that a row
-needs only its own key features of a head, from all columns of the head. If there are more rows than
-key features, several groups of rows divide the value features of the column.
+- **Columns of PEs.** Each key head has a group of neighbouring columns. The columns of a group
+  divide the head's key features, and the features of its value heads. If there are fewer columns
+  than key heads, each column has whole heads.
+- **Rows of PEs.** The PEs of a column divide the state of the column's values by key features. A
+  row therefore needs only some key features, which it collects from all columns of the head. If
+  there are more rows than key features, groups of rows also divide the value features.
 """
 
 from __future__ import annotations

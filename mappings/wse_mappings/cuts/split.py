@@ -209,11 +209,11 @@ def copied_blocks(extent: int, parts: int, copies: int) -> I32:
 
 I64 = npt.NDArray[np.int64]
 SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
-"""Columns of the transfers that `cut_anew` and `whole_tiles` return."""
+"""Columns of the transfers that `redistribution` and `whole_tiles` return."""
 
 
 @lru_cache(maxsize=64)
-def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
+def redistribution(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
     """Return the transfers that move a vector from ``rows`` rows to ``target_rows`` rows of PEs.
 
     The vector is partitioned across the rows of one region and must be redistributed across the
@@ -230,7 +230,7 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
         int64 ``[pieces, 5]``: sending row, receiving row, first element in the sender's tile, first
         element in the receiver's tile, number of elements.
 
-    >>> cut_anew(6, 3, 2).tolist()
+    >>> redistribution(6, 3, 2).tolist()
     [[0, 0, 0, 0, 2], [1, 0, 0, 2, 1], [1, 1, 1, 0, 1], [2, 1, 0, 1, 2]]
     """
     source, target = blocks(extent, rows, group), blocks(extent, target_rows, target_group)

@@ -136,7 +136,7 @@ def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place
         for neighbour in faults.neighbours(*place):
             if hops[place] + 1 < hops.get(neighbour, 1 << 30):
                 hops[neighbour], previous_place[neighbour] = hops[place] + 1, place
-                order -= 1  # of equally near places, the latest first: it has come farthest
+                order -= 1  # on a tie, continue with the newest place, which is usually nearest to the end
                 heappush(frontier, (hops[neighbour] + _distance(neighbour, end), order, neighbour))
     raise ValueError(f"no route from PE {start} to PE {end} around the dead PEs and links")
 

@@ -176,7 +176,7 @@ class LogicalMesh:
         """
         if (axis, rect) not in self._streams:
             runs, shape = self.segments(axis, rect), self.links(axis)
-            loads, links = LinkLoads.empty_over(runs), shape[0] * shape[1]
+            loads, links = LinkLoads.covering(runs), shape[0] * shape[1]
             forward, backward = (np.broadcast_to(np.int64(words), links) for words in (1, 0))
             loads.add(runs, forward, backward)
             self._streams[axis, rect] = max(1, int(loads.total().max(initial=0)))

@@ -1,10 +1,11 @@
 """PEs that rows skip, and paths over physical links as straight segments with their words.
 
-A row skips its dead PEs, plus enough live PEs to have as many skips as every other row. A skip
-stays in its column from row to row until it is needed for a dead PE elsewhere. Then it moves, and
-the logical columns between its old and its new place shift by one PE. This is the k-server problem
-on a line (Manasse, McGeoch and Sleator, 1990), with skips as servers and dead PEs as requests. For
-each row, the skips move from the previous row by the minimum total distance.
+All rows skip the same number of PEs: their dead PEs and, if a row has fewer dead PEs than that,
+some live ones. A skip is a column in which a row omits its PE. It stays in this column from row to
+row, until it is needed for a dead PE in another column. Then it moves there, and the logical
+columns between the two columns shift by one PE. This is the k-server problem on a line (Manasse,
+McGeoch and Sleator, 1990), with skips as servers and dead PEs as requests. From each row to the
+next, the skips move by the minimum total distance.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
         Columns that each row omits, in ascending order, int64 ``[rows, count]``.
     """
     rows = unreachable.shape[0]
-    places = _first_places(unreachable, count)
+    places = _initial_skips(unreachable, count)
     columns = np.empty((rows, count), np.int64)
     for row in range(rows):
         dead = np.flatnonzero(unreachable[row])
@@ -59,7 +60,7 @@ def move_skips(places: I64, targets: I64) -> I64:
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
     """
-    # Minimum distance for the targets so far, by the number of first skips that may serve them.
+    # cost[n]: minimum total distance if only the first n skips may move to the targets so far.
     cost = np.zeros(len(places) + 1)
     table = [cost]
     for target in targets.tolist():
@@ -68,14 +69,14 @@ def move_skips(places: I64, targets: I64) -> I64:
         table.append(cost)
     moved_places, remaining_skips = places.copy(), len(places)
     for target, cost in zip(targets[::-1].tolist(), table[:0:-1], strict=True):
-        # The fewest first skips with the same cost.
+        # The smallest number of skips with the same cost; the last of them moves to this target.
         remaining_skips = int(np.searchsorted(-cost[: remaining_skips + 1], -cost[remaining_skips]))
         remaining_skips -= 1
         moved_places[remaining_skips] = target
     return np.sort(moved_places)
 
 
-def _first_places(unreachable: Bools, count: int) -> I64:
+def _initial_skips(unreachable: Bools, count: int) -> I64:
     """Choose the columns with which `skipped_columns` starts, before the first row.
 
     They are the columns of the northernmost unreachable PEs, each column once. If there are fewer
@@ -146,7 +147,7 @@ class LinkLoads:
         self._change = np.zeros((4, rows + 1, cols + 1), np.int64)
 
     @classmethod
-    def empty_over(cls, segments: PathSegments) -> LinkLoads:
+    def covering(cls, segments: PathSegments) -> LinkLoads:
         """Return a counter for the links that some segments use, with no words on any link.
 
         It covers the smallest rectangle that contains all segments.

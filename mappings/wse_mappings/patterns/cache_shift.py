@@ -1,4 +1,4 @@
-"""Cache shift: the last rows of a region concurrently move their oldest KV-cache entry one row up.
+"""Cache shift: the last rows of a region concurrently send their oldest KV-cache entry one row up.
 
 Two colours alternate by row parity. Source: He et al., WaferLLM, OSDI 2025, section on the KV
 cache.

@@ -1,7 +1,7 @@
-"""Row sums of dist-GEMM-T: in round t, line i sums into the PE ``t`` places back on the ring.
+"""Sums along rows for dist-GEMM-T, with a different root (receiving PE) in each round.
 
-Two opposite chains converge on the root, which adds the stream from the low side first and then the
-stream from the high side. Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
+Two chains run from the ends of a row to the root. The root adds the sum from the low end first, and
+then the sum from the high end. Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Regions of wafers: what is placed, their layouts, their layers, and their rows and columns."""
+"""Division of wafers into regions: which layers a region stores, and its rows and columns."""

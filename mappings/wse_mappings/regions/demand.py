@@ -1,4 +1,4 @@
-"""Demand: the layers, bytes and features to place on wafers, and regions that a request lists."""
+"""Demand: the sizes of the layers to place on wafers, and the regions that a request lists."""
 
 from __future__ import annotations
 

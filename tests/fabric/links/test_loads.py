@@ -17,7 +17,7 @@ from wse.backends.fabric.links.link_map import (
 )
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.messages import EdgeStream, Translation
-from wse_mappings.cuts.split import cut_anew
+from wse_mappings.cuts.split import redistribution
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast, shared_multicast
@@ -116,7 +116,7 @@ def test_repeated_groups_along_a_line_share_rectangles() -> None:
 def test_translation_loads_the_links_of_its_paths(
     source: Rect, target: Rect, source_col: int, target_col: int, cols: int, stride: int
 ) -> None:
-    pieces = cut_anew(10, source.rows, target.rows)
+    pieces = redistribution(10, source.rows, target.rows)
     messages = Translation(
         target_stage=1,
         source_col=source_col,

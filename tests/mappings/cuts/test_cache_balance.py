@@ -70,9 +70,9 @@ class Rows:
         assert self.shift() == 0
         self.append(self.cache.rows)
 
-    def take_back(self, tokens: int) -> None:
+    def remove_last(self, tokens: int) -> None:
         """Remove the last ``tokens`` positions."""
-        self.cache.take_back(tokens)
+        self.cache.remove_last(tokens)
         self.slots = [[entry if entry < self.cache.length else -1 for entry in row] for row in self.slots]
 
     def append_token(self) -> int:
@@ -163,7 +163,7 @@ def test_rows_stay_balanced_after_tokens_are_taken_back(
     for tokens, refused, decoded in passes:
         replayed.append_verified(tokens)
         check_balance(replayed, length + tokens)
-        replayed.take_back(min(refused, tokens))
+        replayed.remove_last(min(refused, tokens))
         length += tokens - min(refused, tokens)
         check_balance(replayed, length)
         for _ in range(decoded):

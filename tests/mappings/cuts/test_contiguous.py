@@ -13,9 +13,9 @@ from wse_mappings.cuts.split import (
     balanced_counts,
     balanced_segments,
     blocks,
-    cut_anew,
     grouped_blocks,
     padded_blocks,
+    redistribution,
     whole_tiles,
 )
 from wse_mappings.rounding import ceil_div
@@ -163,7 +163,9 @@ def test_recut_moves_every_element_once(
 ) -> None:
     source, want = blocks(extent, rows, group), blocks(extent, target_rows, target_group)
     got, times = np.full_like(want, -1), np.zeros_like(want)
-    for sender, receiver, first, place, count in cut_anew(extent, rows, target_rows, group, target_group).tolist():
+    for sender, receiver, first, place, count in redistribution(
+        extent, rows, target_rows, group, target_group
+    ).tolist():
         got[receiver, place : place + count] = source[sender, first : first + count]
         times[receiver, place : place + count] += 1
     np.testing.assert_array_equal(got, want)

@@ -188,7 +188,7 @@ class Engine(HostResults):
         Unlike `keep`, this method does not check the number of tokens, and the next token must be
         given.
         """
-        self.caches.take_back(user, self.program.verify_tokens - tokens)
+        self.caches.remove_last(user, self.program.verify_tokens - tokens)
         self._input_ids.store(user, [next_id])
 
     def state(self) -> dict[str, npt.NDArray[Any]]:

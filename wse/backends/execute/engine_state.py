@@ -1,7 +1,8 @@
 """State of an engine that a checkpoint saves, and the cache counters of all users.
 
-Of the contents of SRAM, only caches and token ids live from pass to pass; activations do not. The
-state also has the counters of caches, the counts of words, and the host's last ids and logits.
+The state contains the parts of SRAM that a later pass reads (caches and token ids), the counters of
+the caches, the numbers of words on links, and the host's last ids and logits. Activations are not
+saved, because every pass computes them again.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Caches:
             else:
                 cache.append_one()
 
-    def take_back(self, user: int, tokens: int) -> None:
+    def remove_last(self, user: int, tokens: int) -> None:
         """Remove the last tokens of a user from the counters, such as rejected draft tokens.
 
         Args:
@@ -67,7 +68,7 @@ class Caches:
             tokens: Number of tokens to remove.
         """
         for cache in self.by_user[user].values():
-            cache.take_back(tokens)
+            cache.remove_last(tokens)
 
     def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
         """Return the counters that a phase changes: one user's counters, or all users' for decode.

@@ -1,7 +1,7 @@
 """Cycle counts of overlap groups (steps that run concurrently), over all iterations of their loops.
 
-A step outside any overlap group forms its own group. The starts of the steps of a phase follow from
-the cycle counts of all groups.
+A step outside any overlap group counts as a group of one step. From the cycle counts of all groups,
+`starts` computes when each step of a phase starts.
 """
 
 from __future__ import annotations

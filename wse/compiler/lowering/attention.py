@@ -1,11 +1,15 @@
 """Grouped-query attention: projections, rotation, KV cache, scores, softmax, values and output.
 
-Heads are partitioned across the columns of the region, and KV-cache entries across its rows. In
-decode and in prefill with thin-gemm, every PE has all tokens of the phase. Sums over rows and
-columns are all-reduces, ten per layer as in WaferLLM's decode; score sums run inside each head
-group. In prefill with MeshGEMM, tokens are partitioned across rows. Blocks of the cache travel
-along the ring of each column, and each PE keeps running maxima and sums. Sources: He et al.,
-WaferLLM, OSDI 2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring.
+Heads are partitioned across the columns of the region, and KV-cache entries across its rows.
+
+- **Decode, and prefill with thin GEMM:** every PE has all tokens of the phase. Sums over rows and
+  columns are all-reduces, ten per layer as in WaferLLM's decode. Scores are added up inside each
+  head group (the columns that share the features of a head).
+- **Prefill with MeshGEMM:** tokens are partitioned across rows. Blocks of the cache travel along
+  the ring of each column, and each PE keeps running maxima and sums.
+
+Sources: He et al., WaferLLM, OSDI 2025, for the placement; Liu et al., Ring Attention, arXiv
+2310.01889, for the ring.
 """
 
 from __future__ import annotations

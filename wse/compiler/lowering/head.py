@@ -1,7 +1,7 @@
-"""The end of a token: the last hidden vector, the logits, and the next id.
+"""Output head: the logits of the last hidden vector, and the id of the next token.
 
-Decode has one next id per user. A verification pass has one next id after each token. The id is
-either the arg max of the logits, computed on PEs, or selected by the host.
+Decode computes one id per user. A verification pass computes an id after each of its tokens. The id
+is either that of the largest logit, which PEs determine, or selected by the host.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ A wafer has few colours, and setting up a colour for another route at run time (
 costs cycles. Routes that run concurrently must not share a colour.
 
 Routes of *token phases* (decode and verification) have priority, because they run once per
-generated token. As many of them as possible get colours that no other route uses; the rest share
-the smallest sufficient pool of colours. Then single routes are moved as long as this reduces the
-number of route rewrites per token. Routes that only prompts need may share any colours, preferably
-the least used ones. Sets of routes are integers whose bit i represents route i.
+generated token. As many of them as possible get colours that no other route uses. The rest share a
+*pool*, which is as small as possible. Then single routes are moved to other colours as long as this
+reduces the number of route rewrites per token. Routes that only prompts need may share any colours,
+preferably the least used ones. A set of routes is stored as an integer whose bit i represents route
+i.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     routes, some routes share a pool of colours and are rewritten at run time. Token phases are
     decode and verification.
 
-    1. Assign colours to the routes of token phases (`_beside_pool`), with the smallest possible
-       pool. Then move routes to other colours while this reduces the number of route rewrites
-       (`_move_routes`).
-    2. Assign the least used colours to the routes that only prompts need (`_with_prompts`). If this
-       fails, try again without the moves of the first step.
+    1. Assign colours to the routes of token phases (`_colours_of_tokens`), with the smallest
+       possible pool. Then move routes to other colours while this reduces the number of route
+       rewrites (`_move_routes`).
+    2. Assign the least used colours to the routes that only prompts need
+       (`_with_colours_of_prompts`). If this fails, try again without the moves of the first step.
 
     If no pool size succeeds, repeat both steps, treating all routes as routes of token phases.
 
@@ -64,19 +65,19 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     for routes, max_width in demand.routes_by_phase():
         widths = sum(demand.widths[route] for route in routes)
         for pool in range(0 if widths <= available else max_width, available + 1):
-            first = _beside_pool(demand, routes, available, pool)  # 1
+            first = _colours_of_tokens(demand, routes, available, pool)  # 1
             if first is None:
                 continue
             for first_colours in (_move_routes(demand, routes, available, first) if pool else first, first):
-                with_prompts = _with_prompts(demand, available, first_colours)  # 2
-                if with_prompts is not None:
-                    conflicts = demand.conflicts(with_prompts)
-                    numbered = tuple(with_prompts[route] for route in range(len(demand.widths)))
+                all_colours = _with_colours_of_prompts(demand, available, first_colours)  # 2
+                if all_colours is not None:
+                    conflicts = demand.conflicts(all_colours)
+                    first_by_route = tuple(all_colours[route] for route in range(len(demand.widths)))
                     outside_pool = bit_set(
                         route for route in routes if first[route] + demand.widths[route] <= available - pool
                     )
                     own_routes = _own_routes(routes, conflicts) if demand.tokens else outside_pool
-                    return Colouring(numbered, own_routes, tuple(conflicts))
+                    return Colouring(first_by_route, own_routes, tuple(conflicts))
     return None
 
 
@@ -118,7 +119,7 @@ def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
     return without_conflicts | bit_set(route for route in routes if not conflicts[route] & bits)
 
 
-def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
+def _colours_of_tokens(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
     """Assign colours to routes: some get colours of their own, and the others share a pool.
 
     A route is the configuration of routers for a transfer. A colour is one of the few virtual
@@ -152,7 +153,9 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
     return {**first, **pool_colours}
 
 
-def _with_prompts(demand: RouteDemand, available: int, placed_routes: dict[int, int]) -> dict[int, int] | None:
+def _with_colours_of_prompts(
+    demand: RouteDemand, available: int, placed_routes: dict[int, int]
+) -> dict[int, int] | None:
     """Assign colours to the remaining routes, which only prompts need.
 
     A route is the configuration of routers for a transfer. A colour is one of the few virtual

@@ -1,10 +1,10 @@
 """Rewrite: merge the exchanges after two activations that neighbouring PEs have divided.
 
 With the rewrite `shared_activation`, neighbours in a column each activate part of a block's
-features. They then exchange the results in an all-reduce, which a task waits for. With the rewrite
-`joint_blocks`, the products of the experts and of the shared block are completed at the same time.
-The second activation can therefore follow the first one directly, and both results travel in one
-message. Results whose number depends on a column's (token, expert) pairs come last.
+features. They then exchange the results in an all-reduce. With the rewrite `joint_blocks`, the
+products of the experts and of the shared block are completed at the same time. The second
+activation can therefore follow the first one directly, and both results travel in one message.
+Results whose number depends on a column's (token, expert) pairs come last.
 """
 
 from __future__ import annotations

@@ -153,8 +153,8 @@ class TrialSetup:
         tried only if requested, or if decode is not compiled, so that there is no other copy. The
         result is empty if no product is possible.
         """
-        unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
-        products = unasked if self.options.prefill is None else [self.options.prefill]
+        default_products = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
+        products = default_products if self.options.prefill is None else [self.options.prefill]
         squares = layout.has_equal_squares(self.demand) and not unsupported_on_mesh(
             self.spec, replace(self.options, mapping=layout.mapping)
         )

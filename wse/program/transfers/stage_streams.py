@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from wse.program.transfers.messages import EdgeStream, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
-from wse_mappings.cuts.split import COUNT, blocks, cut_anew, whole_tiles
+from wse_mappings.cuts.split import COUNT, blocks, redistribution, whole_tiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class StageStream(Transfer):
             stage.rect.rows for stage in (self.site.placed_stage, self.site.program.stages[self.target_stage])
         )
         if self.vectors:
-            pieces = cut_anew(self.extent, rows, target_rows, self.group, self.target_group)
+            pieces = redistribution(self.extent, rows, target_rows, self.group, self.target_group)
         else:
             pieces = whole_tiles(self.elements, rows, target_rows)
         vectors = max(self.vectors, 1)

@@ -45,7 +45,7 @@ class DraftMachine:
     Attributes:
         verify_s: Duration of a verification pass, given its number of new tokens per user.
         draft_s: Duration of a draft pass, given its number of tokens per user.
-        ways_s: Time for which token ids are in transit between model and draft, given the number of
+        transit_s: Time for which token ids are in transit between model and draft, given the number of
             tokens in a verification pass: the draft tokens and one preceding token.
         busy_s: Time for which the busiest pipeline stage works on a verification pass and its draft
             passes, given the number of draft tokens and the duration of the draft passes. None if
@@ -56,7 +56,7 @@ class DraftMachine:
 
     verify_s: Callable[[int], float]
     draft_s: Callable[[int], float]
-    ways_s: Callable[[int], float] = field(default=lambda _: 0.0)
+    transit_s: Callable[[int], float] = field(default=lambda _: 0.0)
     busy_s: Callable[[int, float], float] | None = None
     has_one_peak: bool = True
 
@@ -65,7 +65,7 @@ class DraftMachine:
 
         The time includes the transfer of token ids to the draft model, and of draft tokens back.
         """
-        return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
+        return self.verify_s(draft_tokens + 1) + self.transit_s(draft_tokens + 1)
 
     def row(self, curve: Acceptance, draft_tokens: int) -> DraftSteps:
         """Return the timings of drafting N tokens in N draft passes and verifying them in one pass.

@@ -27,17 +27,17 @@ DECIDERS: Final[dict[str, Callable[[Laboratory], Finding]]] = {
         links.sharding,
         links.residual_stream,
         links.slow_link,
-        memory.many_small_chips,
+        memory.small_chips,
         gpus.small_batches,
         gpus.drafts_or_hardware,
-        queues.waiting_for_the_bus,
-        gpus.mixtures_want_users,
+        queues.wait_for_batch,
+        gpus.experts_need_users,
         chains.bubbles,
         gpus.aggregate,
         residency.dense_400b,
-        memory.weights_from_outside,
+        memory.weight_streaming_speed,
         residency.short_context,
-        residency.smaller_because_it_must,
+        residency.smaller_models,
     )
 }
 """Functions that decide the claims, by the name under which the file refers to them."""

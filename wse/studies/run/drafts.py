@@ -174,7 +174,7 @@ class DraftModel:
         new_ids = text[self._prompt_tokens :]
         pairs = zip(self._cached, new_ids[:-1], strict=False)
         common_tokens = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self._take_back(len(self._cached) - common_tokens)  # 1
+        self._remove_last(len(self._cached) - common_tokens)  # 1
         draft_ids, distributions = list[int](), list[Scores]()
         for token in new_ids[common_tokens:-1]:  # 2
             self._run(token)
@@ -235,10 +235,10 @@ class DraftModel:
         distributions.append(probabilities(logits, list(dict.fromkeys(text_ids)), self._sampling))
         return draw(distributions[-1], self._random)
 
-    def _take_back(self, tokens: int) -> None:
+    def _remove_last(self, tokens: int) -> None:
         """Remove the last ``tokens`` tokens from the KV cache of the draft model."""
         if tokens:
-            self.engine.caches.take_back(0, tokens)
+            self.engine.caches.remove_last(0, tokens)
             self._clock.lengths[0] -= tokens
             del self._cached[-tokens:]
 

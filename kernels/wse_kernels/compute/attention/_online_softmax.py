@@ -1,4 +1,4 @@
-"""Online softmax: the scores of a token with cache entries are folded into its running softmax."""
+"""Online softmax: add more cache entries to the running maximum, sum and values of a token."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Layers whose parts need the stream before them: split feed-forward blocks, and parallel blocks.
+"""Layers in which several parts read the same input: split feed-forward blocks, parallel blocks.
 
-A feed-forward block may be split between stages, whose parts all read the same input. In a model
-with parallel blocks, attention and feed-forward block do so. The residual stream is then stored in
-one buffer with this input and, if the first part of a split block sends it, the expert selection. A
-single transfer can then send everything.
+If a feed-forward block is split between stages, all of its parts read the input of the block. In a
+model with parallel blocks, attention and the feed-forward block read the same input. In both cases,
+the input must be kept until its last use, although the residual stream changes before. Input and
+residual stream are stored in one buffer, so that a single transfer sends both to the next stage. If
+the first part of a split block sends its expert selection, the selection is in the buffer as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiles of an op as stored, in the layouts of all phases; and tiles of routers and experts.
+"""Weight tiles of an op, with a second copy if prefill needs one; tiles of routers and experts.
 
 The outputs of a router are partitioned across columns. The experts are assigned to columns, each of
 which may store only some features of an expert (`wse_mappings.cuts.expert_groups`).

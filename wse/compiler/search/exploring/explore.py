@@ -1,4 +1,4 @@
-"""The layouts to explore: first trials, on whole wafers, on parts, and near the fastest layout."""
+"""Exploration of layouts: which ones are tried, in which order, and when the search stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of layouts that share a cycle forecast and a byte forecast, fitted to their trials."""
+"""Families of similar layouts, whose cycles and bytes are forecast by models fitted to trials."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ class LayoutFamily:
         """Return the indices of the untried layouts that differ from a layout by one change.
 
         A change adds or removes one band (a strip of the wafer), adds or removes one region of
-        every band, or transposes the layout. A layout on a part of each wafer keeps the sides of
-        its regions then, and has further neighbours: those whose regions have the next larger or
-        smaller number of rows or of columns.
+        every band, or transposes the layout. For layouts on a part of each wafer, there is one more
+        kind of change: to the next larger or smaller number of rows or columns of the regions. The
+        other changes keep the size of their regions.
         """
         numbers: list[int] = []
         by_side: dict[tuple[int, bool], list[tuple[int, int]]] = defaultdict(list)

@@ -1,12 +1,12 @@
-"""Choice of the attention columns: fewer than the region has if this saves cycles.
+"""Choice of the number of columns for attention, which may use only some columns of a region.
 
-A sum along rows takes longer if more columns have part of the summands. In a mixture of experts,
-the attention weights are small, so a column has few features or only padding. With fewer columns,
-each does about the same work, and the sums finish earlier. The columns in the middle are used
-because results that are added to the residual stream are close to all columns there.
+A sum along rows takes longer if more columns contribute to it. In a mixture of experts, the
+attention weights are small, so a column has few features or only padding. With fewer columns, the
+fullest column has about the same work, and the sums finish earlier. The columns in the middle of
+the region are used, because their distance to all other columns is small.
 
-Heads and features are partitioned across columns in whole pieces, so several column counts lead to
-the same division on the fullest column. Only the smallest of these is tried.
+Heads and features are divided over columns in whole units. With several column counts, the fullest
+column therefore has the same number of units. Only the smallest of these counts is tried.
 """
 
 from __future__ import annotations

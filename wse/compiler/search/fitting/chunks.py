@@ -67,7 +67,7 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
     while first - too_demanding > 1:
         if not too_demanding < at < first:
             at = (too_demanding + first) // 2
-        if _holds(setup, options, choices[at]):
+        if _fits(setup, options, choices[at]):
             first, at = at, at - stride
         else:
             too_demanding, at = at, at + stride
@@ -75,7 +75,7 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
     return choices[first]
 
 
-def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
+def _fits(setup: TrialSetup, request: Options, choice: Choice) -> bool:
     """Return whether a model compiled with given settings fits in SRAM and has enough routes.
 
     Args:

@@ -114,7 +114,7 @@ class TreeCosts:
         """
         stage_sizes = frozenset(size for size in fitted_sizes if stage in self.stages[size])
         if (stage, stage_sizes) not in self._known:
-            self._known[stage, stage_sizes] = self._count(stage, stage_sizes)
+            self._known[stage, stage_sizes] = self._compute_cycles(stage, stage_sizes)
         return self._known[stage, stage_sizes]
 
     def saved_cycles(self, fitted_sizes: frozenset[TreeSize]) -> dict[str, float]:
@@ -134,7 +134,7 @@ class TreeCosts:
                 cycles_by_phase[phase] += cycles_before[phase] - cycles_after[phase]
         return dict(cycles_by_phase)
 
-    def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
+    def _compute_cycles(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
         """Compute the result of `cycles_of_stage`, which caches it.
 
         The result is the cycles for changing routes at run time, minus the cycles that fitted trees
@@ -154,7 +154,7 @@ class TreeCosts:
             for run in phase.steps.runs:
                 rewrites = int(route_rewrites[phase.steps][run.step : run.step + len(run.block.steps)].sum())
                 saved_cycles = self._saved_cycles(run, fitted_sizes)
-                cycles[phase.name] += self._times(run) * (rewrites * self._rewrite_cycles - saved_cycles)
+                cycles[phase.name] += self._multiplicity(run) * (rewrites * self._rewrite_cycles - saved_cycles)
         return cycles
 
     def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
@@ -172,7 +172,7 @@ class TreeCosts:
         sizes = [step.tree if step.tree in fitted_sizes else None for step in block.steps]
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
-    def _times(self, run: BlockRun) -> int:
+    def _multiplicity(self, run: BlockRun) -> int:
         """Return how many runs of the whole model one run of the reduced model represents.
 
         Args:

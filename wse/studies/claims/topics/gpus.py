@@ -134,7 +134,7 @@ def _tokens_per_pass(draft_tokens: int) -> SourcedNumber:
     )
 
 
-def mixtures_want_users(lab: Laboratory) -> Finding:
+def experts_need_users(lab: Laboratory) -> Finding:
     """Decide whether large mixtures of experts need large batches (claim 11).
 
     The cost per token in a small batch is divided by the cost in a large batch, for a

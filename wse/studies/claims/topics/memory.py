@@ -37,7 +37,7 @@ TRILLION: Final = "kimi-k2.6"
 """A trillion-parameter mixture-of-experts model, whose number of layers is used."""
 
 
-def many_small_chips(lab: Laboratory) -> Finding:
+def small_chips(lab: Laboratory) -> Finding:
     """Decide whether many small SRAM chips can serve a trillion-parameter model (claim 7).
 
     The model's speed is extrapolated from a smaller model that was measured on 576 chips. It
@@ -98,7 +98,7 @@ MODEL: Final = "llama-3.1-70b"
 BATCHES: Final = (1, 8, 64, 512, 4096)
 
 
-def weights_from_outside(lab: Laboratory) -> Finding:
+def weight_streaming_speed(lab: Laboratory) -> Finding:
     """Decide whether wafers would be much slower if they read their weights from DRAM (claim 15).
 
     One user's speed with weights in SRAM is compared with an upper bound on the speed when the

@@ -47,7 +47,7 @@ class _Waits:
     gap_s: float
 
 
-def waiting_for_the_bus(lab: Laboratory) -> Finding:
+def wait_for_batch(lab: Laboratory) -> Finding:
     """Decide whether a request waits for the next batch like a passenger for a bus (claim 10).
 
     The time that a request waits before joining a batch is simulated in two ways. With static

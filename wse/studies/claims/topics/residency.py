@@ -220,7 +220,7 @@ def short_context(lab: Laboratory) -> Finding:
     )
 
 
-def smaller_because_it_must(lab: Laboratory) -> Finding:
+def smaller_models(lab: Laboratory) -> Finding:
     """Decide whether a fast model has to be small or distilled to fit (claim 17).
 
     Two things are computed: how many parameters fit on one and on two wafers, and how accurate a

@@ -84,14 +84,14 @@ def _model_machine(
     machine = DraftMachine(
         verify_s=_verify_s(prepared_placement, compilation, passes),
         draft_s=lambda tokens: times.host_token_cycles(draft.prepared.weight_bytes) / wafer.clock_hz,
-        ways_s=lambda tokens: times.round_trip_cycles() / wafer.clock_hz,
+        transit_s=lambda tokens: times.round_trip_cycles() / wafer.clock_hz,
         busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=False),
     )
     if draft.compilation is None:
         return machine
     _, draft_region = _embedding_region(draft.compilation.program)
 
-    def ways_s(tokens: int) -> float:
+    def transit_s(tokens: int) -> float:
         """Return the time in seconds to send token ids to the draft model and draft tokens back.
 
         Args:
@@ -103,7 +103,7 @@ def _model_machine(
         return cycles / wafer.clock_hz
 
     draft_passes = VerifyPasses(draft.prepared, draft.compilation, has_head=False)
-    return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, draft_passes), ways_s=ways_s)
+    return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, draft_passes), transit_s=transit_s)
 
 
 def _verify_s(

@@ -167,7 +167,7 @@ class CheckpointFile:
                 )
             )
             if kept_tokens:
-                caches.take_back(run.user, run.tokens - kept_tokens)
+                caches.remove_last(run.user, run.tokens - kept_tokens)
         state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
         state |= counters_of(caches)
         return Checkpoint(passes=tuple(passes), state=state, prompt_logits=arrays["prompt_logits"])

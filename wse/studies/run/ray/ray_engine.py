@@ -186,7 +186,7 @@ class RayEngine(HostResults):
         """
         likeliest_id = self._verified.keep(tokens, user)
         next_id = likeliest_id if next_id is None else next_id
-        self.caches.take_back(user, self.program.verify_tokens - tokens)
+        self.caches.remove_last(user, self.program.verify_tokens - tokens)
         for wafer in range(self.program.wafers):
             self._actors.call(wafer, "keep", user, tokens, next_id)
 

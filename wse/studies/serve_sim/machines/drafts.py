@@ -156,7 +156,7 @@ def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: Dra
         result: The drafts.
     """
     tokens, passes = result.draft_tokens + 1, []
-    beside_s = result.draft_s + drafter.times.ways_s(tokens)
+    beside_s = result.draft_s + drafter.times.transit_s(tokens)
     for context in contexts:
         pass_times = drafter.passes.pass_after(context, tokens)
         busy_s = pass_times.busy_with(result.draft_s, on_last_stage=result.draft == HEAD)

@@ -1,8 +1,8 @@
 """Conflicts: places where words of two messages use the same link of a line, or the same ramp.
 
-Messages are divided into *pieces*, parts of their paths (`wse.backends.fabric.line.pieces`).
-Conflicts depend on neither times nor word counts, so they are computed once per pattern. The
-conflicts of all pieces of a plan are found together:
+Messages are divided into *pieces*, parts of their paths (`wse.backends.fabric.line.pieces`). The
+messages of one line form a *plan*. Conflicts depend on neither times nor word counts, so they are
+computed once per pattern. The conflicts of all pieces of a plan are found together:
 
 1. Two pieces conflict on a type of link or ramp if the ranges of PEs at which they use it overlap.
 2. If both pieces consist of one message, two places are recorded: the ends of the common range. The
