@@ -202,7 +202,7 @@ def test_chat_refusals_name_the_cause(wse: Wse, chat_model: Path) -> None:
     template.write_text("{{ raise_exception('no turns') }}")
     assert "the chat template rejects these messages: no turns; leave --system out, or --chat" in refusal(*hi)
     template.write_text("")
-    assert "--prompt 'hi': the tokenizer makes no token of it; give other text" in refusal(*hi)
+    assert "--prompt 'hi': the tokenizer returns no token for it; give other text" in refusal(*hi)
     assert "--chat: the user's message is missing; give it with --prompt" in refusal()
     assert "--prompt-ids are used as they are, without a template" in refusal("--prompt-ids", "1")
     assert "the prompt is empty" in refusal("--prompt", "")

@@ -242,13 +242,13 @@ def test_widths_are_of_nodes_with_children() -> None:
 
 def test_impossible_acceptances_are_refused() -> None:
     assert refusal(BadInput, best_tree, [(0.5,), (1.5,)], 2) == (
-        "acceptance 1.5 at position 2: give a share from 0 to 1"
+        "acceptance 1.5 at position 2: give a probability from 0 to 1"
     )
     assert "acceptance nan" in refusal(BadInput, best_tree, [(math.nan,)], 2)
     assert refusal(BadInput, best_tree, [(0.7, 0.5)], 2) == (
         "acceptances of the choices at position 1: 1.2 together; one alone can be accepted, so give at most 1"
     )
-    assert "there is none" in refusal(BadInput, best_tree, [], 2)
+    assert "is empty" in refusal(BadInput, best_tree, [], 2)
     for nodes in (0, MAX_NODES + 1):
         assert refusal(BadInput, best_tree, [(0.5,)], nodes) == f"tree of {nodes} nodes: give 1 to {MAX_NODES}"
 

@@ -274,4 +274,4 @@ def test_draft_with_another_vocabulary_or_a_shorter_context_is_refused(models: d
     assert second == first + 1
     (tmp_path / "short").mkdir()
     short = write_model(tmp_path / "short", max_position_embeddings=16)
-    assert "was made for 16 tokens of context, the run has 27" in refused(draft=short)
+    assert "supports a context of at most 16 tokens, but the run has 27" in refused(draft=short)

@@ -238,11 +238,11 @@ def check_shares(shares: Sequence[Sequence[float]]) -> None:
             a position add up to more than 1.
     """
     if not shares or not all(shares):
-        raise BadInput("acceptance: there is none; give a share from 0 to 1 for each position")
+        raise BadInput("acceptance: is empty; give a probability from 0 to 1 for each position")
     for position, choices in enumerate(shares, start=1):
         for share in choices:
             if not 0.0 <= share <= 1.0:
-                raise BadInput(f"acceptance {share:g} at position {position}: give a share from 0 to 1")
+                raise BadInput(f"acceptance {share:g} at position {position}: give a probability from 0 to 1")
         if sum(choices) > 1.0 + 1e-9:
             message = (
                 f"acceptances of the choices at position {position}: {sum(choices):g} together; one alone can be "

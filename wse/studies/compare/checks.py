@@ -49,10 +49,8 @@ def check(request: CompareRequest) -> None:
         check_replicas(request.base.serving.users, request.replicas)
     _check_plain_speed(request)
     if request.base.workload.workload_name is not None and request.targets.lengths is not None:
-        message = (
-            f"--workload {request.base.workload.workload_name}: --lengths says how long requests are; leave out one"
-        )
-        raise BadInput(message)
+        option = f"--workload {request.base.workload.workload_name}"
+        raise BadInput(f"{option}: --lengths already sets the lengths of requests; leave out one")
     check_targets(request.targets, request.base.workload.prompt_len, request.base.workload.new_tokens)
     _check_values("--link-bandwidth", request.link_gb_per_s, BANDWIDTHS_GB_PER_S, "GB/s")
     _check_values("--link-latency", request.link_latency_us, LATENCIES_US, "µs")
@@ -88,7 +86,9 @@ def check_question(question: str | None, request: CompareRequest) -> None:
         )
         raise BadInput(message)
     if question is None and request.links_are_given and request.wafers == (1,):
-        raise BadInput("--wafers 1: no link joins one wafer to others; leave out --link-bandwidth and --link-latency")
+        raise BadInput(
+            "--wafers 1: a single wafer uses no links between wafers; leave out --link-bandwidth and --link-latency"
+        )
     if request.is_ranked:
         check(request)
 

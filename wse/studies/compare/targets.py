@@ -117,7 +117,7 @@ def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | No
         return
     if prompt_len is not None or new_tokens is not None:
         option = "--prompt-len" if prompt_len is not None else "--new-tokens"
-        raise BadInput(f"{option}: --lengths says how long requests are; leave out one")
+        raise BadInput(f"{option}: --lengths already sets the lengths of requests; leave out one")
     pairs = [read_lengths(text) for text in targets.lengths]
     if not 0 < len(pairs) <= MAX_LENGTHS or len(set(pairs)) < len(pairs):
         raise BadInput(f"--lengths {','.join(targets.lengths)[:80]!r}: give 1 to {MAX_LENGTHS} pairs, each once")

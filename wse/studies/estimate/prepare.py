@@ -187,8 +187,8 @@ def _check_options(request: EstimateRequest) -> None:
     check_objective(request)
     if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
         message = (
-            f"--users {request.serving.users}: a pass has --batch {request.serving.batch} of them; give no fewer users "
-            "than that"
+            f"--users {request.serving.users}: is less than --batch {request.serving.batch}, the users of a pass; "
+            f"give at least {request.serving.batch}"
         )
         raise BadInput(message)
     if request.capacity not in (REFUSE, REPORT):
@@ -252,12 +252,18 @@ def check_drafts(request: EstimateRequest) -> None:
     model, place = request.drafts.draft_model, request.drafts.draft_place
     for option, value in (("--draft-model", model), ("--draft-place", place)):
         if value is not None and request.draft is None:
-            message = f"{option} {value}: say how often drafts are accepted too, such as --draft 0.7 or --draft typical"
+            message = (
+                f"{option} {value}: also give the acceptance of the drafts, such as --draft 0.7 or --draft typical"
+            )
             raise BadInput(message)
     if place not in (None, *PLACES):
         raise UnknownName("place of drafts", str(place), PLACES)
     if place not in (None, SAME) and model is None:
-        raise BadInput(f"--draft-place {place}: a head is a layer of the model, on its PEs; give a --draft-model")
+        message = (
+            f"--draft-place {place}: without --draft-model, the draft is a layer of the model, on its PEs; "
+            "give a --draft-model"
+        )
+        raise BadInput(message)
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
@@ -277,7 +283,7 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
             given_options = [f"--workload {request.workload.workload_name}:", *given_options]
         limit_origin, larger_models = f"--context {limit}", ""
         if request.context is None:
-            limit_origin = f"the {limit} tokens that {spec.name} was made for"
+            limit_origin = f"the {limit} tokens that {spec.name} supports"
             larger_models = ", or a model with a larger context (wse models lists them)"
         message = (
             f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; "

@@ -113,7 +113,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True, fetches_
     region = None if layout.region is None else parse_mesh(layout.region, "--region")
     check_seed(machine.defects_seed)
     if machine.defects is None and machine.defects_seed:
-        raise BadInput(f"--defects-seed {machine.defects_seed}: draws the dead PEs of --defects RATE; give that too")
+        raise BadInput(f"--defects-seed {machine.defects_seed}: is the seed for --defects RATE; give that too")
     defects = None if machine.defects is None else read_defects(machine.defects, machine.defects_seed, full_wafer)
     loaded_model = load_model(request.model, with_weights=with_weights, fetches_weights=fetches_weights)
     if loaded_model.spec.experts is None and layout.experts not in (AUTO, DISTRIBUTED):
@@ -194,7 +194,7 @@ def _fewest_wafers(basis: Basis, options: Options, wafer: WaferSpec) -> int:
 def check_context(context: int | None, spec: ModelSpec) -> None:
     """Raise BadInput if a context is longer than the model supports."""
     if context is not None and context > spec.context_limit:
-        raise BadInput(f"--context {context}: {spec.name} was made for {spec.context_limit} tokens; give at most that")
+        raise BadInput(f"--context {context}: {spec.name} supports at most {spec.context_limit} tokens")
 
 
 def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None:
@@ -212,7 +212,8 @@ def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None
     max_tokens = context - prompt_len
     if verify_tokens is not None and not 2 <= verify_tokens <= max_tokens:
         remedy = f"give 2 to {max_tokens}" if max_tokens > 1 else "give a longer --context"
-        raise BadInput(f"--verify-tokens {verify_tokens}: the prompt leaves {max_tokens} of {context} tokens; {remedy}")
+        room = f"the context has {context} tokens, {max_tokens} after the prompt"
+        raise BadInput(f"--verify-tokens {verify_tokens}: {room}; {remedy}")
 
 
 def dtype_note(loaded_model: LoadedModel, dtype: str | None) -> str | None:

@@ -127,7 +127,7 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
     draft_option = f"--verify-tokens {verify_tokens}" if draft is None else f"--draft {draft}"
     if len(prompts) > 1 and has_draft(request):
         message = (
-            f"{draft_option}: drafts are of one user, and there are {len(prompts)} prompts; "
+            f"{draft_option}: drafts support a single prompt, but there are {len(prompts)}; "
             "give one, or --verify-tokens 1 for passes without drafts"
         )
         raise BadInput(message)
@@ -262,7 +262,7 @@ def check_sampling(sampling: Sampling) -> None:
         limits = (("top-k", sampling.top_k, 0), ("top-p", sampling.top_p, 1.0), ("min-p", sampling.min_p, 0.0))
         for name, value, no_limit in limits:
             if value != no_limit:
-                _refuse(name, value, "nothing is drawn at temperature 0; give --temperature too, such as 0.8")
+                _refuse(name, value, "has no effect at temperature 0; give --temperature too, such as 0.8")
 
 
 def _refuse(name: str, value: float, remedy: str) -> NoReturn:

@@ -57,8 +57,8 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     context = target.options.context
     if draft_model.spec.context_limit < context:
         message = (
-            f"--draft {name}: was made for {draft_model.spec.context_limit} tokens of context, the run has {context}; "
-            "give a shorter --context"
+            f"--draft {name}: supports a context of at most {draft_model.spec.context_limit} tokens, but the run has "
+            f"{context}; give a shorter --context"
         )
         raise BadInput(message)
     mesh = request.drafts.draft_mesh or _default_mesh(target, place)
@@ -79,8 +79,9 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     if place == SAME and not _has_room(target, *draft_run.fabric_shape):
         wafer, (rows, cols), (draft_rows, draft_cols) = target.whole, target.fabric_shape, draft_run.fabric_shape
         message = (
-            f"--draft-place {SAME}: a draft of {draft_rows}x{draft_cols} PEs does not fit next to {rows}x{cols} on "
-            f"{wafer.name} with {wafer.mesh_rows}x{wafer.mesh_cols}; give --draft-place wafer, or a smaller --mesh"
+            f"--draft-place {SAME}: {wafer.name} with {wafer.mesh_rows}x{wafer.mesh_cols} PEs has no room for a draft "
+            f"of {draft_rows}x{draft_cols} PEs next to the model's {rows}x{cols}; give --draft-place wafer, or a "
+            "smaller --mesh"
         )
         raise BadInput(message)
     return PreparedDraft(name=name, place=place, run=draft_run)

@@ -146,7 +146,7 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
     else:
         ids = tokenizer.encode(text)
     if not ids:
-        raise BadInput(f"--prompt {text!r}: the tokenizer makes no token of it; give other text")
+        raise BadInput(f"--prompt {text!r}: the tokenizer returns no token for it; give other text")
     return tuple(ids)
 
 

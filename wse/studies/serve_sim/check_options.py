@@ -140,10 +140,14 @@ def _check_prefill(request: ServeRequest) -> None:
         ("--prefill-wafers", on_gpus and request.prefilling.prefill_wafer is None, wafers_only),
         ("--prefill-gpu", on_gpus, wafers_only),
         ("--prefill-mesh", on_gpus, wafers_only),
-        ("--prefill-wafers", by_gpus, "GPUs read prompts; leave it out"),
-        ("--prefill-mesh", by_gpus, "GPUs read prompts; leave it out"),
-        ("--kv-bandwidth", request.prefilling.prefill_mesh is not None, "caches stay on a wafer; leave it out"),
-        ("--kv-latency", request.prefilling.prefill_mesh is not None, "caches stay on a wafer; leave it out"),
+        ("--prefill-wafers", by_gpus, "GPUs prefill the prompts; leave it out"),
+        ("--prefill-mesh", by_gpus, "GPUs prefill the prompts; leave it out"),
+        (
+            "--kv-bandwidth",
+            request.prefilling.prefill_mesh is not None,
+            "KV caches stay on the same wafer; leave it out",
+        ),
+        ("--kv-latency", request.prefilling.prefill_mesh is not None, "KV caches stay on the same wafer; leave it out"),
     ):
         if is_refused and given_value(request, option) is not None:
             raise BadInput(f"{option}: {reason}")

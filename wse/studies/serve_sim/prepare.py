@@ -133,13 +133,13 @@ def _trace_path(request: ServeRequest) -> Path:
     """
     lengths, path = request.base.workload, Path(request.arrivals)
     if lengths.workload_name is not None:
-        raise BadInput(f"--workload {lengths.workload_name}: {path} says what requests there are; leave it out")
+        raise BadInput(f"--workload {lengths.workload_name}: {path} already defines the requests; leave it out")
     if not path.suffix and not path.exists():
         raise UnknownName("arrivals", str(path), (*ARRIVALS, "a file with a trace"))
     properties = ("--users", "--load", "--prompt-len", "--new-tokens", "--prefix-tokens", "--length-cv", "--fast-share")
     for option in properties:
         if (value := given_value(request, option)) is not None:
-            raise BadInput(f"{option} {value:g}: {path} says what requests there are; leave it out")
+            raise BadInput(f"{option} {value:g}: {path} already defines the requests; leave it out")
     return path
 
 
@@ -153,7 +153,7 @@ def _requests_of_trace(request: ServeRequest, path: Path) -> tuple[Trace, Worklo
     traffic, context = request.traffic, request.base.context
     spec = load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
-    made_for = f"the {spec.context_limit} tokens that {spec.name} was made for"
+    made_for = f"the {spec.context_limit} tokens that {spec.name} supports"
     selection = TraceSelection(
         context=context or spec.context_limit,
         limit_source=made_for if context is None else f"--context {context}",

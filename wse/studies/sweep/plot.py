@@ -58,7 +58,7 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
         BadInput: No axis has several values, or there are too many settings.
     """
     if not axes:
-        raise BadInput("one setting makes no picture; give an axis several values, such as --set batch=1,2,4")
+        raise BadInput("a picture needs several settings; give an axis several values, such as --set batch=1,2,4")
     if settings > MAX_POINTS:
         raise BadInput(f"{settings:,} settings are too many to draw in one picture; give at most {MAX_POINTS:,}")
 

@@ -134,7 +134,7 @@ def check(request: EstimateRequest) -> None:
     )
     for option, is_given in options:
         if is_given:
-            raise BadInput(f"{option}: is of one machine, and --what-if tries several; leave out one")
+            raise BadInput(f"{option}: applies to one machine, but --what-if tries several; leave out one")
     if request.workload.new_tokens == 1:
         raise BadInput("--new-tokens 1: nothing is decoded after the first token; give at least 2 for --what-if")
 

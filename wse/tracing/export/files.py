@@ -150,7 +150,7 @@ def _check_place(request: ExportRequest) -> None:
         output_path("-o", str(out), inputs=[request.trace])
         return
     if out.suffix == f".{request.to}":
-        raise BadInput(f"-o {out}: {request.to} makes several files; give the name of a folder for them")
+        raise BadInput(f"-o {out}: {request.to} writes several files; give the name of a folder for them")
     if not out.parent.is_dir():
         raise BadInput(f"-o {out}: {out.parent} is not a folder; make it, or give another name")
     if out.is_dir():
@@ -162,7 +162,7 @@ def _check_place(request: ExportRequest) -> None:
             )
             raise BadInput(message)
     elif out.exists():
-        raise BadInput(f"-o {out}: is a file; give the name of a folder, for {request.to} makes several files")
+        raise BadInput(f"-o {out}: is a file; give the name of a folder, because {request.to} writes several files")
 
 
 def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:

@@ -271,7 +271,9 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
     """
     option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
     if not event_count:
-        log_range = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
+        log_range = (
+            f"no words that moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
+        )
         raise BadInput(f"{option}: the log of {trace.path} has {log_range}; give another")
     if event_count > MAX_MOVES:
         message = f"--to simulator-log: {event_count:,} events, at most {MAX_MOVES:,} are written; choose with --cycles"

@@ -64,19 +64,19 @@ def _check(request: InspectRequest, view: str) -> None:
         raise BadInput(f"--top {top}: give a number of at least 0")
     if top is not None and view not in OF_TOP and request.dump is None:
         views = ", ".join(f"--{name}" for name in OF_TOP[1:])
-        raise BadInput(f"--top {top}: does not go with --{view}, but with {views}; leave it out")
-    for option, value, goes_with in (
+        raise BadInput(f"--top {top}: applies to {views}, not to --{view}; leave it out")
+    for option, value, needed_view in (
         ("sort", request.sort, "steps"),
         ("wafer-index", request.wafer_index, "pe"),
         ("dump", request.dump, "pe"),
         ("sram-png", request.sram_png, "pe"),
     ):
-        if value is not None and view != goes_with:
-            raise BadInput(f"--{option} {value}: goes with --{goes_with}; add that, or leave it out")
+        if value is not None and view != needed_view:
+            raise BadInput(f"--{option} {value}: needs --{needed_view}; add that, or leave it out")
     _check_dump(request)
     if request.each_layer and view not in OF_EACH_LAYER:
         views = ", ".join(f"--{name}" for name in OF_EACH_LAYER[1:])
-        raise BadInput(f"--each-layer: does not go with --{view}, but with {views}; leave it out")
+        raise BadInput(f"--each-layer: applies to {views}, not to --{view}; leave it out")
     if request.sort is not None:
         check_order(request.sort)
     if request.by is not None:
@@ -103,7 +103,7 @@ def _check_dump(request: InspectRequest) -> None:
     }
     for option, is_given in options.items():
         if is_given and request.dump is None:
-            raise BadInput(f"--{option}: goes with --dump; add that, or leave it out")
+            raise BadInput(f"--{option}: needs --dump; add that, or leave it out")
     if request.pass_index is not None and request.pass_index < 0:
         raise BadInput(f"--pass {request.pass_index}: give a number of at least 0")
     if request.dump is not None and request.sram_png is not None:

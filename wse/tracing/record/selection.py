@@ -57,7 +57,7 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
         return matches
     unread = next((name for name in kinds if fnmatchcase(name, pattern)), None)
     if unread is not None:
-        reason, names = "what it makes does not lie on PEs as one tensor", _text_of(readable)
+        reason, names = "its result is not stored on PEs as one tensor", _text_of(readable)
         raise BadInput(f"--record {ACTIVATIONS}={pattern}: {unread} cannot be recorded, {reason}; give others: {names}")
     close = difflib.get_close_matches(pattern, kinds, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""

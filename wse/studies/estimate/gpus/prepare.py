@@ -148,8 +148,8 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     check_heads(server)
     server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
     if prompt + new > spec.context_limit:
-        msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in total"
-        raise BadInput(msg)
+        options = f"--prompt-len {prompt} --new-tokens {new}"
+        raise BadInput(f"{options}: {spec.name} supports at most {spec.context_limit} tokens in total")
     # 4. Users and replicas.
     economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
     shape = RequestShape(prompt_tokens=prompt, new_tokens=new)

@@ -28,7 +28,7 @@ CONSTANT_POSITIONS: Final = 8
 The assumption of the same probability at all positions becomes less accurate with each position.
 """
 
-REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
+REMEDY: Final = "give a probability from 0 to 1 for each position, such as 0.8,0.7,0.6"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ def _share(value: Any, place: str) -> float:
     except (TypeError, ValueError):
         _refuse(place, f"{short_repr(value)} is not a number; {REMEDY}")
     if not 0.0 <= share <= 1.0:
-        _refuse(place, f"an acceptance of {share:g} is outside of 0 to 1; {REMEDY}")
+        _refuse(place, f"an acceptance of {share:g} is not between 0 and 1; {REMEDY}")
     return share
 
 

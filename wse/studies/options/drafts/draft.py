@@ -41,11 +41,11 @@ def check_draft(request: RunRequest) -> None:
     if not has_draft(request):
         for option, value in draft_options.items():
             if value is not None:
-                raise BadInput(f"{option} {value}: there is no draft; give --draft ngram, or a smaller model")
+                raise BadInput(f"{option} {value}: needs a draft; give --draft ngram, or --draft with a smaller model")
     if drafts.draft is not None and drafts.verify_tokens is not None:
         message = (
             f"--verify-tokens {drafts.verify_tokens}: a pass verifies the tokens of --draft {drafts.draft}; "
-            f"give --draft-tokens {max(1, drafts.verify_tokens - 1)} in place of it"
+            f"give --draft-tokens {max(1, drafts.verify_tokens - 1)} instead"
         )
         raise BadInput(message)
     if drafts.draft_tokens is not None and drafts.draft_tokens < 1:
@@ -105,15 +105,15 @@ def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
     max_drafts = context - prompt_tokens - 1
     if max_drafts < 1:
         message = (
-            f"--draft {drafts.draft}: the prompt leaves {max_drafts + 1} of {context} tokens, no room for a draft; "
-            "give a longer --context, or leave --draft out"
+            f"--draft {drafts.draft}: the context has {context} tokens, {max_drafts + 1} after the prompt, too few for "
+            "a draft; give a longer --context, or leave --draft out"
         )
         raise BadInput(message)
     draft_tokens = min(DRAFT_TOKENS, max_drafts) if drafts.draft_tokens is None else drafts.draft_tokens
     if not 1 <= draft_tokens <= max_drafts:
         message = (
-            f"--draft-tokens {draft_tokens}: the prompt leaves {max_drafts + 1} of {context} tokens, one of them the "
-            f"next; give 1 to {max_drafts}"
+            f"--draft-tokens {draft_tokens}: the context has {context} tokens, {max_drafts + 1} after the prompt, one "
+            f"of them the next token; give 1 to {max_drafts}"
         )
         raise BadInput(message)
     return draft_tokens + 1

@@ -96,7 +96,7 @@ def check_group(by: str, *, each_layer: bool) -> None:
         raise UnknownName("group", by, _GROUPS, place="--by")
     if each_layer and by not in _EACH_LAYER:
         groups = ", ".join(f"--by {name}" for name in _EACH_LAYER)
-        raise BadInput(f"--each-layer: does not go with --by {by}, but with {groups}; leave it out")
+        raise BadInput(f"--each-layer: applies to {groups}, not to --by {by}; leave it out")
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
