@@ -17,7 +17,11 @@ def claims(
     ] = None,
     page: Annotated[
         str | None,
-        Option(panel="Output", metavar="FILE.md", doc="Also write a page of the claims, and their plots beside it."),
+        Option(
+            panel="Output",
+            metavar="FILE.md",
+            doc="Also write a page of the claims, with their plots in the same folder.",
+        ),
     ] = None,
     png: Annotated[
         str | None, Option(panel="Output", metavar="FILE.png", doc="Also draw the plot of one claim.")

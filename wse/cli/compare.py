@@ -69,7 +69,7 @@ def compare(
         ),
     ] = False,
     markdown: Annotated[  # noqa: FBT002
-        bool, Option(doc="Print tables as Markdown, to be pasted.", panel="Output")
+        bool, Option(doc="Print tables as Markdown.", panel="Output")
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:

@@ -15,7 +15,11 @@ def explore(
     ],
     output: Annotated[
         str | None,
-        Option(short="-o", metavar="FILE.html", doc="The page. Default: the table's name with .html, beside it."),
+        Option(
+            short="-o",
+            metavar="FILE.html",
+            doc="The page. Default: the name of the table, with .html, in the same folder.",
+        ),
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:

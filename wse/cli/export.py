@@ -17,7 +17,7 @@ def export(
         Option(
             short="-o",
             metavar="PATH",
-            doc="File to write; a folder for csv, parquet, png. Default: by the trace.",
+            doc="File to write; a folder for csv, parquet, png. Default: named after the trace.",
         ),
     ] = None,
     tokens: Annotated[str | None, Option(metavar="FROM-TO", doc="perfetto: only the passes of these tokens.")] = None,
@@ -26,7 +26,9 @@ def export(
         Option(metavar="A,B", doc="png: sram, busy, links, north, east, south, west; csv, parquet: tables."),
     ] = None,
     planes: Annotated[bool, Option(doc="csv, parquet: also tables with a row per PE.")] = False,  # noqa: FBT002
-    wafer_index: Annotated[int | None, Option(metavar="N", doc="simulator-log: which wafer. Default: 0.")] = None,
+    wafer_index: Annotated[
+        int | None, Option(metavar="N", doc="simulator-log: index of the wafer. Default: 0.")
+    ] = None,
     cycles: Annotated[
         str | None, Option(metavar="FROM-TO", doc="simulator-log: only these cycles of the logged pass.")
     ] = None,

@@ -30,12 +30,12 @@ class InspectOptions(InspectRequest):
         ),
     ] = Path()
     tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False
-    steps: Annotated[bool, Option(doc="Show the costliest steps, or by --sort.")] = False
+    steps: Annotated[bool, Option(doc="Show the steps with the most cycles, or in the order of --sort.")] = False
     sort: Annotated[
         str | None,
         Option(
             metavar="COLUMN",
-            doc="Of --steps: cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
+            doc="Sort --steps by cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
             "hops-cycles, crossing, host. Default: cycles.",
         ),
     ] = None
@@ -44,7 +44,7 @@ class InspectOptions(InspectRequest):
         Option(metavar="GROUP", doc="Sum the cycles of each phase by op, kind, layer, cause, token or wafer."),
     ] = None
     each_layer: Annotated[
-        bool, Option(doc="Show equal layers one by one instead of together; of --links, equal links.")
+        bool, Option(doc="Show equal layers in separate rows; with --links, show equal links in separate rows.")
     ] = False
     links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False
     pe: Annotated[
@@ -55,17 +55,22 @@ class InspectOptions(InspectRequest):
     ] = None
     dump: Annotated[
         str | None,
-        Option(metavar="BUFFER", doc="Of --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
+        Option(metavar="BUFFER", doc="With --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
     ] = None
-    pass_index: Annotated[int | None, Option(flag="--pass", doc="Of --dump: the pass. Default: the last.")] = None
-    as_hex: Annotated[bool, Option(flag="--hex", doc="Of --dump: bytes in hexadecimal digits.")] = False
+    pass_index: Annotated[
+        int | None, Option(flag="--pass", doc="With --dump: index of the pass. Default: the last.")
+    ] = None
+    as_hex: Annotated[bool, Option(flag="--hex", doc="With --dump: show bytes as hexadecimal digits.")] = False
     dump_file: Annotated[
-        str | None, Option(metavar="FILE", doc="Of --dump: also write a file, numbers as .npy, else raw bytes.")
+        str | None,
+        Option(metavar="FILE", doc="With --dump: also write the contents to a file: numbers as .npy, else raw bytes."),
     ] = None
     sram_png: Annotated[
-        str | None, Option(metavar="FILE", doc="Of --pe: also draw its SRAM over the steps of a token, as PNG.")
+        str | None, Option(metavar="FILE", doc="With --pe: also draw the PE's SRAM over the steps of a token, as PNG.")
     ] = None
-    wafer_index: Annotated[int | None, Option(metavar="N", doc="Of --pe: the wafer that the PE is on.")] = None
+    wafer_index: Annotated[int | None, Option(metavar="N", doc="With --pe: index of the wafer that the PE is on.")] = (
+        None
+    )
     tokens: Annotated[bool, Option(doc="Show every token with its cycles; with --top the slowest.")] = False
     tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False
     cycles: Annotated[
@@ -76,10 +81,10 @@ class InspectOptions(InspectRequest):
         Path | None,
         Option(read=Path, metavar="TRACE", doc="Show the differences to this trace; equal layers together."),
     ] = None
-    check: Annotated[bool, Option(doc="List everything that is wrong with the file; exit 2 if anything is.")] = False
+    check: Annotated[bool, Option(doc="List all errors in the file; exit with 2 if there are any.")] = False
     top: Annotated[
         int | None,
-        Option(metavar="N", doc="How many steps, links, groups or tokens. Default: 20 steps, links and groups."),
+        Option(metavar="N", doc="Maximum number of steps, links, groups or tokens. Default: 20; for tokens, all."),
     ] = None
 
 

@@ -20,7 +20,7 @@ Json = Annotated[bool, Option(doc="Print one JSON object on stdout and nothing e
 WriteMapping = Annotated[
     str | None,
     Option(
-        doc="Also write the regions as a mapping file, to be changed and given to --mapping.",
+        doc="Also write the regions as a mapping file, which you can edit and use with --mapping.",
         panel="Output",
         metavar="FILE",
     ),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def validate(
     more_files: Annotated[
         list[str] | None,
-        Option(positional=True, repeats=True, metavar="FILE.csv", doc="More files, after the one of --data."),
+        Option(positional=True, repeats=True, metavar="FILE.csv", doc="More files, in addition to that of --data."),
     ] = None,
     data: Annotated[
         list[str] | None,
@@ -31,14 +31,14 @@ def validate(
         Option(metavar="predicted|all|none", doc="Which rows to list one by one; totals are always shown."),
     ] = "none",
     page: Annotated[
-        str | None, Option(metavar="FILE.md", doc="Also write a page of the results, with a plot next to it.")
+        str | None, Option(metavar="FILE.md", doc="Also write a page of the results, with a plot in the same folder.")
     ] = None,
     csv: Annotated[str | None, Option(metavar="FILE.csv", doc="Also write every row with its prediction.")] = None,
     capacity: Annotated[
         str,
         Option(
             metavar="report|refuse",
-            doc="Models whose layers do not all fit in SRAM: predict and report them, or refuse.",
+            doc="If the layers of a model do not all fit in SRAM, predict and report it, or refuse it.",
         ),
     ] = "report",
     against: Annotated[
@@ -47,7 +47,10 @@ def validate(
     ] = None,
     leave_out: Annotated[  # noqa: FBT002
         bool,
-        Option(doc="Fit the constants of GPU stacks without one model or GPU at a time, and predict it; minutes."),
+        Option(
+            doc="Cross-validate: fit the constants of GPU stacks without one model or GPU at a time, and predict it. "
+            "Takes minutes."
+        ),
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:

@@ -15,12 +15,14 @@ _HEAD: Final = f"""\
 
 {GENERATED}
 
-Every command of `wse` with its options; `wse COMMAND --help` shows the same. All commands take
-`--json`. `python -m wse.cli.reference .` in a checkout lists all keys in `docs/reference/json.md`.
-Logs and progress go to stderr. A command exits with 0 on success, with 2 if the user can correct
-the call (one line on stderr), and with 1 if wse has a bug. `wse --install-completion` has the shell
-complete commands, options and the names of models, wafers and mappings. A *trace* is an HDF5 file
-that `wse run` or `wse estimate --trace` writes ([its content](../../traces/FORMAT.md)).
+This page lists all commands of `wse` with their options. `wse COMMAND --help` shows the same. Every
+command also accepts `--json`. `python -m wse.cli.reference .` in a checkout writes a list of all
+keys of this output to `docs/reference/json.md`. Logs and progress go to stderr.
+
+The exit code is 0 on success, 2 if the user can correct the command (with one line on stderr), and
+1 if wse has a bug. `wse --install-completion` installs the completion of commands, options and
+names in your shell. A *trace* is an HDF5 file that `wse run` or `wse estimate --trace` writes ([its
+content](../../traces/FORMAT.md)).
 """
 
 

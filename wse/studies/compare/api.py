@@ -84,9 +84,9 @@ def compare(
     Args:
         model: A model, as in `run`, or a trace.
         other: The second trace, if the first argument is a trace.
-        wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest. With
-            users or targets but without pareto: 1 and 2 times the fewest, larger multiples as long as
-            the largest is the best, and numbers near the best. None is auto.
+        wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest.
+            With users or targets but without pareto: 1 and 2 times the fewest, larger multiples as
+            long as the largest is the best, and numbers near the best. None is auto.
         mapping: Mappings to compare: names of `wse mappings`, TOML files that list regions, or your
             own strategies as FILE.py:NAME. Default: auto.
         link_bandwidth (GB/s,...): Bandwidths of links between wafers. Default: the wafer's own

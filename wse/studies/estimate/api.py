@@ -102,8 +102,8 @@ def estimate(
             fp8 (e4m3) with a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1)
             with a power of two per 32 inputs. FP8, MXFP4 and INT4 checkpoints keep their own
             scales. Default: the type of the published weights.
-        activations: Element type of all but quantised weights: float32, float16 or bfloat16.
-            Default: the model's own.
+        activations: Element type of activations, KV caches and all other data except quantised
+            weights: float32, float16 or bfloat16. Default: the model's own.
         accumulate (float32|float16): Element type of sums: float32 (default), or float16 with dtype
             float16.
         context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt

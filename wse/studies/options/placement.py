@@ -35,7 +35,8 @@ class TypeOptions:
     activations: Annotated[
         str | None,
         Option(
-            doc="Element type of all but quantised weights: float32, float16 or bfloat16. Default: the model's own.",
+            doc="Element type of activations, KV caches and all other data except quantised weights: float32, float16 "
+            "or bfloat16. Default: the model's own.",
             metavar="TYPE",
             known_values=DTYPES,
         ),

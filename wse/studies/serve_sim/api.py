@@ -133,28 +133,29 @@ def serve_sim(
             most that fit.
         batch_wait: Time after which a static batch starts even if it is not full, such as 500ms.
             Default: never. A number is in s; a string has a unit.
-        chunk: Prompt tokens that are read between two tokens of other users. Default: on wafers as
-            many as fit into the idle time of stages, on GPUs 8,192.
-        prefill (same|own): Read prompts on the machine that decodes (same), or on separate wafers
-            or GPUs (own).
-        prefill_wafer: Wafer that reads prompts if GPUs decode: a name of `wse wafers`, or a TOML
+        chunk: Prompt tokens that are prefilled between two tokens of other users. Default: on
+            wafers as many as fit into the idle time of stages, on GPUs 8,192.
+        prefill (same|own): Prefill prompts on the machine that decodes (same), or on separate
+            wafers or GPUs (own).
+        prefill_wafer: Wafer that prefills prompts if GPUs decode: a name of `wse wafers`, or a TOML
             file.
-        prefill_gpu: GPU that reads prompts if wafers decode: a name of `wse gpus`, or a TOML file.
+        prefill_gpu: GPU that prefills prompts if wafers decode: a name of `wse gpus`, or a TOML
+            file.
         prefill_stack: Serving stack of prefill_gpu. Default: vllm.
         kv_bandwidth (GB/s): Bandwidth of the link that moves KV caches to the machine that decodes.
             Default: the machine's own link. A number is in GB/s; a string has a unit.
         kv_latency: Latency of that link, such as 5us. Default: that of the machine's own link. A
             number is in µs; a string has a unit.
-        prefill_wafers: Wafers that read prompts, with prefill own. Default: the number that
-            decode or that the model needs.
-        prefill_gpus: GPUs that read prompts, with prefill own. Default: the number that decode
-            or that the model needs.
-        prefill_mesh (ROWSxCOLS): Mesh of PEs that read prompts, next to the mesh that decodes, on
-            the same wafers.
+        prefill_wafers: Number of wafers that prefill prompts, with prefill own. Default: the number
+            that decode, or that the model needs.
+        prefill_gpus: Number of GPUs that prefill prompts, with prefill own. Default: the number
+            that decode, or that the model needs.
+        prefill_mesh (ROWSxCOLS): Mesh of PEs that prefill prompts, next to the mesh that decodes,
+            on the same wafers.
         prefix_cache: Keep the KV caches of prefixes for later prompts.
         kv_tiers (sram,wafer,host): Where to park prefixes that must leave the KV cache: on unused
             PEs (sram), on wafers that only store KV caches (wafer), in host memory (host), or
-            several of these in a list. A later prompt loads them unless reading them again is
+            several of these in a list. A later prompt loads them unless prefilling them again is
             faster. Implies prefix_cache. GPUs have host only.
         kv_wafers: With kv_tiers wafer, wafers per replica that only store KV caches. Default: 1.
         kv_host_memory: With kv_tiers host, memory per replica for KV caches, such as 4TB. Default:
@@ -163,12 +164,12 @@ def serve_sim(
             prompts. Default: the share of workload, or 0.
         prefixes: Number of different shared prefixes. Default: one, or with workload chat or
             coding-agent, whose sessions have a history each, one per user.
-        fast_share: Fraction of requests in a fast tier, which are admitted and read before all
+        fast_share: Fraction of requests in a fast tier, which are admitted and prefilled before all
             others.
-        ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a string
-            has a unit.
-        tpot: Promised time per output token after the first, for goodput, such as 2ms. A number is
-            in s; a string has a unit.
+        ttft: Limit of the time to first token, for goodput, such as 200ms. A number is in s; a
+            string has a unit.
+        tpot: Limit of the time per output token after the first, for goodput, such as 2ms. A number
+            is in s; a string has a unit.
         seed: Seed of arrivals and lengths: the same seed gives the same result.
         timeline: File for a timeline that Perfetto opens.
         html: File for a page with tables and plots of the queue over time.

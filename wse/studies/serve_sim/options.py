@@ -103,7 +103,9 @@ class TrafficOptions:
     ] = None
     fast_share: Annotated[
         float,
-        Option(doc="Fraction of requests in a fast tier, which are admitted and read before all others.", metavar="F"),
+        Option(
+            doc="Fraction of requests in a fast tier, which are admitted and prefilled before all others.", metavar="F"
+        ),
     ] = 0.0
     seed: Annotated[
         int,
@@ -147,7 +149,7 @@ class BatchingOptions:
     chunk: Annotated[
         int | None,
         Option(
-            doc="Prompt tokens that are read between two tokens of other users. Default: on wafers as many as "
+            doc="Prompt tokens that are prefilled between two tokens of other users. Default: on wafers as many as "
             "fit into the idle time of stages, on GPUs 8,192.",
             unit=TOKEN,
         ),
@@ -164,14 +166,14 @@ class PrefillOptions:
     prefill: Annotated[
         str,
         Option(
-            doc="Read prompts on the machine that decodes (same), or on separate wafers or GPUs (own).",
+            doc="Prefill prompts on the machine that decodes (same), or on separate wafers or GPUs (own).",
             metavar="same|own",
         ),
     ] = SAME
     prefill_wafer: Annotated[
         str | Path | None,
         Option(
-            doc="Wafer that reads prompts if GPUs decode: a name of `wse wafers`, or a TOML file.",
+            doc="Wafer that prefills prompts if GPUs decode: a name of `wse wafers`, or a TOML file.",
             metavar="NAME|FILE",
             known_values=known_names.wafers,
         ),
@@ -179,7 +181,7 @@ class PrefillOptions:
     prefill_gpu: Annotated[
         str | Path | None,
         Option(
-            doc="GPU that reads prompts if wafers decode: a name of `wse gpus`, or a TOML file.",
+            doc="GPU that prefills prompts if wafers decode: a name of `wse gpus`, or a TOML file.",
             metavar="NAME|FILE",
             known_values=known_names.gpus,
         ),
@@ -206,19 +208,21 @@ class PrefillOptions:
     prefill_wafers: Annotated[
         int | None,
         Option(
-            doc="Wafers that read prompts, with --prefill own. Default: the number that decode or that the model needs."
+            doc="Number of wafers that prefill prompts, with --prefill own. Default: the number that decode, or that "
+            "the model needs."
         ),
     ] = None
     prefill_gpus: Annotated[
         int | None,
         Option(
-            doc="GPUs that read prompts, with --prefill own. Default: the number that decode or that the model needs."
+            doc="Number of GPUs that prefill prompts, with --prefill own. Default: the number that decode, or that "
+            "the model needs."
         ),
     ] = None
     prefill_mesh: Annotated[
         str | None,
         Option(
-            doc="Mesh of PEs that read prompts, next to the --mesh that decodes, on the same wafers.",
+            doc="Mesh of PEs that prefill prompts, next to the --mesh that decodes, on the same wafers.",
             metavar="ROWSxCOLS",
         ),
     ] = None
@@ -235,11 +239,11 @@ class PromisedTimes:
 
     ttft: Annotated[
         float | None,
-        Option(doc="Promised time to first token, for goodput, such as 200ms.", unit="s"),
+        Option(doc="Limit of the time to first token, for goodput, such as 200ms.", unit="s"),
     ] = None
     tpot: Annotated[
         float | None,
-        Option(doc="Promised time per output token after the first, for goodput, such as 2ms.", unit="s"),
+        Option(doc="Limit of the time per output token after the first, for goodput, such as 2ms.", unit="s"),
     ] = None
 
 
@@ -264,7 +268,7 @@ class TierOptions:
         Option(
             doc="Where to park prefixes that must leave the KV cache: on unused PEs (sram), on wafers that only "
             "store KV caches (wafer), in host memory (host), or several of these in a list. A later prompt loads "
-            "them unless reading them again is faster. Implies --prefix-cache. GPUs have host only.",
+            "them unless prefilling them again is faster. Implies --prefix-cache. GPUs have host only.",
             metavar="sram,wafer,host",
         ),
     ] = None
