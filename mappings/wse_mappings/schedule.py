@@ -49,7 +49,7 @@ class LineSchedule:
         name: Name of the pattern.
         length: Number of PEs in a line.
         messages: int32 ``[m, 3]``: (source, target, Arrival) of the messages of all variants, where
-            source and target are indices of PEs in the line. Messages are added in this order.
+            source and target are indices of PEs in the line. Sums are added up in this order.
         first: int32 ``[v + 1]``: variant v consists of messages ``first[v]`` to ``first[v + 1]`` -
             1.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each

@@ -1,9 +1,9 @@
 """K-tree reduce and all-reduce with any number of levels, over whole lines or segments of lines.
 
-In each level, the remaining places are divided into groups. In each group, two chains run toward
-the middle, the local root. The local roots are the places of the next level, and the routers
-between them pass the words through. In the last level, all places form one group. In an all-reduce,
-the global root then multicasts in both directions.
+In each level, the remaining PEs are divided into groups. In each group, two chains of sums run from
+the ends to the PE in the middle. These middle PEs are the remaining PEs of the next level; between
+them, words pass only through routers. In the last level, all remaining PEs form one group, whose
+middle PE is the root. In an all-reduce, the root then multicasts the sum in both directions.
 
 With one level, this is the two-way chain to the centre; with two levels, it is MeshGEMV's tree.
 Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.

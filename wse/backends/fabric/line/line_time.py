@@ -139,6 +139,8 @@ class _LineState:
     The state contains the time at which each PE becomes free, and the words that it has not yet
     received. Messages are timed in order, one path segment after another. A path segment is a send
     of one PE, with the path of its words to the next receiving PE.
+
+    Numbers in comments refer to the rules in the docstring of the module.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class _LineState:
         self.plan, self.words, self.costs = plan, words, costs
         self.streams = LineStreams(plan, words, costs, other_lines)
         self.ramp, self.gap, self.tail = costs.ramp, costs.gap, costs.tail(words)
-        self.relay, self.relay_age, self.relay_room = costs.relay, costs.relay_latency, costs.relay_room
+        self.relay, self.relay_latency, self.relay_room = costs.relay, costs.relay_latency, costs.relay_room
         self.contended, self.arrivals = self.streams.contended, self.streams.arrivals
         self.free: dict[int, EventTime] = {}  # when a PE's last operation ended
         self.waiting: dict[int, list[Stream]] = {}  # combining receives of a PE before its next send, in order
@@ -158,19 +160,19 @@ class _LineState:
         Args:
             segment: A send of one PE, with the path of its words to the next receiving PE.
         """
-        pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
+        pe, run_piece, run_hops, run_relays, run_age, run_room, piece, end_piece, hops, room, target = segment
         first, last, path = self._send(pe)  # 1, 2
-        if relays >= 0:
-            first, last = self.streams.enter((relays,), path, first, last)  # 5
-            path.age += relays_age
-            path.room += relays_room
+        if run_piece >= 0:
+            first, last = self.streams.enter((run_piece,), path, first, last)  # 5
+            path.age += run_age
+            path.room += run_room
         if target < 0:
             self.streams.store(range(piece, end_piece), path, first, last)  # 4, 5
             return
         self.arrivals[piece] = PieceArrival(path, path.age, path.room, path.operations, NEVER, NEVER)
         path.age += hops
         path.room += room
-        first, last = (advance(time, relays_hops + hops, relays_relays) for time in (first, last))
+        first, last = (advance(time, run_hops + hops, run_relays) for time in (first, last))
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
     def finish(self) -> None:
@@ -192,7 +194,7 @@ class _LineState:
         if streams:
             begin, last = self._receive(pe, streams, self.relay)
             path = streams[-1].path
-            path.age += self.relay_age
+            path.age += self.relay_latency
             path.room += self.relay_room
         else:
             path, free = StreamPath(), self.free.get(pe)
@@ -232,7 +234,7 @@ class _LineState:
             if self.contended[piece]:
                 cycles += self.streams.contention_cycles(piece, path, start - age, start - age + tail)  # 5
             if i < count:
-                cycles += self._words_taken(streams, i, total)  # 3
+                cycles += self._lost_ramp_cycles(streams, i, total)  # 3
             last = (total + cycles, hops + cycles, relays, launch, contention + cycles - tail)
             total, hops, relays, launch, contention = stream_last
             last = max(last, (total + ramp, hops, relays + ramp, launch, contention))
@@ -243,7 +245,7 @@ class _LineState:
         self.free[pe] = free
         return begin, last
 
-    def _words_taken(self, streams: list[Stream], i: int, begin: float) -> int:
+    def _lost_ramp_cycles(self, streams: list[Stream], i: int, begin: float) -> int:
         """Return how many cycles a receive loses because waiting words use the ramp into the PE.
 
         Words of a message that arrives during the receive use the ramp until they fill the queue of

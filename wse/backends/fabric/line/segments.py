@@ -36,11 +36,11 @@ class PathSegment(NamedTuple):
 
     Attributes:
         source: PE that sends.
-        relays: Index of the piece for the run of relays; -1 if there is none.
-        relays_hop_cycles, relays_relay_cycles: Cycles spent on the hops and on the relays in this
-            run. The software of the relays is included.
-        relays_age: Cycles that a word needs for this run if it never waits.
-        relays_room: Number of words that fit on this run, in queues and on wires.
+        run_piece: Index of the piece for the run of relays; -1 if there is none.
+        run_hop_cycles, run_relay_cycles: Cycles spent on the hops and on the relays in this run.
+            The software of the relays is included.
+        run_age: Cycles that a word needs for this run if it never waits.
+        run_room: Number of words that fit on this run, in queues and on wires.
         piece, end_piece: Index of the first direct piece, and the index after the last.
         hop_cycles, room: Cycles that the hops of the first direct piece take, and number of words
             that fit on that piece.
@@ -49,11 +49,11 @@ class PathSegment(NamedTuple):
     """
 
     source: int
-    relays: int
-    relays_hop_cycles: int
-    relays_relay_cycles: int
-    relays_age: int
-    relays_room: int
+    run_piece: int
+    run_hop_cycles: int
+    run_relay_cycles: int
+    run_age: int
+    run_room: int
     piece: int
     end_piece: int
     hop_cycles: int
@@ -110,15 +110,15 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
     else:
         colour = np.full(len(source), -1) if colours is None else colours[travels].astype(np.int64)
         pieces, numbers = _in_runs(source, target, arrival, colour, places)
-    sending, relays, piece, end_piece, receiving = numbers.T
+    sending, run_piece, piece, end_piece, receiving = numbers.T
     hop_cycles, relay_cycles = pieces.hops * costs.hop, pieces.relays * costs.relay_latency  # 3
     room = pieces.hops * costs.hop_room + pieces.relays * costs.relay_room
-    by_relays = hop_cycles, relay_cycles + pieces.relays * costs.relay, hop_cycles + relay_cycles, room
-    has_relays = relays >= 0
+    properties = hop_cycles, relay_cycles + pieces.relays * costs.relay, hop_cycles + relay_cycles, room
+    has_relays = run_piece >= 0
     columns = (
         sending,
-        relays,
-        *(cycles[relays] * has_relays for cycles in by_relays),
+        run_piece,
+        *(values[run_piece] * has_relays for values in properties),
         piece,
         end_piece,
         hop_cycles[piece],
@@ -150,18 +150,18 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
         The pieces, and int64 ``[segments, 5]``, for each `PathSegment`: source, piece of the
         relays, first direct piece, one past the last direct piece, target.
     """
-    flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
-    second = np.zeros(len(source), bool)  # second direction of a multicast, which is not a send of its own
-    second[1:] = flood[1:] & flood[:-1] & (source[1:] == source[:-1])
-    ends = np.flatnonzero(~_passes(source, target, combines, second))  # 1. the last message of each run
+    is_multicast, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
+    is_second = np.zeros(len(source), bool)  # second direction of a multicast, which is not a send of its own
+    is_second[1:] = is_multicast[1:] & is_multicast[:-1] & (source[1:] == source[:-1])
+    ends = np.flatnonzero(~_is_relayed(source, target, combines, is_second))  # 1. the last message of each run
     starts = np.append(0, ends[:-1] + 1)[: len(ends)]
     has_relays = ends > starts
-    number = (1 + has_relays).cumsum() - 1  # 2. index of the piece of each run's last message
+    last_piece = (1 + has_relays).cumsum() - 1  # 2. index of the piece of each run's last message
     run = np.repeat(np.arange(len(ends)), 1 + has_relays)  # run of each piece
     relayed = np.ones(len(run), bool)
-    relayed[number] = False
+    relayed[last_piece] = False
     last = ends[run]
-    enters_all = relayed | flood[last]
+    enters_all = relayed | is_multicast[last]
     pieces = pieces_of_messages(
         np.where(relayed, source[starts[run]], source[last]),
         np.where(relayed, source[last], target[last]),
@@ -169,17 +169,18 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
         relayed=relayed,
         enters_all=enters_all,
         main=combines[last],
-        leaves=~second[last],
+        leaves=~is_second[last],
         colour=np.where(enters_all, -1, colour[last]),
     )
-    first = np.flatnonzero(~second[starts])  # 3. first run of each segment
-    relays = np.where(has_relays, number - 1, -1)
-    end_piece = np.append((number - has_relays)[first[1:]], len(pieces))[: len(first)]
+    first = np.flatnonzero(~is_second[starts])  # 3. first run of each segment
+    run_piece = np.where(has_relays, last_piece - 1, -1)
+    end_piece = np.append((last_piece - has_relays)[first[1:]], len(pieces))[: len(first)]
     receiving = np.where(combines[ends], target[ends], -1)
-    return pieces, np.stack([source[starts[first]], relays[first], number[first], end_piece, receiving[first]], axis=1)
+    columns = source[starts[first]], run_piece[first], last_piece[first], end_piece, receiving[first]
+    return pieces, np.stack(columns, axis=1)
 
 
-def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
+def _is_relayed(source: I64, target: I64, combines: Bools, is_second: Bools) -> Bools:
     """Return, for each message, whether its target sends the words on as the next message.
 
     This requires that both messages go to a neighbour in the same direction, and that the PE
@@ -188,20 +189,20 @@ def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
     Args:
         source, target: int64 ``[m]``: source and target of each message.
         combines: bool ``[m]``: whether the target combines the words.
-        second: bool ``[m]``: whether the message is the second direction of a multicast.
+        is_second: bool ``[m]``: whether the message is the second direction of a multicast.
 
     Returns:
         bool ``[m]``.
     """
-    sends, receives = np.bincount(source[~second]), np.bincount(target[combines])
-    passes = np.zeros(len(source), bool)
+    sends, receives = np.bincount(source[~is_second]), np.bincount(target[combines])
+    is_relayed = np.zeros(len(source), bool)
     step = target - source
     follows = (
         combines[:-1] & combines[1:] & (source[1:] == target[:-1]) & (step[1:] == step[:-1]) & (abs(step[1:]) == 1)
     )
     relay_pes = target[:-1][follows]
-    passes[:-1][follows] = (sends[relay_pes] == 1) & (receives[relay_pes] == 1)
-    return passes
+    is_relayed[:-1][follows] = (sends[relay_pes] == 1) & (receives[relay_pes] == 1)
+    return is_relayed
 
 
 def _independent(source: I64, target: I64, arrival: I64) -> bool:
