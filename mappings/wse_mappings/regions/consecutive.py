@@ -48,13 +48,13 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     units_of_layers = demand.cache.of(_units, 16)(tuple(layer_bytes), demand.attention_bytes, layout.block_parts)
     units = [*units_before, *units_of_layers, *units_after]
     sizes, cuts = tuple(unit.bytes for unit in units), tuple(unit.layers.last_part < LAYER_PARTS for unit in units)
-    # A wafer must not have a table alone: tables count with the first and the last unit of layers.
+    # No wafer may store only a table, so tables count as part of the first and the last unit of layers.
     first, last = len(units_before), len(units_before) + len(units_of_layers) - 1
-    with_tables = [*sizes[first : last + 1]]
-    with_tables[0] = sum(sizes[: first + 1])
-    with_tables[-1] = sum((with_tables[-1], *sizes[last + 1 :]))
+    sizes_with_tables = [*sizes[first : last + 1]]
+    sizes_with_tables[0] = sum(sizes[: first + 1])
+    sizes_with_tables[-1] = sum((sizes_with_tables[-1], *sizes[last + 1 :]))
     region_layers, runs = [], demand.cache.of(_runs, 1024)
-    for wafer, (start, stop) in enumerate(runs(tuple(with_tables), cuts[first : last + 1], demand.wafers)):
+    for wafer, (start, stop) in enumerate(runs(tuple(sizes_with_tables), cuts[first : last + 1], demand.wafers)):
         begin = first + start if wafer else 0
         wafer_slice = slice(begin, len(units) if wafer == demand.wafers - 1 else first + stop)
         for band, (top, bottom) in enumerate(runs(sizes[wafer_slice], cuts[wafer_slice], layout.bands)):

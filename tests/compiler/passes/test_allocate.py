@@ -11,7 +11,7 @@ from session import SOFTWARE, wafer
 from tiny_model import latent_spec, tiny_spec
 
 from wse.compiler.check import check
-from wse.compiler.passes.allocate import SramOverflow, _Interval, _lowest, _Need, allocate, reserved_bytes
+from wse.compiler.passes.allocate import SramOverflow, _Interval, _lowest_address, _Need, allocate, reserved_bytes
 from wse.compiler.state import State
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Buffer
@@ -115,7 +115,7 @@ def test_lowest_address_without_conflict_is_found(
 
     first = next(address for address in range(5, 60) if not has_conflict(address))
     intervals = [_Interval(begin, begin + length, live) for begin, length, live in placed]
-    assert _lowest(intervals, [_Need(size, during) for size, during in needed], start=5) == first
+    assert _lowest_address(intervals, [_Need(size, during) for size, during in needed], start=5) == first
 
 
 @pytest.mark.parametrize(

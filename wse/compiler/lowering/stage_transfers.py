@@ -24,15 +24,15 @@ class _Columns(NamedTuple):
     """Columns of PEs that send hidden vectors to another region, and columns that receive them.
 
     Attributes:
-        leave: First sending column, counted from the first column of the source region.
-        enter: First receiving column, counted from the first column of the target region.
+        source_col: First sending column, counted from the first column of the source region.
+        target_col: First receiving column, counted from the first column of the target region.
         cols: Number of columns.
         stride: Size of the groups of neighbouring columns that share the work: only one column of a
             group sends each row. 1 if every sending column sends all rows.
     """
 
-    leave: int
-    enter: int
+    source_col: int
+    target_col: int
     cols: int
     stride: int
 
@@ -45,12 +45,12 @@ def transfer_to_stage(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
         target: Index of the other stage.
         rects: Rectangle of PEs of each stage.
     """
-    at, vectors = c.stream, c.tokens
+    source_address, vectors = c.stream, c.tokens
     source = c.builder.stage
     c.enter_stage(target)
     target_address = c.stream
     c.builder.stage = source
-    _send_vectors(c, target, rects, at, target_address, vectors)
+    _send_vectors(c, target, rects, source_address, target_address, vectors)
 
 
 def transfer_inside_layer(c: Context, target: int, rects: tuple[Rect, ...], op: Op) -> None:
@@ -66,14 +66,14 @@ def transfer_inside_layer(c: Context, target: int, rects: tuple[Rect, ...], op: 
         rects: Rectangle of PEs of each stage.
         op: First op on that stage.
     """
-    source, at, choice = c.builder.stage, stream_before_block(c), 0
+    source, source_address, choice = c.builder.stage, stream_before_block(c), 0
     c.builder.stage = target
     target_address = stream_before_block(c)
     if op.parts.first > BLOCK.first and sends_choice(c, op.layer):
         assert c.spec.experts is not None
         choice, target_address = 2 * c.tokens * c.spec.experts.active, replace(choice_of_parts(c)[0], offset=0)
     c.builder.stage = source
-    _send_vectors(c, target, rects, at, target_address, 2 * c.tokens, choice)
+    _send_vectors(c, target, rects, source_address, target_address, 2 * c.tokens, choice)
     c.stream = stream_of_parts(c)
 
 
@@ -81,7 +81,7 @@ def _send_vectors(
     c: Context,
     target: int,
     rects: tuple[Rect, ...],
-    at: SymAddress,
+    source_address: SymAddress,
     target_address: SymAddress,
     vectors: int,
     choice_elements: int = 0,
@@ -100,7 +100,7 @@ def _send_vectors(
         c: Context of the phase being lowered.
         target: Index of the other stage.
         rects: Rectangle of each stage.
-        at: Vectors on the current stage.
+        source_address: Vectors on the current stage.
         target_address: Vectors on the other stage.
         vectors: Number of hidden vectors.
         choice_elements: Number of elements after the vectors that are the same in all rows. If not
@@ -120,13 +120,23 @@ def _send_vectors(
     if is_divided_again and target_cut.rows * target_cut.hidden_per_pe > c.spec.hidden_size:  # clear the padding
         c.builder.compute("clear", out=target_address, n=received_elements)
     c.builder.stage = source
-    _move(c, source, target, at, target_address, elements, payload, columns, vectors=vectors if is_divided_again else 0)
+    _add_transfer(
+        c,
+        source,
+        target,
+        source_address,
+        target_address,
+        elements,
+        payload,
+        columns,
+        vectors=vectors if is_divided_again else 0,
+    )
     c.builder.stage = target
     if columns.cols == 1:  # 3
-        multicast_along_rows(c, target_address, received_elements, col=columns.enter)
+        multicast_along_rows(c, target_address, received_elements, col=columns.target_col)
     elif columns.stride > 1 or columns.cols < target_cut.cols:
         pattern = c.patterns.get(
-            shared_multicast, target_cut.cols, target_cut.rows, columns.enter, columns.cols, columns.stride
+            shared_multicast, target_cut.cols, target_cut.rows, columns.target_col, columns.cols, columns.stride
         )
         c.builder.line(pattern, ROWS, target_address, received_elements)
 
@@ -164,12 +174,14 @@ def return_ids(c: Context, target: int) -> None:
     The next pass reads the ids there. After the transfer, the ids are multicast along all rows.
     """
     source = c.builder.stage
-    at = c.next_ids()
+    source_address = c.next_ids()
     c.builder.stage = target
     target_address = c.next_ids()
     c.builder.stage = source
-    leave = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
-    _move(c, source, target, at, target_address, c.tokens, c.tokens * ID_BYTES, _Columns(leave, 0, 1, 1))
+    source_col = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
+    _add_transfer(
+        c, source, target, source_address, target_address, c.tokens, c.tokens * ID_BYTES, _Columns(source_col, 0, 1, 1)
+    )
     c.builder.stage = target
     multicast_along_rows(c, target_address, c.tokens)
 
@@ -184,11 +196,11 @@ def _same_wafer(c: Context, a: int, b: int) -> bool:
     return c.plans[a].wafer == c.plans[b].wafer
 
 
-def _move(
+def _add_transfer(
     c: Context,
     source: int,
     target: int,
-    at: SymAddress,
+    source_address: SymAddress,
     target_address: SymAddress,
     elements: int,
     payload: int,
@@ -200,7 +212,7 @@ def _move(
     Args:
         c: Context of the phase being lowered.
         source, target: Indices of the stages.
-        at, target_address: Addresses of the elements on the two stages.
+        source_address, target_address: Addresses of the elements on the two stages.
         elements: Elements per PE.
         payload: Total bytes of all PEs, without padding.
         columns: Columns that send and receive.
@@ -209,12 +221,12 @@ def _move(
     """
     c.builder.transfer(
         StageTransfer if _same_wafer(c, source, target) else Crossing,
-        at,
+        source_address,
         target=target_address,
         elements=elements,
         target_stage=target,
-        source_col=columns.leave,
-        target_col=columns.enter,
+        source_col=columns.source_col,
+        target_col=columns.target_col,
         cols=columns.cols,
         bytes=payload,
         vectors=vectors,

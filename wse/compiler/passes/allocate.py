@@ -64,7 +64,8 @@ def allocate(state: State) -> State:
     2. Permanent buffers (weights, KV cache, token ids) are stored consecutively.
     3. Temporary buffers follow, largest first. Each gets the lowest address at which it overlaps no
        buffer that is live in any of the same steps (`_pack`). A buffer that may overwrite another
-       buffer gets the same address (`_places`). A buffer that no step uses gets no address.
+       buffer gets the same address (`_groups_at_one_address`). A buffer that no step uses gets no
+       address.
     4. The stage ends after the last of its buffers.
 
     Raises:
@@ -80,7 +81,7 @@ def allocate(state: State) -> State:
     for index, stage in enumerate(state.stages):
         stage_buffers = [b for b in sym_buffers if b.stage == index]
         # 1. Code, and the start of the stage.
-        shares_pes = state.plans[index].experts  # on the PEs of the other stages, whose code executes it, too
+        shares_pes = state.plans[index].experts  # with all other stages, whose code also executes this stage
         base = max(other_stage.sram_top_byte for other_stage in stages) if shares_pes else reserved
         base = aligned_bytes(base)
         top, placed_buffers = base, [] if shares_pes else [_code_buffer(index, base)]
@@ -100,7 +101,7 @@ def allocate(state: State) -> State:
         }
         omitted_bytes = state.further_bytes[index] if state.further_bytes else 0
         temporary_addresses = _pack(
-            _places(needs, replacements), needs, top, state.wafer.sram_bytes_per_pe - omitted_bytes
+            _groups_at_one_address(needs, replacements), needs, top, state.wafer.sram_bytes_per_pe - omitted_bytes
         )
         for buffer, address in temporary_addresses.items():
             addresses[buffer] = address
@@ -200,7 +201,7 @@ def _pack(
 ) -> dict[SymBuffer, int]:
     """Choose addresses for the temporary buffers of a stage by first-fit allocation with restarts.
 
-    1. Place the groups in the given order, each at the lowest possible address (`_lowest`).
+    1. Place the groups in the given order, each at the lowest possible address (`_lowest_address`).
     2. If they do not fit, move the group that ends last to the front of the order and place all
        groups again. Make at most ``MAX_ORDERS`` attempts.
     3. Use the attempt that needs the least memory.
@@ -221,7 +222,7 @@ def _pack(
         addresses: dict[SymBuffer, int] = {}
         ends = [start]
         for at_one_place in places:  # 1
-            address = _lowest(intervals, [needs[buffer] for buffer in at_one_place], start)
+            address = _lowest_address(intervals, [needs[buffer] for buffer in at_one_place], start)
             for size, live in (needs[buffer] for buffer in at_one_place):
                 intervals.append(_Interval(address, address + size, live))
             addresses |= dict.fromkeys(at_one_place, address)
@@ -231,14 +232,14 @@ def _pack(
             best, lowest_end = addresses, end
         if end <= available or len(places) < 2:
             break
-        last_place = ends.index(end) - 1  # 2; -1 if the buffers that are placed before end last
+        last_place = ends.index(end) - 1  # 2; -1 if the permanent buffers end last
         if last_place < 0:
             break
         places = [places[last_place], *places[:last_place], *places[last_place + 1 :]]
     return best
 
 
-def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
+def _lowest_address(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
     """Return the lowest address at which a group of buffers overlaps no other live buffer.
 
     Two buffers may overlap in memory only if they are never live in the same step. If ``begin`` and
@@ -262,7 +263,7 @@ def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) 
     return address
 
 
-def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
+def _groups_at_one_address(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
     """Divide the temporary buffers of a stage into groups whose buffers get the same address.
 
     Buffers are visited in descending order of size. A buffer joins the group of another buffer

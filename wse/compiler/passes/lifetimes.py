@@ -86,10 +86,10 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
     spans: dict[SymBuffer, list[tuple[int, int]]] = {}
     for run in steps.runs:
         buffer_in_run = dict(zip(run.block.buffers, run.buffers, strict=True))
-        for buffer, (is_made, intervals) in block_spans[run.block].items():
+        for buffer, (is_written_first, intervals) in block_spans[run.block].items():
             so_far = spans.setdefault(buffer_in_run[buffer], [])
             in_phase = [(run.step + first, run.step + last) for first, last in intervals]
-            if so_far and not is_made:
+            if so_far and not is_written_first:
                 in_phase[0] = so_far.pop()[0], in_phase[0][1]
             so_far += in_phase
     return spans
@@ -105,7 +105,7 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
     1. A write to the start directly after a write to the middle begins no new interval, because
        both steps write parts of one value.
     2. A use in a loop counts for all steps of the loop, except for steps that run only once
-       (`_runs_once`).
+       (`_is_live_only_in_step`).
 
     Args:
         block: The block.
@@ -117,21 +117,21 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
     lives: dict[SymBuffer, _Life] = {}
     for index, step in enumerate(block.steps):
         first, last = index, index
-        if step.loop >= 0 and not _runs_once(step, block):
+        if step.loop >= 0 and not _is_live_only_in_step(step, block):
             first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
-        for buffer, is_output, is_inner in _uses(step):
+        for buffer, is_output, is_after_start in _uses(step):
             life = lives.get(buffer)
             if life is None:
                 life = lives[buffer] = _Life()
-            begins = is_output and not is_inner and not life.has_unread_part
+            begins = is_output and not is_after_start and not life.ends_with_inner_write
             if life.intervals and (not begins or life.intervals[-1][1] >= first):
                 life.intervals[-1] = (min(life.intervals[-1][0], first), max(life.intervals[-1][1], last))
             else:
                 life.intervals.append((first, last))
-            life.has_unread_part = is_output and is_inner
-            life.has_beginning |= is_output and not is_inner
-            life.is_made &= is_output or life.has_beginning
-    return {buffer: (life.is_made and life.has_beginning, life.intervals) for buffer, life in lives.items()}
+            life.ends_with_inner_write = is_output and is_after_start
+            life.start_is_written |= is_output and not is_after_start
+            life.is_written_first &= is_output or life.start_is_written
+    return {buffer: (life.is_written_first and life.start_is_written, life.intervals) for buffer, life in lives.items()}
 
 
 @dataclass(slots=True)
@@ -140,18 +140,18 @@ class _Life:
 
     Attributes:
         intervals: First and last step of each interval in which the buffer is live.
-        is_made: Whether the block wrote the start of the buffer before every read so far.
-        has_beginning: Whether the block has written the start of the buffer.
-        has_unread_part: Whether the last step that used the buffer wrote to the middle of it.
+        is_written_first: Whether the block wrote the start of the buffer before every read so far.
+        start_is_written: Whether the block has written the start of the buffer.
+        ends_with_inner_write: Whether the last step that used the buffer wrote to the middle of it.
     """
 
     intervals: list[tuple[int, int]] = field(default_factory=list)
-    is_made: bool = True
-    has_beginning: bool = False
-    has_unread_part: bool = False
+    is_written_first: bool = True
+    start_is_written: bool = False
+    ends_with_inner_write: bool = False
 
 
-def _runs_once(step: SymStep, block: Block) -> bool:
+def _is_live_only_in_step(step: SymStep, block: Block) -> bool:
     """Return whether a step of a loop uses its buffers only while the step itself runs.
 
     Most steps of a loop may use their buffers at any time during the loop, because they run in

@@ -75,8 +75,8 @@ def line_rectangles(loads: I64) -> I64:
         Rectangles of a map with one row per line and one column per PE.
     """
     _, lines, length = loads.shape
-    fresh = np.append(True, (loads[:, 1:] != loads[:, :-1]).any(axis=(0, 2)))  # lines that differ from the one before
-    first = np.flatnonzero(fresh)
+    is_new = np.append(True, (loads[:, 1:] != loads[:, :-1]).any(axis=(0, 2)))  # lines that differ from the one before
+    first = np.flatnonzero(is_new)
     end = np.append(first[1:], lines)
     distinct = loads[:, first]
     loads_before = np.concatenate([np.zeros_like(distinct[:, :, :1]), distinct[:, :, :-1]], axis=2)
@@ -147,13 +147,15 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
     lines, first, line_of_piece = np.unique(line, return_index=True, return_inverse=True)
     sent_words = np.zeros(len(lines), np.int64)
     np.add.at(sent_words, line_of_piece, messages.words)
-    fresh = np.flatnonzero(np.append(True, (np.diff(sent_words) != 0) | (np.diff(lines) > 1)))  # first of equal lines
-    last = np.append(fresh[1:], len(lines)) - 1
-    row, end_row = (source.row + messages.pieces[first[places], SENDER] for places in (fresh, last))
-    piece = first[fresh]
+    group_start = np.flatnonzero(
+        np.append(True, (np.diff(sent_words) != 0) | (np.diff(lines) > 1))
+    )  # first of equal lines
+    last = np.append(group_start[1:], len(lines)) - 1
+    row, end_row = (source.row + messages.pieces[first[places], SENDER] for places in (group_start, last))
+    piece = first[group_start]
     goes_east, low, high = _links(start[piece], end[piece])
     plane, columns = np.where(goes_east, EAST, WEST), messages.columns[piece]
-    return rectangles_of(plane, row, end_row + 1, low, high, sent_words[fresh], columns, 0, messages.stride)
+    return rectangles_of(plane, row, end_row + 1, low, high, sent_words[group_start], columns, 0, messages.stride)
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:

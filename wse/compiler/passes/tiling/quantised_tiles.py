@@ -71,7 +71,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
     1. Find the quantisation groups that the rows of each PE touch.
     2. Create the tiles of codes and scales, with one scale per group and output. If neighbouring
-       outputs share scales, keep one scale per run of outputs (`_in_runs`).
+       outputs share scales, keep one scale per run of outputs (`_scales_of_runs`).
     3. Create the tile with the group of each row if there are several groups, and the tile with the
        run widths if outputs share scales.
 
@@ -106,7 +106,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     scales = [replace(part, tensor=scales_name(part.tensor), outer=touched_groups) for part in tile.parts]
     widths: list[TilePart] = []
     if coding.scale_view == "f32":
-        scales, widths = _in_runs(scales, codings, tile.blocks)
+        scales, widths = _scales_of_runs(scales, codings, tile.blocks)
     tiles = [
         replace(tile, view="raw", coding=weight_type, parts=codes),
         tile_of(scales, view=coding.scale_view, name=scales_name(tile.name), blocks=tile.blocks),
@@ -121,7 +121,9 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     return tiles
 
 
-def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
+def _scales_of_runs(
+    scales: list[TilePart], codings: list[Coding], blocks: int
+) -> tuple[list[TilePart], list[TilePart]]:
     """Store each scale only once for a run of neighbouring outputs that share it.
 
     Args:
@@ -147,7 +149,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
     return run_scales, widths
 
 
-def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
+def _cached_by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
     """Return a version of a function with a cache, in which equal arrays have the same key.
 
     Args:
@@ -173,7 +175,7 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
     return compute_cached
 
 
-@_by_content
+@_cached_by_content
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
     """Divide the outputs that each PE stores into runs of neighbours that share a scale.
 
@@ -221,7 +223,7 @@ def _without_padding(index: I32) -> I32:
     return np.take_along_axis(index, last_real, axis=1)
 
 
-@_by_content
+@_cached_by_content
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     """Return which quantisation groups each row or column of PEs needs, and each input's group.
 

@@ -1,9 +1,9 @@
-"""Model error: how far predicted times are from measured ones that nothing was fitted on.
+"""Model error: how much predicted times differ from measurements that no constant was fitted to.
 
 The errors are stored in ``wse/data/model_errors.csv``, which ``tools/model_errors.py`` writes from
-the measurements of ``wse validate``. Each is the ratio of a measured to a predicted time. There are
-four kinds, because their errors differ by factors of two to three: decode and prefill on wafers,
-and all times of dense models and of mixtures of experts on GPUs.
+the measurements of ``wse validate``. Each error is the ratio of a measured to a predicted time.
+There are four kinds of predictions, because their errors differ by factors of two to three: decode
+and prefill on wafers, and all times of dense models and of mixtures of experts on GPUs.
 
 Four choices, with their reasons:
 
@@ -12,14 +12,14 @@ Four choices, with their reasons:
    published, are several times closer than predictions for services, which disclose neither the
    number of wafers, nor the precision, nor the drafts. For other software, the errors of all
    software are used, and all errors of one publisher count as one publication.
-2. The mean error is taken to be 0. Most services are faster than predicted, and most runs with
-   TensorRT-LLM slower, but nobody knows why, so the next one may be different.
+2. The mean error is assumed to be 0. Most services are faster than predicted, and most runs with
+   TensorRT-LLM are slower, but the reasons are unknown, so the next measurement may be different.
 3. Errors of one publication have common causes, so there are fewer independent errors than
    measurements. The number of independent errors gives the degrees of freedom of the distribution
    (`error_distribution`).
 4. Errors multiply the effect of uncertain constants. The predictions in the file were made with the
    stated constants, so their errors contain a part of that effect, which is then counted twice.
-   The interval is therefore rather too wide than too narrow.
+   The interval is therefore more likely to be too wide than too narrow.
 """
 
 from __future__ import annotations
