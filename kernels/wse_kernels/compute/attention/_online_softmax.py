@@ -132,9 +132,11 @@ class _CodeGenerator:
             builder.store(builder.select(builder.fcmp_ordered(">", score, old), score, old), top)
         maximum = builder.load(top)
         self.store(maximum, self.maxima, zero, self.f32)
-        firsts = [minimum(builder, word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
-        factor, *weights = self.exponentials([old_maximum, *map(self.score, firsts)], maximum)  # 2, and the start of 3
-        self.keep_weights(weights, firsts)
+        first_entries = [minimum(builder, word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
+        factor, *weights = self.exponentials(
+            [old_maximum, *map(self.score, first_entries)], maximum
+        )  # 2, and the start of 3
+        self.store_weights(weights, first_entries)
         total = cgutils.alloca_once_value(builder, builder.fmul(self.load(self.sums, zero, self.f32), factor))
         with short_loop(builder, zero, self.F) as f:
             self.store(builder.fmul(self.load(self.out, f, self.acc), factor), self.out, f, self.acc)
@@ -144,13 +146,15 @@ class _CodeGenerator:
             with short_loop(builder, first, end, AT_ONCE) as t:
                 entries = [minimum(builder, builder.add(t, word(i)), builder.sub(end, word(1))) for i in range(AT_ONCE)]
                 weights = self.exponentials([self.score(entry) for entry in entries], maximum)
-                self.keep_weights(weights, [builder.sub(entry, begin) for entry in entries])
+                self.store_weights(weights, [builder.sub(entry, begin) for entry in entries])
             with short_loop(builder, begin, end) as t, self.if_visible(t):
                 weight = builder.load(builder.gep(self.weights, [builder.sub(t, begin)]))
                 builder.store(builder.fadd(builder.load(total), weight), total)
             with short_loop(builder, zero, self.F, FEATURES) as f:
                 last = builder.sub(self.F, word(1))
-                self.weigh(begin, end, [minimum(builder, builder.add(f, word(i)), last) for i in range(FEATURES)])
+                self.add_weighted_values(
+                    begin, end, [minimum(builder, builder.add(f, word(i)), last) for i in range(FEATURES)]
+                )
         self.store(builder.load(total), self.sums, zero, self.f32)
 
     def exponentials(self, vectors: list[Any], maximum: Any) -> list[Any]:
@@ -181,7 +185,7 @@ class _CodeGenerator:
         numbers = ir.Constant(ir.VectorType(LANE, count), list(range(first, first + count)))
         return self.builder.shuffle_vector(first_vector, second_vector, numbers)
 
-    def keep_weights(self, weights: list[Any], places: list[Any]) -> None:
+    def store_weights(self, weights: list[Any], places: list[Any]) -> None:
         """Generate code that stores vectors of softmax weights in scratch memory.
 
         Args:
@@ -191,7 +195,7 @@ class _CodeGenerator:
         for weight, place in zip(weights, places, strict=True):
             self.builder.store(weight, self.builder.gep(self.weights, [place]))
 
-    def weigh(self, begin: Any, end: Any, features: list[Any]) -> None:
+    def add_weighted_values(self, begin: Any, end: Any, features: list[Any]) -> None:
         """Generate code that adds weighted values of some cache entries to the outputs.
 
         If a feature is listed several times, the same sum is computed several times from the same
