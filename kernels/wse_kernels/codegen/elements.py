@@ -211,11 +211,14 @@ def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, i
 def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
     """Return the LLVM function that computes acc[n, lane] += values[lane] * wgt[n, lane].
 
-    The LLVM function's arguments are pointers to ``acc``, ``values`` and ``wgt``, the number of
-    rows, and the number of lanes (PEs of a block). The pointers are declared non-aliasing so that
-    the loop vectorises: the compiler cannot see that views of the same memory do not overlap, and
-    its run-time checks would cost more than a row. Weight rows are prefetched into the second-level
-    cache, because a core would otherwise stream them at half the rate.
+    The arguments of the LLVM function are pointers to ``acc``, ``values`` and ``wgt``, the number
+    of rows, and the number of lanes (PEs of a block).
+
+    - The pointers are declared as non-aliasing, so that the loop vectorises. The compiler cannot
+      see that views of the same memory do not overlap, and checks at run time would cost more than
+      the computation of a row.
+    - Rows of weights are prefetched into the second-level cache. Without this, a core would read
+      them at half the rate.
 
     Args:
         module: LLVM module that receives the function.

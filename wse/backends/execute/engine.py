@@ -108,9 +108,9 @@ class Engine(HostResults):
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens that the last phase routed to each expert of each layer.
+        """Number of tokens that the last pass routed to each expert, as int64 ``[experts]``.
 
-        A key is the index of a layer with experts; its value is int64 ``[experts]``.
+        The arrays are keyed by layer index. Layers without experts have no entry.
         """
         return self.routing.pairs
 

@@ -101,9 +101,12 @@ class WeightTypes:
     def row_share(self, spec: ModelSpec, rows: int) -> float:
         """Return the fraction of a column's bytes that the fullest row of PEs stores.
 
-        The fraction may exceed 1 / rows for two reasons. It includes padding. It also includes the
-        scales of matrices whose inputs are the hidden features, which the bytes of the column do
-        not include: a row stores the scale of each quantisation group that it overlaps.
+        The fraction may exceed 1 / rows for two reasons:
+
+        - It includes padding: all rows have as many elements as the fullest row.
+        - It includes the scales of matrices whose inputs are the hidden features, although the
+          bytes of the column do not include them. A row stores the scale of each quantisation group
+          of which it stores any element.
 
         Args:
             spec: Model.
