@@ -274,7 +274,7 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Return how many features of each vector that all heads share a column of PEs stores.
+    """Return how many features a column of PEs stores of each vector that all heads share.
 
     Returns:
         Feature counts of the query source (from which the queries of all heads are computed), the

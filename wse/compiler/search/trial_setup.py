@@ -213,7 +213,7 @@ class TrialSetup:
         """
         return reduced_model(self.spec, self.wafer, self.software, *self.smallest_choice(layout, prefill, tokens))
 
-    def row_tokens(self, layout: Layout, prefill: str) -> int:
+    def min_chunk_tokens(self, layout: Layout, prefill: str) -> int:
         """Return the shortest useful prompt chunk, in tokens: one token for each row of a region.
 
         With the matrix product thin GEMM, the result is 1, because every row has all tokens of the

@@ -205,7 +205,7 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
         first_chunk: Time of the smallest chunk, which is one token or, if PE rows divide the
             tokens, one token per row.
     """
-    step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
+    step, longest_prompt = setup.min_chunk_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
     prompt_tokens = sum(setup.options.prompt_tokens)
     tokens = min(SMALL_CHUNK * step, longest_prompt)
     additional_rows = ceil_div(tokens, step) - 1

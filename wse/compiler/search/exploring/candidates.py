@@ -223,11 +223,11 @@ class Candidates:
         min_bytes = sizes.fullest / (max(1, rows) * max(1, cols))
         if min_bytes <= self.max_bytes:
             min_bytes = self._padded_bytes(layout) or min_bytes
-        even_rows, even_cols = self._even_size(rows, cols * sizes.width)
+        even_rows, even_cols = self._unpadded_size(rows, cols * sizes.width)
         terms = forecast_terms(rows, cols * sizes.width, even_rows, even_cols, sizes.stages)
         return terms, sizes.max_layers, min_bytes
 
-    def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
+    def _unpadded_size(self, rows: int, cols: float) -> tuple[float, float]:
         """Return the size of a region without padding that would store the same bytes per PE.
 
         Heads and features that do not divide evenly over rows or columns are padded, so PEs store

@@ -19,7 +19,7 @@ FAR_TOO_MANY = 2
 """Multiple of a PE's SRAM beyond which bytes are no longer counted exactly."""
 
 
-def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
+def min_bytes(state: State, tile_multiplicity: Callable[[int, int, str], int]) -> int:
     """Return a lower bound on the bytes that the fullest PE needs for a layout of a model.
 
     The bound includes code, weights, index tables and part of the activations.
@@ -35,7 +35,7 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
 
     Args:
         state: Reduced model (one layer of each kind) after partition.
-        layers_like: Function of (stage, layer, tile name) that returns how many tiles of the whole
+        tile_multiplicity: Function of (stage, layer, tile name) that returns how many tiles of the whole
             model a tile of the reduced model represents on its stage.
     """
     shape, weight_types, regions = model_shape(state), WeightTypes.from_options(state.options), regions_of(state)
@@ -44,7 +44,7 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
 
     for stage, region in enumerate(regions):  # 1
         layers = [layer for layer, _ in state.plans[stage].layers.parts if state.spec.layers[layer].experts]
-        count = sum(layers_like(stage, layer, f"layers.{layer}.experts") for layer in layers)
+        count = sum(tile_multiplicity(stage, layer, f"layers.{layer}.experts") for layer in layers)
         if (expert_bytes := count * _experts_across_wafers(shape, weight_types, region)) > max_bytes:
             return int(expert_bytes)
 
@@ -55,7 +55,7 @@ def min_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
     # 2. Weight tiles.
     sizes = sizes_of(state)
     for op, stage, tile in distinct_tiles(state, lambda op, stage, _: sizes.sizes_of_op(regions[stage], op)):
-        bytes_by_stage[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
+        bytes_by_stage[stage] += tile_multiplicity(stage, op.layer, tile.name) * tile_bytes(tile)
         if bytes_by_stage[stage] > max_bytes:
             return bytes_by_stage[stage]
     # 3. Tables and blocks.

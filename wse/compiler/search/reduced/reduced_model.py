@@ -195,7 +195,7 @@ class ReducedModel:
     def min_bytes(self) -> int:
         """Return a lower bound on the bytes needed on the fullest PE of the whole model."""
 
-        def layers_like(stage: int, layer: int, tile: str) -> int:
+        def tile_multiplicity(stage: int, layer: int, tile: str) -> int:
             """Return how many tiles of the whole model one tile of the reduced model represents.
 
             Args:
@@ -205,7 +205,7 @@ class ReducedModel:
             """
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
 
-        return min_bytes(self.state, layers_like)
+        return min_bytes(self.state, tile_multiplicity)
 
     def _other_layers(self, stage: int, layer: int) -> int:
         """Return how many equivalent layers the reduced model omits.

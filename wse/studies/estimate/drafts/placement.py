@@ -73,7 +73,7 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
         return place_head(prepared_estimate)
     name, place = str(request.drafts.draft_model), request.drafts.draft_place or SAME
     if place == SAME:
-        return _place_beside(prepared_estimate, compilation, name)
+        return _place_next_to_model(prepared_estimate, compilation, name)
     if place == HOST:
         return PlacedDraft(
             name=name, place=place, prepared=_draft_request(prepared_estimate, name, wafers=1), compilation=None
@@ -119,7 +119,7 @@ def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None)
     return PlacedDraft(name=HEAD, place=SAME, prepared=layout.prepared, compilation=layout.compilation)
 
 
-def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
+def _place_next_to_model(prepared_estimate: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
     """Compile a draft model for the free PEs on the model's own wafers.
 
     Free rectangles of PEs are tried in the order of `free_regions`, until the draft model fits on
