@@ -116,7 +116,7 @@ def test_prefix_is_per_session_or_shared_by_the_service(name: str, changes: dict
         ({"think_time": 3}, "--think-time: needs --users"),
         ({"think_time": -1, "users": 2}, "--think-time -1"),
         ({"workload": "chat", "prompt_len": 200, "prefix_cache": True}, "as --users or --prefixes"),
-        ({"workload": "chat", "arrivals": "trace.csv"}, "--workload chat: trace.csv says"),
+        ({"workload": "chat", "arrivals": "trace.csv"}, "--workload chat: trace.csv already defines"),
     ],
 )
 def test_options_without_effect_are_refused(changes: dict[str, Any], message: str) -> None:
