@@ -2,34 +2,34 @@
 
 import io
 import re
-from functools import cache
 
 import pytest
 
 import wse
+from tests.models.helpers import write_config
 from wse.reports.result import Result
 from wse.reports.table import Table
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table, shown_columns
 
 WIDTHS = (40, 80, 120)
-SMALL_RUN = {"mesh": "16x16", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
+SMALL_RUN = {"mesh": "6x5", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
 
 
-@cache
-def results() -> dict[str, Result]:
-    """Return one result per command, keyed by the command."""
-    changed_wafer = "wafer.clock_hz=x2"
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    """Return one result per command for the tiny model, keyed by the command."""
+    model, changed_wafer = write_config(tmp_path_factory.mktemp("model")), "wafer.clock_hz=x2"
     return {
-        "estimate": wse.estimate("story", **SMALL_RUN, wafers=2, sensitivity=True, set=changed_wafer),
-        "estimate --gpu": wse.estimate("story", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),
-        "what-if": wse.what_if("story", **SMALL_RUN, batch=2, changes="clock=x2,sram=64KiB", jobs=1),
-        "compile": wse.compile("story", mesh="16x16", set=changed_wafer, mapping="region", schedule="baseline"),
-        "compare": wse.compare("story", **SMALL_RUN, wafers=[2], set=changed_wafer, gpu=["h100"], gpus=1, jobs=1),
+        "estimate": wse.estimate(model, **SMALL_RUN, wafers=2, sensitivity=True, set=changed_wafer),
+        "estimate --gpu": wse.estimate("llama-3-8b", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),
+        "what-if": wse.what_if(model, **SMALL_RUN, batch=2, changes="clock=x2,sram=64KiB", jobs=1),
+        "compile": wse.compile(model, mesh="6x5", set=changed_wafer, mapping="region", schedule="baseline"),
+        "compare": wse.compare(model, **SMALL_RUN, wafers=[2], set=changed_wafer, gpu=["h100"], gpus=1, jobs=1),
         "compare --users": wse.compare(
-            "story", **SMALL_RUN, wafers=[1], users=300, gpu=["h100"], ttft="1s", tpot="1ms", jobs=1
+            model, **SMALL_RUN, wafers=[1], users=300, gpu=["h100"], ttft="1s", tpot="1ms", jobs=1
         ),
-        "serve-sim": wse.serve_sim("story", **SMALL_RUN, requests=50, set=changed_wafer),
+        "serve-sim": wse.serve_sim(model, **SMALL_RUN, requests=50, set=changed_wafer),
     }
 
 
@@ -41,9 +41,9 @@ def results() -> dict[str, Result]:
         *("compare", "compare --users"),
     ],
 )
-def test_numbers_are_whole_at_any_width(name: str, width: int) -> None:
+def test_numbers_are_whole_at_any_width(name: str, width: int, results: dict[str, Result]) -> None:
     for detail in (False, True):
-        tables = results()[name].tables(detail=detail, width=width)
+        tables = results[name].tables(detail=detail, width=width)
         assert tables
         for table in tables:
             check_printed_table(table, width)

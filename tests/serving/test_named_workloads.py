@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import wse
+from tests.models.helpers import write_config
 from wse.errors import BadInput, UnknownName
 from wse.serving.named_workloads import load_workload, workload_names
 from wse.studies.estimate.request import EstimateRequest
@@ -53,12 +54,13 @@ def test_given_lengths_override_the_named_workload(options: WorkloadOptions, len
     assert options.with_named_lengths().lengths(8_192) == lengths
 
 
-def test_estimate_and_compare_use_the_lengths() -> None:
+def test_estimate_and_compare_use_the_lengths(tmp_path: Path) -> None:
     named, given = wse.estimate(**ON_GPUS, workload="chat"), wse.estimate(**ON_GPUS, prompt_len=CHAT[0], new_tokens=211)
     assert named.inputs == given.inputs | {"workload": "chat"}
     assert named.to_dict()["decode"] == given.to_dict()["decode"]
-    placement: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "schedule": "baseline", "wafers": "1"}
-    compared = wse.compare("story", **placement, workload="voice", prompt_len=40, jobs=1)
+    placement: dict[str, Any] = {"mesh": "6x5", "mapping": "region", "schedule": "baseline", "wafers": "1"}
+    model = write_config(tmp_path, max_position_embeddings=128)
+    compared = wse.compare(model, **placement, workload="voice", prompt_len=40, jobs=1)
     assert (compared.inputs["prompt_len"], compared.inputs["new_tokens"]) == (40, 60)
     with pytest.raises(BadInput, match="--workload coding-agent: --prompt-len 96300 --new-tokens 523: 96823 tokens"):
         wse.estimate("llama-3-8b", workload="coding-agent")
@@ -67,7 +69,7 @@ def test_estimate_and_compare_use_the_lengths() -> None:
 
 
 def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
-    result = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, requests=1_000)
+    result = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, requests=400)
     assert result.requests.prompt_tokens == pytest.approx(2_944, rel=0.03)
     assert result.requests.new_tokens == pytest.approx(283, rel=0.05)
     assert result.requests.think_s == 40
@@ -75,7 +77,7 @@ def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
     answer_s = result.served.all.ttft.mean + result.served.all.tpot.mean * (result.requests.new_tokens - 1)
     assert result.requests.rate_per_s == pytest.approx(8 / (40 + answer_s), rel=0.02)
     prefix_tokens = round(0.31 * 2_944) // 16 * 16
-    assert result.served.prefix_cache.saved_tokens == pytest.approx(1_000 * prefix_tokens, rel=0.01)
+    assert result.served.prefix_cache.saved_tokens == pytest.approx(400 * prefix_tokens, rel=0.01)
     unshared = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, prefix_tokens=0, requests=100)
     assert unshared.served.prefix_cache.saved_tokens == 0
     fixed = wse.serve_sim(**ON_GPUS, workload="rag", users=8, length_cv=0, think_time=0, prefix_tokens=16, requests=100)

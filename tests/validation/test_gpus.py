@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import wse.studies.validate.study as module
 from wse.errors import BadMeasurements
 from wse.reports.progress import ignore
 from wse.serving.gpus.load import load_stack
@@ -14,7 +15,7 @@ from wse.studies.validate.gpu_fit import FitRow, fit, fit_rows
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
 from wse.studies.validate.measured.terms import gpu_of, parallelism_of, stack_of
 from wse.studies.validate.predictors.gpus import ServingRow, predict, serving_row, value_of
-from wse.studies.validate.predictors.prediction import Declined
+from wse.studies.validate.predictors.prediction import Declined, Prediction
 from wse.studies.validate.study import BUNDLED, compare, validate
 from wse.studies.validate.summary import ComparedRow, gpu_errors
 
@@ -203,10 +204,12 @@ def test_errors_of_published_rows_are_below_their_limits(bundled: list[ComparedR
 def test_bundled_file_is_found_by_name_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of the same name in the current folder takes precedence."""
     monkeypatch.chdir(tmp_path)
-    named = validate([Path("gpu_baselines.csv")])
-    assert named.summary.rows == 2159
-    lines = (BUNDLED / "gpu_baselines.csv").read_text(encoding="utf-8").splitlines()
-    (tmp_path / "gpu_baselines.csv").write_text("\n".join(lines[:5]), encoding="utf-8")
-    assert validate([Path("gpu_baselines.csv")]).summary.rows == 4
-    with pytest.raises(BadMeasurements, match=r"gpu_baseline\.csv: does not exist"):
-        validate([Path("gpu_baseline.csv")])
+    name = "public_tokens_per_s.csv"
+    bundled = (BUNDLED / name).read_text(encoding="utf-8")
+    monkeypatch.setattr(module, "compare", lambda rows, *_: [ComparedRow(row, Prediction(reason="-")) for row in rows])
+    monkeypatch.setattr(module, "wafers_needed", lambda request: ())
+    assert validate([Path(name)]).summary.rows == len(read(BUNDLED / name))
+    (tmp_path / name).write_text("\n".join(bundled.splitlines()[:5]), encoding="utf-8")
+    assert validate([Path(name)]).summary.rows == 4
+    with pytest.raises(BadMeasurements, match=r"public_tokens\.csv: does not exist"):
+        validate([Path("public_tokens.csv")])

@@ -203,7 +203,7 @@ def test_file_of_any_cells_is_read_or_refused(table: str, rows: list[list[str]],
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.text(max_size=200))
+@given(st.text(st.sampled_from('",\n\r\0\ufeff\ud800 -1.aé'), max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     header = ",".join('"M,N,K"' if c == "M,N,K" else c for c in TABLES["microbench"])
     for whole in (text, f"{header}\n{text}"):

@@ -212,8 +212,9 @@ def request(model: str, wafers: int | None = None) -> EstimateRequest:
     return make_request(EstimateRequest, model=model, wafers=wafers, mapping="auto", dtype="bfloat16")
 
 
-def test_8b_needs_one_wafer() -> None:
-    assert [each.wafers for each in wafers_needed(request("llama-3-8b")) if each.software == "production"] == [1]
+def test_small_model_needs_one_wafer_with_each_profile() -> None:
+    needed = wafers_needed(request("smollm2-135m"))
+    assert [(each.software, each.wafers) for each in needed] == [("production", 1), ("tuned", 1), ("academic", 1)]
 
 
 def test_capacity_lists_models_with_stated_wafers_once(monkeypatch: pytest.MonkeyPatch) -> None:

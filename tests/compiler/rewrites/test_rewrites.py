@@ -41,13 +41,10 @@ from wse.program.steps import COLUMNS, ROWS
         ("norm-scales", latent_spec(q_rank=0)),  # a product in parallel with a copy
         ("norm-scales", latent_spec()),  # norms of two vectors in one sum
         ("merged-sums,local-maxima", replace(tiny_spec(), sinks=True)),
-        ("early-turns", tiny_spec()),
         ("early-shift,early-turns,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms")),
-        ("query-gathers,early-turns", latent_spec()),
-        ("early-sinks", replace(tiny_spec(), sinks=True)),
+        ("query-gathers,early-turns", latent_spec()),  # three rows per head
         ("merged-sums,local-maxima,early-sinks,joined-tasks", replace(tiny_spec(), sinks=True)),
         ("norm-scales,joint-blocks,shared-activation,joined-tasks", SHARED),
-        ("router-scores,gathers", SHARED),
         ("gathers,central-choice", mixture_spec(MIXTURES["not normalised"])),
         ("norm-scales,router-scores,gathers,central-choice,joined-tasks", SHARED),
         ("router-scores,gathers,central-choice", mixture_spec(MIXTURES["softmax"])),
@@ -58,7 +55,6 @@ from wse.program.steps import COLUMNS, ROWS
         ("shared-exp", replace(tiny_spec(kv_heads=1, heads=4), score_cap=3.0)),
         ("merged-sums,shared-exp,local-maxima", latent_spec()),
         ("picked-heads", latent_spec()),
-        ("query-gathers", latent_spec()),  # three rows per head
         ("norm-scales,query-gathers,early-shift", latent_spec(heads=9)),  # one row per head
         ("query-scales", replace(tiny_spec(), head_norm="l2", score_cap=3.0)),
         ("early-shift,query-scales,joined-tasks", replace(tiny_spec(), head_norm="rms", norm_unit_offset=True)),

@@ -18,8 +18,8 @@ from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, WorkloadOptions, draw_workload
 
-REQUESTS = 40_000
-LOAD = 0.8
+REQUESTS = 10_000
+LOAD = 0.5
 
 
 def poisson_arrival_s(rate: float, requests: int = REQUESTS, seed: int = 3) -> F64:
@@ -77,7 +77,7 @@ def test_requests_do_not_wait_at_low_load() -> None:
 def test_requests_wait_for_a_batch_to_fill() -> None:
     """The mean wait is (batch slots - 1) / (2 λ) if a batch ends before the next one is full."""
     slots = 8
-    work = plain_workload(poisson_arrival_s(1.0, 20_000), ones(20_000), ones(20_000))
+    work = plain_workload(poisson_arrival_s(1.0), ones(), ones())
     outcome = simulate_static(work, PlainCosts(piece_s=1e-4), StaticPolicy(batch_slots=slots))
     assert queueing_s(outcome).mean() == pytest.approx((slots - 1) / 2, rel=0.03)
 
@@ -103,7 +103,7 @@ def test_batch_that_does_not_wait_is_a_bulk_queue() -> None:
     waiting = behind + rate / 2
     cycle = 1 + stationary[0] / rate
     expected = waiting / cycle / rate
-    work = plain_workload(poisson_arrival_s(rate, 100_000), ones(100_000), ones(100_000))
+    work = plain_workload(poisson_arrival_s(rate, 30_000), ones(30_000), ones(30_000))
     constant = _ConstantBatchCosts()
     outcome = simulate_static(work, constant, StaticPolicy(batch_slots=slots, longest_wait_s=0.0))
     assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.03)
