@@ -68,23 +68,15 @@ def _configuration(name: str, spec: ModelSpec) -> ConfigurationResult:
     The KV-cache size assumes 16-bit elements.
     """
     origin = origins()[name]
-    experts = ActiveExperts(count=spec.experts.count, active=spec.experts.active) if spec.experts else None
-    return ConfigurationResult(
+    experts = ActiveExperts.from_parts(spec.experts) if spec.experts else None
+    return ConfigurationResult.from_parts(
+        spec,
         name=name,
-        family=spec.family,
         parameters=parameter_count(spec),
         parameters_per_token=parameters_per_token(spec),
         dtype=spec.weight_type,
-        layer_count=spec.layer_count,
-        hidden_size=spec.hidden_size,
-        head_count=spec.head_count,
-        kv_head_count=spec.kv_head_count,
-        head_size=spec.head_size,
-        ffn_size=spec.ffn_size,
         experts=experts,
-        vocab_size=spec.vocab_size,
         kv_bytes_per_token=kv_bytes_per_token(spec, KV_ELEMENT_BYTES),
-        context_limit=spec.context_limit,
         source=f"huggingface.co/{origin.repository}",
         licence_of_weights=origin.licence,
         note=origin.note or None,
@@ -267,14 +259,7 @@ def range_text(constant: NumberResult) -> str:
 
 def mappings() -> MappingsResult:
     """Return all mapping strategies: bundled ones first, then those from installed packages."""
-    return MappingsResult(
-        mappings=tuple(
-            MappingResult(
-                name=strategy.name, summary=strategy.summary, source=strategy.source, regions=strategy.regions
-            )
-            for strategy in strategies().values()
-        )
-    )
+    return MappingsResult(mappings=tuple(MappingResult.from_parts(strategy) for strategy in strategies().values()))
 
 
 def print_mappings(content: MappingsResult, stream: TextIO) -> None:

@@ -41,8 +41,7 @@ def gpu(name: str) -> GpuResult:
         BadWafer: The file cannot be used.
     """
     if name.casefold() in known_stacks():
-        stack = _stack(name)
-        return GpuResult(name=name, title=stack.title, fitted_on=stack.fitted_on, numbers=stack.numbers)
+        return GpuResult.from_parts(_stack(name), name=name)
     if name.casefold() not in known_gpus() and not names_toml_file(name):
         raise UnknownName("GPU or stack", name, (*known_gpus(), *known_stacks()))
     return GpuResult(name=name, numbers=_gpu_numbers(name))

@@ -131,13 +131,6 @@ def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
     time.
     """
     return tuple(
-        ColourUse(
-            stage=use.stage,
-            pattern=use.pattern,
-            along="rows" if use.axis == ROWS else "columns",
-            first=use.first,
-            colours=use.colours,
-            repainted=use.is_rewritten,
-        )
+        ColourUse.from_parts(use, along="rows" if use.axis == ROWS else "columns", repainted=use.is_rewritten)
         for use in program.colour_uses
     )

@@ -60,11 +60,10 @@ def sram_map(program: Program) -> SramMapResult:
     """Return all buffers of the PE that uses the most SRAM, sorted by address."""
     stage = fullest_stage(program)
     stage_of_pe = program.stages[stage]
-    return SramMapResult(
+    return SramMapResult.from_parts(
+        stage_of_pe.rect,
         stage=stage,
         wafer=stage_of_pe.wafer,
-        row=stage_of_pe.rect.row,
-        col=stage_of_pe.rect.col,
         decode_steps=len(program.decode.steps),
         buffers=_buffers(program, stage),
     )
@@ -79,11 +78,8 @@ def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
-        BufferResult(
-            address=buffer.address,
-            bytes=buffer.bytes,
-            name=buffer.name,
-            use=buffer.use,
+        BufferResult.from_parts(
+            buffer,
             dtype=buffer.element,
             live=tuple(
                 LifetimeResult(phase=program.phases[phase].name, chunk=phase, first_step=first, last_step=last)

@@ -279,4 +279,4 @@ class Session:
             prepared_run.software,
             pass_index=self._last_pass,
         )
-        return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
+        return WaveletsResult.from_parts(log)

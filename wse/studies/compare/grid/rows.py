@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import WseBug
-from wse.hardware.number import SourcedNumber
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import operating_point
@@ -191,11 +190,4 @@ def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, 
         return {}
     numbers = {"power_w": economics.power_w, "usd_per_hour": economics.usd_per_hour}
     name = f".{machine}" if machine else ""
-    return {f"{economics.kind}_{key}{name}": _assumption(number) for key, number in numbers.items()}
-
-
-def _assumption(number: SourcedNumber) -> AssumptionResult:
-    """Create the record of an assumed number, with value, unit, source, range and grade."""
-    return AssumptionResult(
-        value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
-    )
+    return {f"{economics.kind}_{key}{name}": AssumptionResult.from_parts(number) for key, number in numbers.items()}

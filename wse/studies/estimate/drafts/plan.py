@@ -10,7 +10,6 @@ from wse.hardware.number import weakest
 from wse.reports.terminal import plural
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.drafts.speculation import HEAD_KIND, MODEL_KIND, choice_shares
-from wse.serving.drafts.tree import DraftTree
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts, in_a_row
 from wse.studies.estimate.drafts.draft_machine import head_token_parts
@@ -136,20 +135,13 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
     rows = {n: (machine.row(curve, n), users.speed_up(in_a_row(curve, n))) for n in range(1, max_draft_tokens + 1)}
     point = point_result(users.point(in_a_row(curve, draft_tokens)) if draft_tokens else users.plain)
     assert point.tokens_per_s_per_user is not None  # tokens are decoded
-    return DraftPlanResult(
-        **vars(accepted),
-        **vars(place),
+    return DraftPlanResult.from_parts(
+        accepted,
+        place,
+        point,
         grade=weakest((accepted.acceptance_grade, choice_shares().grade, COST_GRADE)),
         draft_tokens=draft_tokens,
         speed_up=gain,
-        users=point.users,
-        ttft_s=point.ttft_s,
-        tokens_per_s_per_user=point.tokens_per_s_per_user,
-        tokens_per_s=point.tokens_per_s,
-        usd_per_million_tokens=point.usd_per_million_tokens,
-        usd_per_million_tokens_low=point.usd_per_million_tokens_low,
-        usd_per_million_tokens_high=point.usd_per_million_tokens_high,
-        joules_per_token=point.joules_per_token,
         lengths=tuple(
             DraftLengthResult(
                 draft_tokens=n,
@@ -160,23 +152,5 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
             )
             for n, (steps, speed_up) in rows.items()
         ),
-        tree=None if tree is None else _tree_result(tree, tree_gain),
-    )
-
-
-def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
-    """Create the record of a draft tree.
-
-    Args:
-        tree: The tree.
-        gain: Speed-up: tokens/s per user with this tree, divided by tokens/s without speculative
-            decoding.
-    """
-    return DraftTreeResult(
-        nodes=len(tree.parents),
-        depth=tree.depth,
-        tokens_per_pass=tree.tokens_per_pass,
-        speed_up=gain,
-        parents=tree.parents,
-        choices=tree.choices,
+        tree=None if tree is None else DraftTreeResult.from_parts(tree, nodes=len(tree.parents), speed_up=tree_gain),
     )

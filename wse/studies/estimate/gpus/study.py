@@ -67,12 +67,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             cache_bits=server.weights.cache_bits,
             bytes=round(server.weight_bytes),
         ),
-        gpu=GpuMachineResult(
-            name=server.gpu.name,
-            generation=server.gpu.generation,
-            hbm_bytes=server.gpu.hbm_bytes,
-            hbm_bytes_per_s=server.gpu.hbm_bytes_per_s,
-        ),
+        gpu=GpuMachineResult.from_parts(server.gpu),
         system=GpuSystemResult(
             gpus=server.parallelism.gpus,
             stack=prepared_estimate.stack,

@@ -268,11 +268,8 @@ class _Pipelining:
         for visit in self._times.decode:
             latency[visit.server] += visit.latency_cycles
         return tuple(
-            ServerResult(
-                name=server.name,
-                kind=server.kind,
-                wafer=server.wafer,
-                stages=server.stages,
+            ServerResult.from_parts(
+                server,
                 decode_busy_s=self._seconds(decode.get(number, 0.0)),
                 decode_latency_s=self._seconds(latency[number]),
                 prefill_busy_s=self._seconds(prefill.get(number, 0.0)),
