@@ -208,7 +208,7 @@ def result_of(
             Results of serving are then left out.
     """
     clock, wafer = timed_run.clock, prepared_estimate.wafer
-    grades = _grades(prepared_estimate)
+    grades = Grades(prepared_estimate.request.machine, wafer.generation)
     prompts = prompts_result(clock.fabric, timed_run.prompts)
     prefill = prefill_result(
         clock.prefill, sum(prepared_estimate.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer)
@@ -267,8 +267,3 @@ def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> t
         draft_chips=0 if result.drafts is None else result.drafts.wafers,
     )
     return published_speeds(prepared_estimate.spec, estimated)
-
-
-def _grades(prepared_estimate: PreparedEstimate) -> Grades:
-    """Return the evidence grades (how well numbers are known) of the wafer and its software."""
-    return Grades(prepared_estimate.request.machine, prepared_estimate.wafer.generation)

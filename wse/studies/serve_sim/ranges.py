@@ -75,7 +75,8 @@ def ranges_of_service(
     """
     deployment = decode.deployment
     if isinstance(deployment, GpuDeployment):
-        ratios = _gpu_ratios(deployment)
+        time_ratios = gpu_time_ratios(deployment.server)
+        ratios = {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}
         names = gpu_price_and_power(deployment.server.gpu.name)
     elif isinstance(deployment, WaferDeployment) and decode.uncertainty is not None and deployment.max_concurrency:
         # Requests that arrive at a given rate wait in a queue, which is added below.
@@ -128,17 +129,3 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flig
     point = operating_point(deployment, users)
     speeds = speeds_of(sampled_times(uncertainty, SAMPLES, SEED), deployment, users, 1)
     return {name: sampled / getattr(point, name) for name, sampled in speeds.items()}
-
-
-def _gpu_ratios(deployment: GpuDeployment) -> dict[str, F64]:
-    """Sample how far latencies and throughput on GPUs may deviate from their predictions.
-
-    The ratios do not depend on the number of requests, because the model error of a sample
-    multiplies all times by the same ratio.
-
-    Returns:
-        For each quantity, such as ``ttft_s`` or ``tokens_per_s``, the values in all samples divided
-        by the predicted value, float64 ``[SAMPLES]``.
-    """
-    time_ratios = gpu_time_ratios(deployment.server)
-    return {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}

@@ -57,10 +57,9 @@ def served_result(
     replica_s = outcome.replicas * outcome.makespan_s
     tiers = {name: workload.tier == tier for name, tier in TIERS.items()}
     requests_in_system, by_law = outcome.little
-    power, price = (
-        None if amount is None else times(outcome.replicas, amount)
-        for amount in _economy(prepared_serve, decode, prefill)
-    )
+    machines = [decode] if prefill is None else [decode, prefill]
+    power = _combine(prepared_serve, outcome.replicas, [machine.power_w for machine in machines])
+    price = _combine(prepared_serve, outcome.replicas, [machine.usd_per_hour for machine in machines])
     return ServedResult(
         all=_waits(outcome, np.ones(len(workload), bool)),
         tiers={name: _waits(outcome, in_tier) for name, in_tier in tiers.items() if 0 < in_tier.sum() < len(workload)},
@@ -152,30 +151,15 @@ def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> Goodp
     )
 
 
-def _economy(
-    prepared_serve: PreparedServe, decode: ServingMachine, prefill: ServingMachine | None
-) -> tuple[SourcedNumber | None, SourcedNumber | None]:
-    """Return the power (W) and the price (USD/hour) of one replica, each None if unknown.
-
-    A replica includes the prefill machine, if it is separate. If both machines share the same
-    wafers, the wafers are counted once.
+def _combine(
+    prepared_serve: PreparedServe, replicas: int, numbers: Sequence[SourcedNumber | None]
+) -> SourcedNumber | None:
+    """Combine the power or the price of the decode and prefill machines of all replicas.
 
     Args:
         prepared_serve: The serving request.
-        decode: One replica of the decode machine.
-        prefill: The prefill machine, if it is separate.
-    """
-    machines = [decode] if prefill is None else [decode, prefill]
-    powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
-    return _combine(prepared_serve, powers), _combine(prepared_serve, prices)
-
-
-def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
-    """Combine the power or the price of the decode and prefill machines.
-
-    Args:
-        prepared_serve: The serving request.
-        numbers: Power or price of each machine; None if unknown.
+        replicas: Number of replicas.
+        numbers: Power or price of each machine of a replica; None if unknown.
 
     Returns:
         The sum, or the maximum if both machines are parts of the same wafers. None if a number is
@@ -184,7 +168,9 @@ def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | No
     known_numbers = [number for number in numbers if number is not None]
     if len(known_numbers) < len(numbers):
         return None
-    return max(known_numbers, key=lambda number: number.value) if prepared_serve.shares_wafers else _sum(known_numbers)
+    if prepared_serve.shares_wafers:
+        return times(replicas, max(known_numbers, key=lambda number: number.value))
+    return times(replicas, _sum(known_numbers))
 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:

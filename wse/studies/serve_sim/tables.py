@@ -19,7 +19,7 @@ from wse.studies.serve_sim.options import STATIC
 
 if TYPE_CHECKING:
     from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
-    from wse.studies.serve_sim.result import AmountResult, PrefixResult, RequestsResult, ServedResult, ServeResult
+    from wse.studies.serve_sim.result import PrefixResult, RequestsResult, ServedResult, ServeResult
 
 WAITS: Final = (
     (
@@ -100,14 +100,10 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         if name == "energy":
             text += f", {power_text(amount.value, amount.range[0], amount.range[1], served_result.tokens_per_s)}"
         rows.append((name, text))
-    if served_result.usd_per_hour is not None:
-        rows.append(
-            (
-                "price",
-                f"{_price_text(served_result.usd_per_hour)} USD/h in total; source of the price of each machine: "
-                f"{printable(served_result.usd_per_hour.source)}",
-            )
-        )
+    if (price := served_result.usd_per_hour) is not None:
+        price_text = ranged(price.value, *price.range, three_figures)
+        source_text = f"source of the price of each machine: {printable(price.source)}"
+        rows.append(("price", f"{price_text} USD/h in total; {source_text}"))
     if served_result.tokens_per_pass is not None:
         rows.insert(1, ("drafts", f"{served_result.tokens_per_pass:.2f} tokens per user and pass on average"))
     goodput = served_result.goodput
@@ -253,7 +249,3 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
     times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
     per_pass = f"{drafts.tokens_per_pass:.2f} tokens per pass"
     return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {per_pass}; {times}"
-
-
-def _price_text(price: AmountResult) -> str:
-    return ranged(price.value, *price.range, three_figures)

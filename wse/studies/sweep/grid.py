@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from wse.errors import BadInput, UnknownName
+from wse.files import short_repr
 from wse.hardware.load import check_value
 from wse.hardware.quantity import COUNT, whole_number
 from wse.studies.estimate.request import EstimateRequest
@@ -98,9 +99,7 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
         return _value(fields[name], raw if is_number_of_machine(name) else _options()[name].spelled(raw))
     except TypeError as error:
         word = "" if is_number_of_machine(name) else f", or {_word(name)}"
-        printed_value = repr(raw)
-        printed_value = printed_value if len(printed_value) <= 80 else printed_value[:80] + "…"
-        raise BadInput(f"{source}: {name} = {printed_value}: give {_KINDS[fields[name]]}{word}") from error
+        raise BadInput(f"{source}: {name} = {short_repr(raw)}: give {_KINDS[fields[name]]}{word}") from error
 
 
 def _value(type_: type, raw: object) -> Scalar:

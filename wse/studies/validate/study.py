@@ -141,21 +141,14 @@ def default_files() -> list[Path]:
 
 
 def _rows(files: Sequence[Path]) -> list[Measurement]:
-    """Read all measurements from files.
+    """Read all measurements from files, by default from all bundled files.
 
-    Bundled files are reported without their folder, so that results do not depend on the
-    installation path.
-    """
-    return [row for file in _resolve(files) for row in read(file, file.name if file.parent == BUNDLED else "")]
-
-
-def _resolve(files: Sequence[Path]) -> list[Path]:
-    """Return the files to read: the specified files, or all bundled files if none are specified.
-
-    A nonexistent path is replaced by the bundled file of the same name, if there is one.
+    A nonexistent path is replaced by the bundled file of the same name, if there is one. Bundled
+    files are reported without their folder, so that results do not depend on the installation path.
     """
     bundled_files = {file.name: file for file in default_files()}
-    return [file if file.exists() else bundled_files.get(str(file), file) for file in files] or default_files()
+    paths = [file if file.exists() else bundled_files.get(str(file), file) for file in files] or default_files()
+    return [row for path in paths for row in read(path, path.name if path.parent == BUNDLED else "")]
 
 
 RESEARCH_PROFILES: Final = ("tuned", "academic")

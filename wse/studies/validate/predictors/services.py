@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -26,8 +26,7 @@ from wse.compiler.options import BASELINE, OPTIMIZED, REPORT
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.models.configs.config import bundled_spec
-from wse.serving.drafts.machine import DraftMachine
-from wse.serving.drafts.speculation import Acceptance, acceptance_of, best_draft
+from wse.serving.drafts.speculation import acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.draft_machine import head_machine
 from wse.studies.estimate.drafts.placement import place_head
@@ -228,7 +227,7 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
         head = place_head(estimate, capacity=REPORT)
         passes = verify_passes(estimate, compilation, head)
         curve, machine = acceptance_of(service.drafts_of), head_machine(estimate, compilation, head, passes)
-        draft_tokens, gain = best_draft(curve, partial(_speed_up, machine, curve))
+        draft_tokens, gain = best_draft(curve, lambda tokens: machine.verify_s(1) / machine.row(curve, tokens).token_s)
         tokens_per_pass = curve.at(draft_tokens)
     values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
     return ServiceEstimate(
@@ -238,17 +237,6 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
         tokens_per_pass=tokens_per_pass,
         bound_ratio=(result.bounds and result.bounds.token.ratio) or 1.0,
     )
-
-
-def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> float:
-    """Return the factor by which speculative decoding speeds up a single user.
-
-    Args:
-        machine: Times of drafting and of verification passes.
-        curve: Probability that a draft token is accepted.
-        draft_tokens: Number of draft tokens that each pass verifies.
-    """
-    return machine.verify_s(1) / machine.row(curve, draft_tokens).token_s
 
 
 @lru_cache(maxsize=1)
