@@ -33,9 +33,10 @@ def traced_run(folder: Path, *, wavelets: bool = False, **options: Any) -> Trace
     Args:
         folder: Folder of the trace and of the tiny model.
         wavelets: Whether the last pass is logged wavelet by wavelet.
-        options: Options of the run; the default model is the tiny one.
+        options: Options of the run; the default is the tiny model on a mapping that is not searched for.
     """
-    prepared = prepare(make_request(RunRequest, **{"model": str(write_model(folder))} | options))
+    defaults = {"model": str(write_model(folder)), "schedule": "baseline"}
+    prepared = prepare(make_request(RunRequest, **defaults | options))
     program, path = compile_program(prepared), folder / "run.h5"
     return TracedRun(program, execute(prepared, program, trace=path, wavelets=wavelets).to_dict(), path)
 

@@ -100,9 +100,7 @@ def test_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
 
 
 def test_pe_of_a_wafer_with_dead_pes_has_no_links_and_logical_coordinates(tmp_path: Path) -> None:
-    path = traced_run(
-        tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2, schedule="baseline"
-    ).path
+    path = traced_run(tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2).path
     facts = facts_of(path, 0, 0, 0)
     assert "links" not in facts
     assert facts["busy_cycles"] > 0
@@ -200,7 +198,7 @@ def test_layers_outside_of_the_mesh_are_ignored(tmp_path: Path, column: str, val
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> TracedRun:
     folder = tmp_path_factory.mktemp("traced")
-    return traced_run(folder, prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", new_tokens=3)
+    return traced_run(folder, prompt_ids=(1, 2, 3), wafers=2, mesh="3x3", mapping="region", new_tokens=3)
 
 
 @pytest.mark.parametrize("wafer", [0, 1])
