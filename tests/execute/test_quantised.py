@@ -164,8 +164,8 @@ def logit_error(run: Session, spec: ModelSpec, coding: str, scale_type: str = "f
     return worst_error(run.forced(IDS[PROMPT:]), want)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 3, 1), (4, 5, 2), (7, 11, 1)], ids=str)
-@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (4, 5, 2), (7, 11, 1)], ids=str)
+@pytest.mark.parametrize("coding", slow_but(CODINGS, "int8", "int4"))
 def test_logits_are_those_of_the_dequantised_weights(coding: str, shape: tuple[int, int, int]) -> None:
     *mesh, wafers = shape
     run = quantised_session(SPEC, tuple(mesh), coding, wafers=wafers, schedule=BASELINE)
@@ -198,7 +198,7 @@ MIXTURES = {
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("experts", EXPERT_PLACEMENTS)
-@pytest.mark.parametrize("coding", slow_but(CODINGS, "fp8", "int4"))
+@pytest.mark.parametrize("coding", slow_but(CODINGS, "int4"))
 def test_expert_logits_are_those_of_the_dequantised_weights(coding: str, experts: str, mixture: str) -> None:
     """The mesh has 3x3 PEs for the mixture with biases, and 4x5 PEs for the others."""
     spec = mixture_spec(MIXTURES[mixture])
@@ -231,7 +231,7 @@ def test_narrow_activations_change_logits_within_their_rounding(coding: str, act
     assert logit_error(run, SPEC, coding, activations) <= 20 * {"float16": 2.0**-11, "bfloat16": 2.0**-8}[activations]
 
 
-@pytest.mark.parametrize("coding", slow_but([*CODINGS, "float32"], "int8", "int4"))
+@pytest.mark.parametrize("coding", slow_but([*CODINGS, "float32"], "int4"))
 def test_flipped_bit_of_weights_codes_scales_or_groups_changes_the_logits(coding: str) -> None:
     run = quantised_session(
         SPEC, (2, 3), coding, activations="float32" if coding in CODINGS else None, schedule=BASELINE
