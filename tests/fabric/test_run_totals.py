@@ -184,13 +184,13 @@ def test_costs_cached_from_other_programs_equal_uncached_costs(monkeypatch: pyte
         (STEP_CLASSES_MACHINE, SOFTWARE, replace(STEP_CLASSES_OPTIONS, mapping="tensor"), replace(REGIONS, per_band=1)),
     ]
 
+    programs = [compile_choice(tiny_spec(layers=6, tied=False), *case) for case in cases]
+
     def costs() -> list[Any]:
         found = []
-        for machine, software, options, choice in cases:
-            program = compile_choice(tiny_spec(layers=6, tied=False), machine, software, options, choice)
+        for program, (machine, software, options, _) in zip(programs, cases, strict=True):
             fabric = Fabric(program, machine, software)
-            lengths = (12,) * options.batch
-            found += [fabric.prefill_cost(0), fabric.decode_cost(*lengths)]
+            found += [fabric.prefill_cost(0), fabric.decode_cost(*(12,) * options.batch)]
             found += [fabric.verify_cost(12)] if program.verify else []
         return found
 
