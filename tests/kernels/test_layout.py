@@ -258,7 +258,8 @@ def test_kernels_in_vectors_stay_within_their_arrays() -> None:
     assert exit_status("from tests.kernels.test_layout import run_at_page_ends; run_at_page_ends()") == 0
 
 
-@pytest.mark.parametrize("index", [pytest.param(-1, marks=pytest.mark.slow), 8])
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [-1, 8])
 def test_access_beside_a_protected_array_ends_the_process(index: int) -> None:
     code = f"""
 import ctypes, numpy

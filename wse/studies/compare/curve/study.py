@@ -69,17 +69,13 @@ def curve_row(machine: Machine, samples: Sequence[Machine], users: int, tier: st
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     assert cost is not None  # machines of a comparison have prices
     assert energy is not None
-    row = CurveRow(
+    row = CurveRow.from_parts(
+        machine,
+        point,
         machine=machine.text,
-        kind=machine.kind,
-        name=machine.name,
         chips=machine.deployment.chips,
-        software=machine.software,
-        dtype=machine.dtype,
         users=users,
-        ttft_s=point.ttft_s,
         tokens_per_s_per_user=point.tokens_per_s_per_user or 0.0,
-        tokens_per_s=point.tokens_per_s,
         usd_per_million_tokens=cost.value,
         usd_per_million_tokens_low=cost.low,
         usd_per_million_tokens_high=cost.high,
