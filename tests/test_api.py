@@ -45,11 +45,6 @@ class Argument(NamedTuple):
     meaning: str
 
 
-def arguments_of(request: type) -> dict[str, Argument]:
-    """Return the expected arguments of a function by name, from the options of its request class."""
-    return {argument_name(field): _argument(field) for field in options_of(request).values()}
-
-
 def _argument(field: RequestField) -> Argument:
     """Return the argument of one option; option names in its text become argument names."""
     option = field.option
@@ -95,7 +90,8 @@ def test_arguments_have_the_types_defaults_and_descriptions_of_the_options(name:
     parameters = inspect.signature(function, eval_str=False).parameters
     docs = argument_docs(wse.estimate.__doc__ or "") | argument_docs(function.__doc__)
     hints = parameter_types(function)
-    for argument, expected in arguments_of(FUNCTIONS[name]).items():
+    expected_arguments = {argument_name(field): _argument(field) for field in options_of(FUNCTIONS[name]).values()}
+    for argument, expected in expected_arguments.items():
         assert (argument, hints[argument]) == (argument, expected.type)
         assert parameters[argument].default == expected.default
         assert docs[argument] == (expected.form, expected.meaning)

@@ -91,7 +91,8 @@ def layer(rounds: int) -> Figures:
     """
     from wse.models.catalogue import CONFIGURATIONS
 
-    config = json.loads(_config_path(CONFIGURATIONS[GIANT["model"]]).read_text(encoding="utf-8"))
+    path = CONFIGURATIONS[GIANT["model"]]
+    config = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
     seconds: list[Figures] = []
     for layers in (1, 3):
         small = config | {name: config[name] // QUARTER for name in WIDTHS}
@@ -107,10 +108,6 @@ def layer(rounds: int) -> Figures:
         "cores": os.cpu_count() or 1,
         "load": os.getloadavg()[1],
     }
-
-
-def _config_path(path: Path) -> Path:
-    return path / "config.json" if path.is_dir() else path
 
 
 def _decoded(config: dict[str, Any], rounds: int) -> Figures:

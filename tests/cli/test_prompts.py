@@ -73,9 +73,8 @@ def test_trace_records_the_sequence_of_each_token(wse: Wse, tiny: Path, empty: P
         generated = report["users"][user]["tokens"]
         assert columns["id"][of_user].tolist() == [*map(int, ids.split(",")), *generated]
         assert columns["position"][of_user].tolist() == list(range(of_user.sum()))
-    total_cycles = report["prefill"]["cycles"] + report["decode"]["cycles_per_token"] * (
-        passes - prefill_passes(report)
-    )
+    decode_passes = passes - len(report["system"]["prefill_chunks"])
+    total_cycles = report["prefill"]["cycles"] + report["decode"]["cycles_per_token"] * decode_passes
     longest = max(range(len(IDS)), key=lambda user: len(report["users"][user]["tokens"]))
     assert columns["cycles"][columns["sequence"] == longest].sum() == pytest.approx(total_cycles)
     facts = json.loads(wse("inspect", "t.h5", "--json").out)
@@ -83,11 +82,6 @@ def test_trace_records_the_sequence_of_each_token(wse: Wse, tiny: Path, empty: P
     assert [user["prompt_tokens"] for user in facts["users"]] == [3, 1, 5]
     assert facts["decode"]["tokens_per_s"] == pytest.approx(report["decode"]["tokens_per_s"])
     assert facts["wavelets"]["moves"] > 0
-
-
-def prefill_passes(report: dict[str, Any]) -> int:
-    """Return the number of passes that compute the chunks of the prompts."""
-    return len(report["system"]["prefill_chunks"])
 
 
 def test_too_many_users_are_refused_with_the_maximum_number(wse: Wse, tiny: Path) -> None:

@@ -17,7 +17,6 @@ from tests.cli.conftest import Wse, files_below
 from tests.cli.test_process import start
 from tests.models.helpers import write_config
 from tests.reference.test_json_keys import RESULTS, check_keys
-from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.request import read_grid
 
@@ -110,10 +109,5 @@ def test_examples_of_the_help_are_valid_grids(wse: Wse) -> None:
     assert [len(read_grid(source, rest[1::2])) for source, *rest in examples] == [4, 2]
     assert all(set(rest[::2]) == {"--set"} for _, *rest in examples)
     begin = lines.index('model = "story"')
-    assert len(grid_of_text("\n".join(lines[begin : begin + 3]))) == 4
-
-
-def grid_of_text(text: str) -> Grid:
-    """Return the grid of a file with this text."""
-    Path("grid.toml").write_text(text)
-    return read_grid("grid.toml", [])
+    Path("grid.toml").write_text("\n".join(lines[begin : begin + 3]))
+    assert len(read_grid("grid.toml", [])) == 4

@@ -63,8 +63,5 @@ def check_printed_table(table: Table, width: int) -> None:
     if len(columns) > 1:
         whole = [str(column.text(row)) for column in columns if not column.wraps for row in table.rows]
         assert all(cell.strip() in printed for cell in whole), (table.title, width)
-    assert max(map(len, printed.splitlines()), default=0) <= max(width, longest_word(cells))
-
-
-def longest_word(cells: list[str]) -> int:
-    return max((len(word) for cell in cells for word in re.split(r"\s", cell)), default=0)
+    longest_word = max((len(word) for cell in cells for word in re.split(r"\s", cell)), default=0)
+    assert max(map(len, printed.splitlines()), default=0) <= max(width, longest_word)

@@ -224,12 +224,6 @@ def token_ids(count: int) -> list[int]:
     return [int(i) for i in np.random.default_rng(count).integers(3, 60, count)]
 
 
-def plain_decoder_logits(spec: ModelSpec, prompt: list[int], following: list[int]) -> F32:
-    """Return the logits `[len(following), vocabulary]` of the plain decoder, which multiplies whole matrices."""
-    logits = plain_logits(spec, tensors(spec).__getitem__, [*prompt, *following[:-1]])
-    return logits[len(prompt) - 1 :].astype(np.float32)
-
-
 @pytest.mark.parametrize(
     ("heads", "side", "prompt", "chunk"),
     [
@@ -248,7 +242,8 @@ def test_own_weights_logits_are_those_of_mesh_gemm_and_the_plain_decoder(
         engine = Engine(own_weights_program(spec, side, prompt, chunk, prefill), spec, tensors(spec).__getitem__)
         got[prefill] = forced(engine, given, following)
     assert np.abs(got[MESH_GEMM_OWN] - got[MESH_GEMM]).max() < 1e-5
-    assert np.abs(got[MESH_GEMM_OWN] - plain_decoder_logits(spec, given, following)).max() < 1e-4
+    plain = plain_logits(spec, tensors(spec).__getitem__, [*given, *following[:-1]])[prompt - 1 :]
+    assert np.abs(got[MESH_GEMM_OWN] - plain.astype(np.float32)).max() < 1e-4
 
 
 @pytest.mark.parametrize(("heads", "side"), [("one head", 6), ("several heads", 3)])

@@ -44,11 +44,6 @@ def errors(rows: Rows, pick: Pick) -> list[float]:
     return [abs(row.error_pct or 0.0) for row in rows if pick(row.measurement) and row.prediction.value is not None]
 
 
-def waferllm_table(phase: str) -> Pick:
-    """Return a filter for the published WaferLLM tables of a phase."""
-    return lambda m: m.text("system") == "WaferLLM" and m.text("phase") == phase and m.text("source") != ""
-
-
 @pytest.mark.slow
 @ONE_WORKER
 def test_every_row_has_one_answer(every_row: Rows) -> None:
@@ -69,18 +64,15 @@ def test_all_rows_of_modelled_kernels_are_predicted(kernels: Rows) -> None:
     assert len(kernels) == 762
 
 
-def silicon_rows(kernel: str) -> Pick:
-    """Return a filter for rows of a kernel that were measured on WSE-3 silicon."""
-    return lambda m: m.text("system").startswith(kernel) and m.text("hardware") == "Cerebras WSE-3"
-
-
 @pytest.mark.slow
 @ONE_WORKER
 @pytest.mark.parametrize(("phase", "rows", "max_pct"), [("decode", 9, 3.0), ("prefill", 7, 4.0)])
 def test_layers_of_8b_and_72b_are_within_tolerance_on_three_grids(
     kernels: Rows, phase: str, rows: int, max_pct: float
 ) -> None:
-    found = errors(kernels, waferllm_table(phase))
+    found = errors(
+        kernels, lambda m: m.text("system") == "WaferLLM" and m.text("phase") == phase and m.text("source") != ""
+    )
     assert len(found) == rows
     assert max(found) <= max_pct, f"{phase}: worst {max(found):.2f} %, stated {max_pct} %"
 
@@ -94,7 +86,7 @@ def test_layers_of_8b_and_72b_are_within_tolerance_on_three_grids(
 def test_kernels_on_wse3_silicon_are_within_tolerance(
     kernels: Rows, kernel: str, rows: int, median_pct: float, max_pct: float
 ) -> None:
-    found = errors(kernels, silicon_rows(kernel))
+    found = errors(kernels, lambda m: m.text("system").startswith(kernel) and m.text("hardware") == "Cerebras WSE-3")
     assert len(found) == rows
     assert median(found) <= median_pct, f"{kernel}: median {median(found):.2f} %, stated {median_pct} %"
     assert max(found) <= max_pct, f"{kernel}: worst {max(found):.2f} %, stated {max_pct} %"

@@ -143,17 +143,13 @@ def test_steps_are_complete_and_sorted_in_every_order(
     assert few == steps[:3]
 
 
-def layers_of(group: dict[str, Any]) -> list[int]:
-    """Return all layers of a group, from its ranges of layers."""
-    return [layer for first, last in group["layers"] for layer in range(first, last + 1)]
-
-
 def test_groups_of_kinds_are_sums_of_their_ops(path: Path) -> None:
     ops = groups(path, "op")
     for group in inspect(path, by="kind")["groups"]:
         members = [op for op in ops if (op["phase"], op.get("kind", "")) == (group["phase"], group["kind"])]
         assert group["count"] == len(members)
-        assert layers_of(group) == sorted({op["layer"] for op in members if op["layer"] >= 0})
+        layers = [layer for first, last in group["layers"] for layer in range(first, last + 1)]
+        assert layers == sorted({op["layer"] for op in members if op["layer"] >= 0})
         for name in (*SUMS, "fraction"):
             assert group[name] == pytest.approx(sum(op[name] for op in members))
 

@@ -3,7 +3,6 @@
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -39,11 +38,6 @@ def write_log(path: Path, moves: list[Move], *, pass_index: int = 0) -> None:
     with TraceWriter(path, HEADER) as writer:
         columns = dict(zip(COLUMNS, np.array(moves, int).T, strict=True))
         writer.append("wavelet", {**columns, "pass": np.full(len(moves), pass_index)})
-
-
-def as_logged_moves(replayed: list[dict[str, Any]]) -> list[Move]:
-    """Return the moves of a report in the form in which the log stores them."""
-    return [tuple({**move, "direction": MOVES.index(move["direction"])}[name] for name in COLUMNS) for move in replayed]
 
 
 def test_summary_equals_counts_of_the_moves(logged: Logged) -> None:

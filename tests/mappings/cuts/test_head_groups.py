@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.head_groups import HeadGroups, head_groups, head_places
+from wse_mappings.cuts.head_groups import head_groups, head_places
 from wse_mappings.rounding import ceil_div
 
 Sizes = tuple[int, int, int, int]
@@ -85,11 +85,6 @@ def test_column_stores_the_same_features_of_a_key_and_its_queries(size: Sizes, q
     np.testing.assert_array_equal((queries // head_size // queries_per_kv)[~padding], (same // head_size)[~padding])
 
 
-def heads_of(groups: HeadGroups, first: int, count: int) -> list[set[int]]:
-    """Return the kv heads of each of ``count`` columns, from column ``first``."""
-    return [set(row[row >= 0].tolist()) for row in groups.kv_heads[first : first + count]]
-
-
 @given(size=sizes())
 def test_columns_of_a_segment_store_the_same_heads_and_segments_cover_the_line(size: Sizes) -> None:
     cols, kv_heads, _, _ = size
@@ -103,7 +98,8 @@ def test_columns_of_a_segment_store_the_same_heads_and_segments_cover_the_line(s
         assert len(groups.segments) * sharing == kv_heads
         for group, (first, count) in enumerate(groups.segments):
             heads = set(range(group * sharing, (group + 1) * sharing))
-            assert heads_of(groups, first, count) == [heads] * count
+            rows = groups.kv_heads[first : first + count]
+            assert [set(row[row >= 0].tolist()) for row in rows] == [heads] * count
     else:
         assert all(count == 1 for _, count in groups.segments)
 

@@ -103,13 +103,8 @@ def test_remedies_of_insufficient_memory_fit(
                 pytest.fail(f"{other}: no such option")
         assert needed_bytes(model=config, **options | changes) <= free, remedy
     monkeypatch.setattr(memory, "free_bytes", lambda: needed_bytes(model=config, **options))
-    memory.check_memory(*_compiled(make_request(RunRequest, model=config, trace=None, **BASELINE, **options)))
-
-
-def _compiled(request: RunRequest) -> Any:
-    """Return the prepared run of a request and its Program."""
-    prepared = prepare(request)
-    return prepared, compile_program(prepared)
+    prepared = prepare(make_request(RunRequest, model=config, trace=None, **BASELINE, **options))
+    memory.check_memory(prepared, compile_program(prepared))
 
 
 REQUEST = make_request(
