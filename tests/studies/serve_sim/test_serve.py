@@ -193,6 +193,27 @@ def test_default_draft_length_is_the_best_for_one_user() -> None:
     assert drafts.draft_tokens == plan.draft_tokens > 1
 
 
+@pytest.mark.parametrize(
+    ("options", "room"),
+    [
+        ({"draft": "0.9,0.8"}, {"plain": 149, "drafted": 120}),
+        ({"draft": "0.9,0.8", "users": 4, "replicas": 2}, {"plain": 298, "drafted": 240}),
+        ({"draft": "0.1"}, {"plain": 149, "drafted": 149}),
+    ],
+    ids=["head", "two replicas", "drafts do not pay"],
+)
+def test_estimates_and_simulations_have_the_same_room_with_drafts(
+    options: dict[str, Any], room: dict[str, int]
+) -> None:
+    """A draft head stores weights and KV caches of one more layer, if drafts are used."""
+    given = STORY | {"prompt_len": 8, "new_tokens": 24, "software": "tuned", "wafer": "wse2", "objective": "latency"}
+    del given["requests"]
+    result = wse.estimate(**given | options)
+    served = wse.serve_sim(**given | options, requests=20)
+    assert (result.serving.max_users, result.drafts.max_users) == (room["plain"], room["drafted"])
+    assert served.replicas * served.machine.kv_capacity_users == room["drafted"]
+
+
 def test_draft_head_reduces_the_room_for_kv_caches_on_gpus() -> None:
     """A draft head stores the weights and KV caches of one more layer. It is not loaded if drafts do not pay."""
     plain, drafted, without_gain = (

@@ -99,7 +99,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"room for {plural(serving.max_users, 'KV cache')} of {count(tokens)} tokens {place}"
         room += "; the other users wait" if serving.users > serving.max_users else ""
-        room += f"; {_most_room_text(serving)}"
+        room += "" if result.drafts is None else f"; with drafts, for {result.drafts.max_users:,}"
+        room += f"; {_most_room_text(serving, has_drafts=result.drafts is not None)}"
         first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
@@ -131,17 +132,21 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield AnswerRow("verification", seconds(verify.s), f"{text}; {count(verify.cycles)} cycles", "verify.s")
 
 
-def _most_room_text(serving: ServingResult) -> str:
+def _most_room_text(serving: ServingResult, *, has_drafts: bool) -> str:
     """Return a phrase with the maximum number of users for which any layout has room.
 
     If this number was not computed, the phrase names the option that computes it.
+
+    Args:
+        serving: The number of users that fit, without drafts.
+        has_drafts: Whether the estimate also has figures with drafts.
     """
     max_users = serving.max_users_of_any_layout
     if max_users is None:
         return "--most-users finds the most that fit in any layout"
     if max_users <= serving.max_users:
         return "no layout was found with more room"
-    return f"another layout has room for {count(max_users)}"
+    return f"another layout has room for {count(max_users)}{' without drafts' if has_drafts else ''}"
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:

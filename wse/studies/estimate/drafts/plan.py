@@ -133,7 +133,9 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
     max_draft_tokens = min(draft_tokens + 1, max(curve.draft_tokens))
     accepted = acceptance_result(acceptance, place.draft, model)
     rows = {n: (machine.row(curve, n), users.speed_up(in_a_row(curve, n))) for n in range(1, max_draft_tokens + 1)}
-    point = point_result(users.point(in_a_row(curve, draft_tokens)) if draft_tokens else users.plain)
+    chosen_row = in_a_row(curve, draft_tokens)
+    point = point_result(users.point(chosen_row) if draft_tokens else users.plain)
+    deployment = users.drafter.deployment(chosen_row) if draft_tokens else users.drafter.plain
     assert point.tokens_per_s_per_user is not None  # tokens are decoded
     return DraftPlanResult.from_parts(
         accepted,
@@ -142,6 +144,7 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
         grade=weakest((accepted.acceptance_grade, choice_shares().grade, COST_GRADE)),
         draft_tokens=draft_tokens,
         speed_up=gain,
+        max_users=users.replicas * deployment.max_concurrency,
         lengths=tuple(
             DraftLengthResult(
                 draft_tokens=n,

@@ -100,6 +100,9 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     draft_tokens: Annotated[int, Doc("the best number of draft tokens in a row; 0 if drafts are not faster")]
     speed_up: Annotated[float, Doc(f"tokens/s of a user with that number, divided by those without drafts{_SATURATED}")]
     users: Annotated[int, Doc("concurrent users, on all replicas together")]
+    max_users: Annotated[
+        int, Doc("maximum number of users whose KV caches fit with that number, on all replicas together")
+    ]
     ttft_s: Annotated[float, Doc("mean time to first token with that number", "s")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user with that number", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("output tokens of all users with that number", "tokens/s")]
@@ -176,6 +179,8 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         layout.append(("times", f"drafting, verifying: of one pass; speed-up: with {plural(plan.users, 'user')}"))
         if plan.draft != HEAD:
             layout.append(("users", "one draft model drafts for all users of a replica, one after another"))
+    if plan.draft_tokens:
+        layout.append(("room", f"with drafts, the KV caches of {plural(plan.max_users, 'user')} fit"))
     if plan.tree is not None and plan.tree.speed_up > plan.speed_up:
         layout.append(("tree", "only listed: other figures with drafts are for tokens in a row, as in wse serve-sim"))
     footer = (*acceptance_rows(plan), *layout, *([("host", printable(plan.host))] if plan.host else []), *cost)
