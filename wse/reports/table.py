@@ -20,8 +20,15 @@ Row = Any
 
 
 def value_of(row: Row, key: str) -> Any:
-    """Return the value of a row under a key, or None if the row has no such key."""
-    return row.get(key) if isinstance(row, Mapping) else getattr(row, key, None)
+    """Return the value of a row under a key, or None if the row has no such key.
+
+    If the row is an object, the key may lead to a nested attribute, such as ``prediction.users``.
+    """
+    if isinstance(row, Mapping):
+        return row.get(key)
+    for name in key.split("."):
+        row = getattr(row, name, None)
+    return row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +36,7 @@ class Column:
     """A column of a table: where its values are in a row, its heading, and how cells are formatted.
 
     Attributes:
-        key: Key of the values in a row.
+        key: Key of the values in a row, as for `value_of`.
         title: Displayed heading.
         doc: One-line description of the column.
         formatter: Function that returns the text of the value under ``key``. Missing values leave

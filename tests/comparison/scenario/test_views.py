@@ -152,3 +152,17 @@ def test_page_is_one_file_with_escaped_texts() -> None:
     assert data["curves"][0]["lines"][0]["points"][0]["x"] == 1100
     assert "nowhere" in page
     assert png_of(made.plot()).startswith(b"\x89PNG")
+
+
+def test_predictions_are_sorted_by_value_and_columns_of_tiers_have_different_titles() -> None:
+    """The cells of a prediction have the number as their value, by which the page sorts them."""
+    rows = (combination("a", 8, 900.0), combination("b", 8, 1_000.0, tiers=TIERS))
+    for row, key, value in (
+        (rows[0], "prediction.tokens_per_s_per_user", 900.0),
+        (rows[1], "tiers.fast_tokens_per_s_per_user", 104.0),
+    ):
+        table = result(row, figures=(published(),)).tables(detail=True)[1]
+        titles = [column.title for column in table.columns]
+        assert len(set(titles)) == len(titles)
+        column = next(column for column in table.columns if column.key == key)
+        assert [cell.value for cell in table.cells(column)] == [value]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, printable, seconds, three_figures
+from wse.reports.terminal import printable, seconds, three_figures
 from wse.studies.compare.result import price_footer
 from wse.studies.estimate.drafts.result import acceptance_rows
-from wse.studies.scenario.figures import FIGURES, nearest_of, published_text
-from wse.studies.scenario.form import CONSISTENT, NO_DRAFTS, RULED_OUT
+from wse.studies.scenario.figures import FIGURES, nearest_of, published_text, published_texts
+from wse.studies.scenario.form import CONSISTENT, NEAR, NO_DRAFTS, RULED_OUT
 
 if TYPE_CHECKING:
     from wse.studies.scenario.result import CombinationResult, ScenarioResult, ScenarioSummary
@@ -29,51 +29,30 @@ _SUBJECT: Final = (
     Column(key="machine", title="machine", formatter=printable, wraps=True),
     number("chips", "chips", priority=2),
 )
-_AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
-
-
-def _column(path: str, title: str, formatter: Callable[[Any], str] = count, **settings: Any) -> Column:
-    """Build a table column with one predicted figure per combination of settings.
-
-    Args:
-        path: Names of the fields that lead from a combination to the figure, separated by points.
-        title: Title of the column.
-        formatter: Function that formats the value.
-        settings: Additional settings of the column.
-    """
-
-    def cell(combination: CombinationResult) -> str:
-        """Format the value of a combination, or return "" if it has none."""
-        value: Any = combination
-        for name in path.split("."):
-            value = getattr(value, name, None)
-        return "" if value is None else formatter(value)
-
-    return number(path, title, cell=cell, **settings)
-
-
+_WORDS: Final = {CONSISTENT: "yes", NEAR: "nearly", RULED_OUT: "no"}
+_AGREEMENT: Final = Column(key="agreement", title="agrees", formatter=_WORDS.__getitem__)
 _DRAFTS: Final = (
     Column(key="drafts", title="drafts", formatter=printable, wraps=True),
-    _column("prediction.speculation.draft_tokens", "length", str, priority=4),
-    _column("prediction.speculation.gain", "gain", "{:.2f} x".format, priority=3),
+    number("prediction.speculation.draft_tokens", "length", str, priority=4),
+    number("prediction.speculation.gain", "gain", "{:.2f} x".format, priority=3),
 )
 _PREDICTIONS: Final = (
-    _column("prediction.users", "users", priority=1),
-    _column("prediction.tokens_per_s_per_user", "a user", three_figures),
-    _column("prediction.ttft_s", "first token", seconds, priority=3),
-    _column("prediction.usd_per_million_tokens", "USD/Mtok", three_figures, priority=1),
-    _column("prediction.joules_per_token", "J/token", three_figures, priority=4),
-    _column("prediction.grade", "grade", str, priority=3),
+    number("prediction.users", "users", priority=1),
+    number("prediction.tokens_per_s_per_user", "a user", three_figures),
+    number("prediction.ttft_s", "first token", seconds, priority=3),
+    number("prediction.usd_per_million_tokens", "USD/Mtok", three_figures, priority=1),
+    number("prediction.joules_per_token", "J/token", three_figures, priority=4),
+    number("prediction.grade", "grade", str, priority=3),
 )
 _TIERS: Final = (
-    _column("tiers.ordinary_users", "users"),
-    _column("tiers.ordinary_tokens_per_s_per_user", "each", three_figures, priority=1),
-    _column("tiers.fast_users", "fast"),
-    _column("tiers.fast_tokens_per_s_per_user", "each", three_figures, priority=1),
-    _column("tiers.speed_up", "speed", "{:.2f} x".format),
-    _column("tiers.cost_ratio", "cost", "{:.1f} x".format),
-    _column("tiers.ordinary_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
-    _column("tiers.fast_usd_per_million_tokens", "fast USD/Mtok", three_figures, priority=2),
+    number("tiers.ordinary_users", "users"),
+    number("tiers.ordinary_tokens_per_s_per_user", "tok/s", three_figures, priority=1),
+    number("tiers.fast_users", "fast"),
+    number("tiers.fast_tokens_per_s_per_user", "fast tok/s", three_figures, priority=1),
+    number("tiers.speed_up", "speed", "{:.2f} x".format),
+    number("tiers.cost_ratio", "cost", "{:.1f} x".format),
+    number("tiers.ordinary_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
+    number("tiers.fast_usd_per_million_tokens", "fast USD/Mtok", three_figures, priority=2),
 )
 
 
@@ -129,8 +108,6 @@ def _published_table(result: ScenarioResult) -> Table:
         number("error_pct", "error", "{:+.0f} %".format),
         Column(key="nearest", title="by", wraps=True, min_width=24),
         number("agree", "agree", str),
-        Column(key="by", title="from", priority=1),
-        Column(key="date", title="date", priority=2),
     )
     rows = []
     for index, published in enumerate(result.published):
@@ -154,7 +131,7 @@ def _published_table(result: ScenarioResult) -> Table:
                 "error_pct": nearest_combination[1].error_pct,
             }
         rows.append(row)
-    evidence = dict.fromkeys(published.evidence for published in result.published)
+    publishers = map(published_texts, result.published)
     return Table(
         columns=columns,
         rows=rows,
@@ -162,7 +139,10 @@ def _published_table(result: ScenarioResult) -> Table:
         note="by the nearest combination, of those that agree; sources with --json",
         footer=(
             ("agree", "combinations that agree with this figure, of those for which it is predicted"),
-            *(("evidence", printable(text)) for text in evidence),
+            *(
+                ("from", f"{text}: {publisher}; {printable(published.evidence)}")
+                for published, (text, publisher) in zip(result.published, publishers, strict=True)
+            ),
         ),
     )
 
@@ -194,7 +174,8 @@ def _combinations_table(
         columns=(*_SUBJECT, *prompts, *other_axes, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
         rows=listed_rows,
         title=title if shows_all else f"{title} within the tolerance",
-        note="users of the plain and the fast tier; each: tokens/s per user; speed, cost: fast over plain"
+        note="users, tok/s: users of the plain tier and tokens/s of each; fast, fast tok/s: of the fast tier; speed, "
+        "cost: fast tier over plain tier"
         if has_tiers
         else "a user: tokens/s per user",
         footer=(*prices, *_more_rows(rows, listed_rows)),
