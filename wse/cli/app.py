@@ -221,6 +221,9 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
         text = f"{place}{UnknownName('option', option, similar_options, listed_by=listed_by)}"
         if other_commands:
             text += f"; it is an option of {', '.join(f'`wse {command}`' for command in other_commands)}"
+        if name in ("sweep", "compare") and "estimate" in other_commands:
+            setting = f"--set {option.removeprefix('--').replace('-', '_')}=VALUE,..."
+            text += f"; {'give' if name == 'sweep' else '`wse sweep` has'} {setting}"
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":

@@ -283,11 +283,11 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
             given_options = [f"--workload {request.workload.workload_name}:", *given_options]
         limit_origin, larger_models = f"--context {limit}", ""
         if request.context is None:
-            limit_origin = f"the {limit} tokens that {spec.name} supports"
+            limit_origin = f"the {limit:,} tokens that {spec.name} supports"
             larger_models = ", or a model with a larger context (wse models lists them)"
         message = (
-            f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; "
-            f"give at most {limit} prompt and new tokens in total{larger_models}"
+            f"{' '.join(given_options)}: {tokens:,} tokens are more than {limit_origin}; "
+            f"give at most {limit:,} prompt and new tokens in total{larger_models}"
         )
         raise BadInput(message)
     return prompt_len, new_tokens

@@ -194,7 +194,7 @@ def _fewest_wafers(basis: Basis, options: Options, wafer: WaferSpec) -> int:
 def check_context(context: int | None, spec: ModelSpec) -> None:
     """Raise BadInput if a context is longer than the model supports."""
     if context is not None and context > spec.context_limit:
-        raise BadInput(f"--context {context}: {spec.name} supports at most {spec.context_limit} tokens")
+        raise BadInput(f"--context {context}: {spec.name} supports at most {spec.context_limit:,} tokens")
 
 
 def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None:

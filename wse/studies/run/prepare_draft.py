@@ -57,8 +57,8 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     context = target.options.context
     if draft_model.spec.context_limit < context:
         message = (
-            f"--draft {name}: supports a context of at most {draft_model.spec.context_limit} tokens, but the run has "
-            f"{context}; give a shorter --context"
+            f"--draft {name}: supports a context of at most {draft_model.spec.context_limit:,} tokens, but the run has "
+            f"{context:,}; give a shorter --context"
         )
         raise BadInput(message)
     mesh = request.drafts.draft_mesh or _default_mesh(target, place)

@@ -153,7 +153,7 @@ def _requests_of_trace(request: ServeRequest, path: Path) -> tuple[Trace, Worklo
     traffic, context = request.traffic, request.base.context
     spec = load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
-    made_for = f"the {spec.context_limit} tokens that {spec.name} supports"
+    made_for = f"the {spec.context_limit:,} tokens that {spec.name} supports"
     selection = TraceSelection(
         context=context or spec.context_limit,
         limit_source=made_for if context is None else f"--context {context}",
@@ -189,8 +189,8 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     prompt, answer = base.workload.lengths(limit)
     if prompt + answer > limit:  # GPUs have no compiled context
         message = (
-            f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer} tokens are more than --context {limit}; "
-            f"give at most {limit} prompt and new tokens in total"
+            f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer:,} tokens are more than --context {limit}; "
+            f"give at most {limit:,} prompt and new tokens in total"
         )
         raise BadInput(message)
     named_workload = base.workload.named_workload

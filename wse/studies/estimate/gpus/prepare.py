@@ -149,7 +149,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
     if prompt + new > spec.context_limit:
         options = f"--prompt-len {prompt} --new-tokens {new}"
-        raise BadInput(f"{options}: {spec.name} supports at most {spec.context_limit} tokens in total")
+        raise BadInput(f"{options}: {spec.name} supports at most {spec.context_limit:,} tokens in total")
     # 4. Users and replicas.
     economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
     shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
