@@ -224,8 +224,11 @@ def power_text(joules: float, low: float, high: float, tokens_per_s: float) -> s
         tokens_per_s: Output tokens per second of all users.
     """
     is_peak = low < joules == high
+    notes = ["peak power"] if is_peak else []
+    if power_range := range_text(low * tokens_per_s, high * tokens_per_s, count):
+        notes.append(f"range of the power: {power_range} W")
     power = f"at {count(joules * tokens_per_s)} W"
-    return f"{power} (peak power; the range also covers lower power)" if is_peak else power
+    return f"{power} ({'; '.join(notes)})" if notes else power
 
 
 def _range(low: float | None, high: float | None) -> str:

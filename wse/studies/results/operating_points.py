@@ -24,7 +24,11 @@ DEFINITIONS: Final = (
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, including prefill"),
     ("price range", "USD/Mtok at the low and high end of the machine's price range, with this tok/s"),
-    ("J/token", "power of all machines divided by tok/s: of wafers at their peak, of GPUs as measured or inferred"),
+    (
+        "J/token",
+        "power of all machines divided by tok/s: of wafers at their peak, of GPUs as measured or inferred under load "
+        "(its range: from a board with one user to the peak of a server)",
+    ),
 )
 """Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
 
