@@ -1,6 +1,7 @@
 """Tests of ranking machines for a number of users and latency limits: replicas, order, missed limits and refusals."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import wse
 from tests.comparison.compare.synthetic import deployment
 from wse.errors import DoesNotFit
+from wse.reports.terminal import three_figures
 from wse.serving.goal import COST, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
@@ -157,6 +159,7 @@ def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_sampl
     (cheaper,) = cheaper_kinds([wafer, gpu], samples, [(8, 100)])
     assert (cheaper.kind, cheaper.share, cheaper.samples) == (WAFER, 0.625, 4)
     assert cheaper.ratio == pytest.approx(2)
+    assert cheaper.break_even_usd_per_wafer_hour == pytest.approx(2 * 2)  # twice the wafer's price of 2 USD per hour
     assert cheaper.within_limits == {WAFER: 0.75, GPU: 0.5}
     assert cheaper_kinds([wafer, replace(gpu, keeps=False)], samples, [(8, 100)]) == ()
     assert cheaper_kinds([wafer, gpu], samples | {gpu: {}}, [(8, 100)]) == ()
@@ -179,7 +182,35 @@ def test_verdict_says_when_most_samples_contradict_the_nominal_values(share: flo
     rows = [made_row(kind, 1.0, goal) for kind in (WAFER, GPU)]
     lengths = rows[0].prompt_len, rows[0].new_tokens
     cheaper = CheaperResult(
-        prompt_len=lengths[0], new_tokens=lengths[1], kind=WAFER, ratio=1.1, share=share, samples=256
+        prompt_len=lengths[0],
+        new_tokens=lengths[1],
+        kind=WAFER,
+        ratio=1.1,
+        share=share,
+        samples=256,
+        break_even_usd_per_wafer_hour=1.1,
     )
-    *_, last = plan_verdict(rows, goal, [lengths], [cheaper])
-    assert ("; in the others it is cheaper on" in last) == ends_with_note
+    *_, certainty, _ = plan_verdict(rows, goal, [lengths], [cheaper])
+    assert ("; in the others it is cheaper on" in certainty) == ends_with_note
+
+
+def test_verdict_compares_the_best_replicas_with_the_best_single_machine(ranked_for_400_users: PlanResult) -> None:
+    """The sentence states the costs of the first row of each kind."""
+    rows = ranked_for_400_users.rows
+    one = next(row for row in rows if row.replicas == 1)
+    several = next(row for row in rows if row.replicas > 1)
+    costs = [three_figures(row.usd_per_million_tokens or 0.0) for row in sorted((one, several), key=rows.index)]
+    (sentence,) = [text for text in ranked_for_400_users.verdict if text.startswith("Of the wafers, ")]
+    assert re.findall(r"with ([\d.,]+) USD per million tokens", sentence) == costs
+
+
+def test_room_is_that_of_the_chosen_layout() -> None:
+    """A row with more users than room says that some of them wait."""
+    row = replace(made_row(WAFER, 1.0, Goal(users=1, objective=COST)), users=64, max_users=48)
+    result = ranking_of(users=1)
+    _, table = replace(result, rows=(row, replace(row, max_users=64), replace(row, keeps=False))).tables()
+    (room,) = [column for column in table.columns if column.title == "room"]
+    cells = table.cells(room)
+    assert [cell.value for cell in cells] == [48, 64, 48]
+    assert [int(str(cell.text).split(",", maxsplit=1)[0]) for cell in cells] == [48, 64, 48]
+    assert len({str(cell.text) for cell in cells}) == 3

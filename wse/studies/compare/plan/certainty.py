@@ -35,6 +35,7 @@ def cheaper_kinds(
         known_rows = [row for row in best_rows if row is not None and row.keeps and COST in samples[row]]
         if len(known_rows) < len(best_rows):
             continue
+        wafers, gpus = known_rows
         low, high = sorted(known_rows, key=_usd)
         results.append(
             CheaperResult(
@@ -46,9 +47,15 @@ def cheaper_kinds(
                 within_limits={row.kind: share for row in known_rows if (share := row.within_limits) is not None}
                 or None,
                 samples=len(samples[low][COST]),
+                break_even_usd_per_wafer_hour=usd_per_chip_hour(wafers) * _usd(gpus) / _usd(wafers),
             )
         )
     return tuple(results)
+
+
+def usd_per_chip_hour(row: PlannedRow) -> float:
+    """Return the price of a wafer or GPU in USD per hour."""
+    return (row.usd_per_hour or 0.0) / (row.replicas * row.chips)
 
 
 def _usd(row: PlannedRow) -> float:

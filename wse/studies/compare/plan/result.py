@@ -83,6 +83,9 @@ class CheaperResult(Result):
         Doc("fraction of the samples in which `wafer` and `gpu` are within the limits; absent without limits"),
     ] = None
     samples: Annotated[int, Doc("number of samples of prices, constants and model errors")]
+    break_even_usd_per_wafer_hour: Annotated[
+        float, Doc("price of a wafer at which a token costs the same on these wafers as on these GPUs", "USD/h")
+    ]
 
 
 ORDERS: Final = {
@@ -92,12 +95,13 @@ ORDERS: Final = {
 }
 """Title of the table of machines for each objective."""
 
-KEEPS_WITHOUT_LIMITS: Final = (
+ROOM: Final = (
     "room",
-    "yes if some layout holds the KV caches of all users at once; in the chosen layout, some users may have to wait",
+    "users whose KV caches fit at once in the layout that was chosen; the other users wait until there is room. If no "
+    "layout that was tried holds the caches of all users, more replicas or wafers are needed",
 )
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
-"""Meaning of the column that states whether a machine meets the goal."""
+"""Meaning of the columns that state whether a machine meets the goal."""
 
 COLUMNS: Final = tuple(
     name
@@ -183,8 +187,9 @@ class PlanResult(Result):
     def _columns(self) -> tuple[Column, ...]:
         """Return the columns of the main table, which has one row per machine."""
         limited = self.targets or self.users is not None
-        title = "meets" if self.targets else "room"
-        keeps = Column(key="keeps", title=title, cell=_keeps_text)
+        keeps = Column(key="keeps", title="meets", cell=_keeps_text)
+        if not self.targets:
+            keeps = number("max_users", "room", cell=_room_text)
         return (
             *self._machine_columns(),
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
@@ -213,7 +218,7 @@ class PlanResult(Result):
         hidden, titles = self.tried - len(self.rows), {column.title for column in self._columns()}
         limits_text = " among layouts within the limits, if there are any" if self.targets else ""
         return [
-            *[line for line in (KEEPS_WITH_LIMITS, KEEPS_WITHOUT_LIMITS, *DEFINITIONS) if line[0] in titles],
+            *[line for line in (KEEPS_WITH_LIMITS, ROOM, *DEFINITIONS) if line[0] in titles],
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
             ("◆", "no other row is better in tok/s/user or USD/Mtok without being worse in the other"),
             *price_footer(self.economics),
@@ -221,11 +226,20 @@ class PlanResult(Result):
         ]
 
 
+def _room_text(row: PlannedRow) -> str:
+    """Return a table entry with the users whose KV caches fit, such as "48" or "48, others wait".
+
+    It is "48, too few" if no layout that was tried holds the KV caches of all requested users.
+    """
+    if not row.keeps:
+        return f"{row.max_users:,}, too few"
+    return f"{row.max_users:,}, others wait" if row.users > row.max_users else f"{row.max_users:,}"
+
+
 def _keeps_text(row: PlannedRow) -> str:
     """Return a table entry on whether a machine meets the goal, such as "yes, 90 %" or "no".
 
     The percentage is the fraction of random samples in which the machine meets the latency limits.
-    It is left out if there are no limits.
     """
     if not row.keeps or row.within_limits is None:
         return "yes" if row.keeps else "no"

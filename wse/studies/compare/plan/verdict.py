@@ -9,6 +9,7 @@ from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
 from wse.reports.terminal import count, plural, ranged, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
+from wse.studies.compare.plan.certainty import usd_per_chip_hour
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow
 from wse.studies.compare.plan.rows import compares_hours, usd_per_hour
 
@@ -36,7 +37,10 @@ def plan_verdict(
     cheaper_by_lengths = {(result.prompt_len, result.new_tokens): result for result in cheaper_results}
     pairs = zip(lengths, rows_by_lengths, strict=True)
     return tuple(
-        sentence for pair, group in pairs for sentence in _sentences(pair, group, goal, cheaper_by_lengths.get(pair))
+        sentence
+        for pair, group in pairs
+        for sentence in _sentences(pair, group, goal, cheaper_by_lengths.get(pair))
+        if sentence
     )
 
 
@@ -67,6 +71,8 @@ def _sentences(
     wafers, gpus = ([row for row in rows if row.kind == kind] for kind in (WAFER, GPU))
     if wafers and gpus:
         yield from _wafers_or_gpus(wafers[0], gpus[0], goal, cheaper)
+    if goal.users is not None:
+        yield _replicas_or_one([row for row in wafers if row.keeps])
     if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
@@ -98,8 +104,12 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     low, high = (wafers, gpus) if cheaper.kind == WAFER else (gpus, wafers)
     ratio = _ratio(cheaper.ratio)
     costs = "about as much" if ratio == "1.00" else f"{ratio} times as much"
+    speeds = ""
+    if low.tokens_per_s_per_user and high.tokens_per_s_per_user:
+        times = high.tokens_per_s_per_user / low.tokens_per_s_per_user
+        speeds = f", and each user gets {three_figures(times)} times the tokens/s"
     yield (
-        f"On {names[high.kind]} a token costs {costs} as on {names[low.kind]}; the {BEST[COST]} of them is "
+        f"On {names[high.kind]} a token costs {costs} as on {names[low.kind]}{speeds}; the {BEST[COST]} of them is "
         f"{_text(high)}."
     )
     text = (
@@ -113,6 +123,35 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         shares = (f"{percent_text(cheaper.within_limits[row.kind])} on {row.machine}" for row in (low, high))
         text += f". The limits are kept in {' and '.join(shares)}"
     yield f"{text}."
+    yield (
+        f"At {three_figures(cheaper.break_even_usd_per_wafer_hour)} USD per hour and wafer (stated: "
+        f"{three_figures(usd_per_chip_hour(wafers))}), a token would cost the same on {wafers.machine} as on "
+        f"{gpus.machine}."
+    )
+
+
+def _replicas_or_one(wafers: Sequence[PlannedRow]) -> str:
+    """Return a sentence that compares the best replicas of wafers with the best single machine.
+
+    It is empty if there are not rows of both kinds.
+
+    Args:
+        wafers: Rows of wafers that serve all users within the limits, best first.
+    """
+    ones = [row for row in wafers if row.replicas == 1]
+    several = [row for row in wafers if row.replicas > 1]
+    if not (ones and several):
+        return ""
+    first, second = sorted((ones[0], several[0]), key=wafers.index)
+    better_text, other_text = (
+        ("a single machine is", "replicas") if first is ones[0] else ("replicas are", "a single machine")
+    )
+    first_text, second_text = (
+        f"{row.machine} with {three_figures(_usd(row))} USD per million tokens and "
+        f"{count(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
+        for row in (first, second)
+    )
+    return f"Of the wafers, {better_text} better than {other_text}: {first_text}, against {second_text}."
 
 
 def _lowest_price(row: PlannedRow) -> str:
