@@ -42,7 +42,7 @@ def test_one_wafer_or_many_has_a_verdict_from_its_rows(comparison_request: Compa
     cheapest = min(rows[:2] + rows[3:4], key=lambda row: float(row["usd_per_million_tokens"]))
     first, second, order = report["verdict"]
     assert re.match(
-        r"In >?\d+ % of 256 samples of the uncertain inputs \(.*\), 1 wafer \(region\) is faster for one ", order
+        r"In >?\d+ % of 256 samples of the uncertain inputs \(.*\), one user is faster on 1 wafer \(region\) ", order
     )
     assert f"1 wafer (region) is fastest for one user in decode: {one['tokens_per_s_per_user']:,.0f} tokens/s" in first
     assert f"{cheapest['tokens_per_s']:,.0f} tokens/s for {cheapest['users']:,} users, " in first
@@ -54,7 +54,7 @@ def test_one_wafer_or_many_has_a_verdict_from_its_rows(comparison_request: Compa
     assert second.startswith(f"2 wafers instead of 1 make decode for one user {percent(change)} slower (")
     assert f", {percent(slow)} slower); 4 make it {percent(most)} slower. With 2 wafers instead of 1, " in second
     total, first_part, *parts = (float(text) for text in re.findall(r"([+-][\d.]+) %", second.replace("\u2212", "-")))
-    assert f"(contributions: words travelling between wafers +{percent(added)}" in second
+    assert f"(contributions to the cycles: words travelling between wafers +{percent(added)}" in second
     assert first_part + sum(parts) == pytest.approx(total, abs=0.3)
 
 

@@ -32,8 +32,8 @@ def test_orders_compare_the_best_two_numbers_of_wafers_in_equal_samples() -> Non
     sentence = order_sentence(rows, (speed, cost))
     assert sentence == (
         f"In 50 % of 4 samples of the uncertain inputs ({SAMPLED_ON_WAFERS}; the same for all rows), "
-        "1 wafer (region) is faster for one user than the best with another number of wafers, 2 wafers (bands); in "
-        "75 %, 2 wafers (bands) are cheaper per token than the best with another number of wafers, 1 wafer (bands). "
+        "one user is faster on 1 wafer (region) than on the next best number of wafers, 2 wafers (bands); in "
+        "75 %, a token is cheaper on 2 wafers (bands) than on the next best number of wafers, 1 wafer (bands). "
         "Intervals marked 90 % contain 90 % of the samples."
     )
     assert orders_of(rows[:1], samples[:1]) == ()

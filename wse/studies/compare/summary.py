@@ -23,10 +23,10 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
     "mapping": "auto tries all; for throughput: layout with the highest throughput, not the lowest latency",
-    "1 user": "decode with one request in flight",
+    "tok/s/user": "decode speed with one request in flight, without prefill (1 / TPOT)",
     "users": "the fewest with the highest throughput; fit: fewer, because no more KV caches fit",
-    "all users": "output tokens/s, prefill time included",
-    "USD/Mtok": "with all these users",
+    "tok/s": "output tokens of all these users, including the time for prefill",
+    "USD/Mtok": "with all these users, including prefill",
     "TTFT": "with one request in flight",
     "crossing": "fraction of a token's time spent between wafers, with one request in flight",
 }

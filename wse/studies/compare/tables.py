@@ -84,7 +84,7 @@ MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are distr
 DTYPE: Final = _column("dtype", "type", priority=5)
 WAFERS: Final = _number("wafers", "wafers", count, doc="")
 LINK: Final = _column("link_bytes_per_s", "link", doc="rate and latency of each link between wafers", cell=link_text)
-ONE_USER: Final = _number("tokens_per_s_per_user", "1 user", count, best="largest")
+ONE_USER: Final = _number("tokens_per_s_per_user", "tok/s/user", count, best="largest")
 USERS: Final = _number(
     "users",
     "users",
@@ -92,7 +92,7 @@ USERS: Final = _number(
     doc="concurrent users who saturate the machine; `fit`: whose KV caches fit, if they do not saturate it",
     cell=_users,
 )
-ALL_USERS: Final = _number("tokens_per_s", "all users", count, cell=_all_users, best="largest")
+ALL_USERS: Final = _number("tokens_per_s", "tok/s", count, cell=_all_users, best="largest")
 DOLLARS: Final = _number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=1)
 TTFT: Final = _number("ttft_s", "TTFT", seconds, best="smallest", priority=3)
 CROSSING: Final = _number("crossing_fraction", "crossing", percent, priority=2)
@@ -137,7 +137,7 @@ def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence
     link = (LINK,) if by_link else ()
     columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
     title = "Best mappings by number of wafers" + (" and link" if link else "")
-    note = "speeds in tokens/s; * best of a column"
+    note = "* best of a column"
     return Table(columns=columns, rows=rows, title=title, note=note, footer=footer)
 
 

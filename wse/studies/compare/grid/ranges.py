@@ -10,7 +10,7 @@ from wse.arrays import F64
 from wse.reports.intervals import CONFIDENCE, SAMPLED_ON_WAFERS, percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
-from wse.studies.compare.grid.verdict import is_or_are, own_link, place
+from wse.studies.compare.grid.verdict import own_link, place
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -21,10 +21,10 @@ _OF_ONE_USER: Final = ("ttft_s", SPEED)
 _OF_ALL_USERS: Final = ("tokens_per_s", COST, "joules_per_token")
 """Figures of a row with an interval: of a single user, and of the users that saturate the machine."""
 _ORDERS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
-    SPEED: ("faster for one user", lambda value: -value),
-    COST: ("cheaper per token", lambda value: value),
+    SPEED: ("one user is faster", lambda value: -value),
+    COST: ("a token is cheaper", lambda value: value),
 }
-"""For each figure by which rows are ordered: the advantage of the first row, and the sort key."""
+"""For each figure by which rows are ordered: what is better on the first row, and the sort key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
     samples = f"{orders[0].samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}; the same for all rows)"
     shares = [f"In {in_first} of {samples}", *(f"in {share}" for share in in_others)]
     texts = [
-        f"{share}, {place(rows[order.first])} {is_or_are(rows[order.first])} {_ORDERS[order.figure][0]} than "
+        f"{share}, {_ORDERS[order.figure][0]} on {place(rows[order.first])} than on "
         f"{_second_text(rows[order.first], rows[order.second])}"
         for share, order in zip(shares, orders, strict=True)
     ]
@@ -142,5 +142,5 @@ def order_sentence(rows: Sequence[ComparisonRow], orders: Sequence[OrderResult])
 
 def _second_text(first: ComparisonRow, second: ComparisonRow) -> str:
     """Describe the row with which the best one is compared."""
-    rank_text = "the next best" if first.wafers == second.wafers else "the best with another number of wafers"
-    return f"{rank_text}, {place(second)}"
+    rank_text = "layout" if first.wafers == second.wafers else "number of wafers"
+    return f"the next best {rank_text}, {place(second)}"

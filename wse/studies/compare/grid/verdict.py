@@ -92,7 +92,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     ranges = user.ranges or {}
     interval = interval_text(ranges.get("tokens_per_s_per_user"), count)
     user_rate = f"{rate(speed(user))} {interval}".rstrip()
-    first = f"{_counts_text(counts)}{place(user)} {is_or_are(user)} fastest for one user in decode: {user_rate}"
+    first = f"{_counts_text(counts)}{place(user)} {_is_or_are(user)} fastest for one user in decode: {user_rate}"
     cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
     cost, low, high = (
         number or 0.0
@@ -111,7 +111,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     serves = f"{total}{by_wafer}, {cost_text}"
     if cheapest is user:
         return f"{first}. Tokens are also cheapest there, whatever a wafer costs: {serves}."
-    cheapest_text = f"Of the layouts compared, {place(cheapest)} {is_or_are(cheapest)} cheapest per token"
+    cheapest_text = f"Of the layouts compared, {place(cheapest)} {_is_or_are(cheapest)} cheapest per token"
     return f"{first}. {cheapest_text}, at any price of a wafer: {serves}."
 
 
@@ -122,7 +122,7 @@ def _counts_text(counts: Sequence[int]) -> str:
     return f"Of {words_with_and([*map(str, counts)])} wafers, "
 
 
-def is_or_are(row: ComparisonRow) -> str:
+def _is_or_are(row: ComparisonRow) -> str:
     """Return "is" if a row has a single wafer, and otherwise "are"."""
     return "is" if row.wafers == 1 else "are"
 
@@ -178,7 +178,10 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
     change, named_change = sum(parts.values()), sum(parts[cause] for cause in large_causes)
     if abs(change - named_change) >= NO_CHANGE:
         texts.append(f"others {_signed_percent(change - named_change)}")
-    return f"the cycles of a token change by {_signed_percent(change)} (contributions: {', '.join(texts)})"
+    return (
+        f"a token takes {_signed_percent(change)} cycles, so at the same clock, one user is "
+        f"{_change_text(1 / (1 + change) - 1)} (contributions to the cycles: {', '.join(texts)})"
+    )
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
