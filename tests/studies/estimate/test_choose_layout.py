@@ -1,6 +1,7 @@
 """Tests of the layouts that estimates choose: throughput, room for users, layers on two wafers, SRAM for speed."""
 
 import io
+import re
 import statistics
 from dataclasses import replace
 from typing import Any
@@ -18,8 +19,10 @@ from wse.errors import BadInput
 from wse.reports.terminal_table import print_result
 from wse.studies.compile.choose import compile_fastest, compile_program, timing_of
 from wse.studies.estimate import study as cut_estimate
+from wse.studies.estimate.answer import wafer_answer_tables
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.estimate.layouts.layout_versions import ALL_COLUMNS, FEW_CODES, variants_of
+from wse.studies.estimate.layouts.result import layout_text
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
 from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
@@ -82,10 +85,22 @@ FEW_USERS: dict[str, Any] = {
 
 
 def test_max_users_of_any_layout_are_reported_and_enforced() -> None:
-    serving = wse.estimate("story", most_users=True, **FEW_USERS).serving
+    result = wse.estimate("story", most_users=True, **FEW_USERS)
+    serving, layout = result.serving, result.roomiest_layout
     assert (serving.users, serving.max_users, serving.max_users_of_any_layout) == (1, 4, 6)
+    assert (layout.mapping, layout.fits, layout.chosen) == ("region", True, False)
+    assert str(layout.regions_per_band) in layout_text(layout)
     with pytest.raises(BadInput, match=r"--users 7: .* 6 sequences .* give --users 6,"):
         wse.estimate("story", users=7, wafers=1, **FEW_USERS)
+
+
+def test_estimate_says_how_many_users_have_no_room_in_the_chosen_layout() -> None:
+    sentences = {}
+    for users in (4, 5):
+        summary, _ = wafer_answer_tables(wse.estimate("story", users=users, **FEW_USERS), detail=False)
+        sentences[users] = [row["text"] for row in summary.rows if "fit at once" in row["text"]]
+    assert sentences[4] == []
+    assert [re.findall(r"\d+", text) for text in sentences[5]] == [["4", "5"]]
 
 
 def test_users_have_room_only_if_a_compiled_layout_has_it_with_a_context_longer_than_the_request() -> None:

@@ -279,7 +279,24 @@ def fits(
 ) -> bool:
     """Return whether the model fits in any layout, with the smallest chunks.
 
-    Layouts are tried in ascending order of optimistic byte forecasts.
+    The arguments and errors are those of `fitting_trial`.
+    """
+    return fitting_trial(spec, wafer, software, options, misfits, whole_layers=whole_layers) is not None
+
+
+def fitting_trial(
+    spec: ModelSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    misfits: Misfits | None = None,
+    *,
+    whole_layers: bool = False,
+) -> Trial | None:
+    """Return the first layout that is found in which the model fits, with the smallest chunks.
+
+    Layouts are tried in ascending order of optimistic byte forecasts. The result is None if the
+    model fits in no layout.
 
     Args:
         spec: Model.
@@ -307,10 +324,10 @@ def fits(
     try:
         check_mesh(spec, wafer, options)
     except BadMesh:
-        return False
+        return None
     setup, trials = within_limits(setup, trials_until_one_fits)
     if trials and not any(trial.needed_bytes for trial in trials):
         error = refusal(setup, trials)
         if isinstance(error, TooFewColours):
             raise error
-    return any(trial.fits for trial in trials)
+    return next((trial for trial in trials if trial.fits), None)

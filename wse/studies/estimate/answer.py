@@ -10,6 +10,7 @@ from wse.reports.table import Table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
 from wse.serving.goal import LATENCY, PURPOSES, THROUGHPUT
 from wse.studies.estimate.drafts.result import draft_sentence
+from wse.studies.estimate.layouts.result import layout_text
 from wse.studies.results.answer import (
     AnswerRow,
     answer_tables,
@@ -64,6 +65,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
     if result.serving is not None:
         yield speed_sentence(result.serving, result.ranges)
     yield _layout_sentence(result)
+    yield _waiting_sentence(result)
     yield draft_sentence(result.drafts)
     if result.decode is not None:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
@@ -85,6 +87,19 @@ def _layout_sentence(result: EstimateResult) -> str:
     return sentence if users or objective != LATENCY else f"{sentence} {MANY_USERS}"
 
 
+def _waiting_sentence(result: EstimateResult) -> str:
+    """Return a sentence about users for whom the layout has no room; empty if all have room."""
+    serving = result.serving
+    if serving is None or serving.users <= serving.max_users:
+        return ""
+    purpose = PURPOSES[str(result.inputs["objective"])]
+    return (
+        f"In this layout, the KV caches of only {count(serving.max_users)} of the {serving.users:,} users fit at once. "
+        f"The other users wait until there is room, which is included in TTFT. Even so, this layout has {purpose} of "
+        "all layouts that were compiled."
+    )
+
+
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     """Yield the rows of an estimate's main table, such as speed, SRAM and weights."""
     serving, latency, decode = result.serving, result.latency, result.decode
@@ -100,7 +115,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         room = f"room for {plural(serving.max_users, 'KV cache')} of {count(tokens)} tokens {place}"
         room += "; the other users wait" if serving.users > serving.max_users else ""
         room += "" if result.drafts is None else f"; with drafts, for {result.drafts.max_users:,}"
-        room += f"; {_most_room_text(serving, has_drafts=result.drafts is not None)}"
+        room += f"; {_most_room_text(serving, result)}"
         first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
@@ -132,21 +147,23 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield AnswerRow("verification", seconds(verify.s), f"{text}; {count(verify.cycles)} cycles", "verify.s")
 
 
-def _most_room_text(serving: ServingResult, *, has_drafts: bool) -> str:
-    """Return a phrase with the maximum number of users for which any layout has room.
+def _most_room_text(serving: ServingResult, result: EstimateResult) -> str:
+    """Return a phrase with the maximum number of users for which any layout has room, and this layout.
 
     If this number was not computed, the phrase names the option that computes it.
 
     Args:
         serving: The number of users that fit, without drafts.
-        has_drafts: Whether the estimate also has figures with drafts.
+        result: The estimate.
     """
     max_users = serving.max_users_of_any_layout
     if max_users is None:
         return "--most-users finds the most that fit in any layout"
     if max_users <= serving.max_users:
         return "no layout was found with more room"
-    return f"another layout has room for {count(max_users)}{' without drafts' if has_drafts else ''}"
+    drafts = "" if result.drafts is None else " without drafts"
+    text = f"another layout has room for {count(max_users)}{drafts}"
+    return text if result.roomiest_layout is None else f"{text}: {layout_text(result.roomiest_layout)}"
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:

@@ -21,7 +21,7 @@ from wse.studies.estimate.cuts import CutsResult
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.economy import CostResult, EnergyResult
 from wse.studies.estimate.grades import GradeResult
-from wse.studies.estimate.layouts.result import SearchResult, search_table
+from wse.studies.estimate.layouts.result import LayoutResult, SearchResult, search_table
 from wse.studies.estimate.ranges.result import UncertaintyResult, contributions_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.estimate.timing.latency import LatencyResult
@@ -126,6 +126,13 @@ class EstimateResult(Result):
     ] = None
     defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
     search: Annotated[SearchResult | None, Doc("layouts that were tried, if there were several")] = None
+    roomiest_layout: Annotated[
+        LayoutResult | None,
+        Doc(
+            "layout with room for `serving.max_users_of_any_layout`, with the smallest prompt chunks; with "
+            "`--most-users`, absent if the chosen layout has as much room"
+        ),
+    ] = None
     rewrites: Annotated[
         tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule baseline`")
     ] = None

@@ -122,8 +122,12 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
         sram=replace(result.sram, room=cache_room(layout)),
     )
     if prepared_estimate.request.most_users and result.serving is not None:
-        max_users = result.serving.replicas * layout.max_users_of_any_layout
-        result = replace(result, serving=replace(result.serving, max_users_of_any_layout=max_users))
+        max_users = layout.max_users_of_any_layout
+        result = replace(
+            result,
+            serving=replace(result.serving, max_users_of_any_layout=result.serving.replicas * max_users),
+            roomiest_layout=layout.layout_with_room(max_users),
+        )
     # Drafts and ranges need the deployment; published speeds are compared with the drafts' speed too.
     deployment = None
     if result.schedule is not None:

@@ -22,6 +22,7 @@ from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cy
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
 from wse.studies.estimate.layouts.layout_versions import Variant, variants_of
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
+from wse.studies.estimate.layouts.result import LayoutResult, layout_result
 from wse.studies.estimate.layouts.searches import (
     FASTEST,
     Search,
@@ -29,6 +30,7 @@ from wse.studies.estimate.layouts.searches import (
     may_add_wafers,
     most_wafers,
     on_more_wafers,
+    trial_with_room,
     users_by_bytes,
     wafers_by_bytes,
     with_trials,
@@ -71,6 +73,16 @@ class ChosenLayout:
         )
         room = _room_of(p, (self.compilation.program, *programs))
         return max_users_with_room(p, room, users_by_bytes(p) + 1)
+
+    def layout_with_room(self, users: int) -> LayoutResult | None:
+        """Return another layout on which the KV caches of a number of users of one replica fit.
+
+        The result is None if the chosen layout has the room, or if no such layout is found.
+        """
+        if users <= _room_of(self.searched, [self.compilation.program]):
+            return None
+        trial = trial_with_room(self.searched, users)
+        return None if trial is None else layout_result(trial, None, is_chosen=False)
 
 
 def choose_layout(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, short_number
+from wse.reports.terminal import count, plural, short_number
 from wse.serving.goal import PURPOSES
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def search_result(choice: Compilation, objective: str) -> SearchResult | None:
         tried=len(choice.trials),
         fitting=sum(trial.fits for trial in choice.trials),
         compiled=len(choice.compiled_trials),
-        layouts=tuple(_layout(trial, costs.get(trial), is_chosen=trial == chosen_trial) for trial in order),
+        layouts=tuple(layout_result(trial, costs.get(trial), is_chosen=trial == chosen_trial) for trial in order),
     )
 
 
@@ -137,7 +137,16 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
     return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, footer=legend)
 
 
-def _layout(trial: Trial, cycles: float | None, *, is_chosen: bool) -> LayoutResult:
+def layout_text(layout: LayoutResult) -> str:
+    """Describe a layout, such as "mapping bands, 5 bands of at most 7 regions, prefill thin-gemm"."""
+    transposed = ", rows and columns exchanged" if layout.turned else ""
+    mesh = "" if layout.mesh_rows is None else f" on {layout.mesh_rows}x{layout.mesh_cols} PEs"
+    experts = "" if layout.experts is None else f", experts {layout.experts}"
+    bands = f"{plural(layout.bands, 'band')} of at most {plural(layout.regions_per_band, 'region')}"
+    return f"mapping {layout.mapping}, {bands} per wafer{mesh}{transposed}, prefill {layout.prefill}{experts}"
+
+
+def layout_result(trial: Trial, cycles: float | None, *, is_chosen: bool) -> LayoutResult:
     """Create the record of a layout that was tried.
 
     Args:

@@ -16,7 +16,7 @@ from wse.bisection import largest_passing
 from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import MAX_WAFERS
-from wse.compiler.search.search import Breadth, Compilation, fits
+from wse.compiler.search.search import Breadth, Compilation, fitting_trial
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
 from wse.models.tensors.model_tensors import kv_bytes_per_token
@@ -64,6 +64,14 @@ def search_for_room(
 def has_room(prepared_estimate: PreparedEstimate, users: int, misfits: Misfits | None = None) -> bool:
     """Return whether the KV caches of a number of users fit on some layout, fast or slow.
 
+    The arguments are those of `trial_with_room`.
+    """
+    return trial_with_room(prepared_estimate, users, misfits) is not None
+
+
+def trial_with_room(prepared_estimate: PreparedEstimate, users: int, misfits: Misfits | None = None) -> Trial | None:
+    """Return a layout, fast or slow, on which the KV caches of a number of users fit; None if there is none.
+
     Layouts that use all PEs of each wafer are tried, with the smallest chunks, until one fits. If
     the request states a longer context than prompt and answer have, layouts are fully compiled.
 
@@ -74,14 +82,14 @@ def has_room(prepared_estimate: PreparedEstimate, users: int, misfits: Misfits |
             wafers. New misfits are added.
     """
     if users > users_by_bytes(prepared_estimate):
-        return False
+        return None
     p = with_room(prepared_estimate, users)
     if p.options.context > p.prompt_len + p.new_tokens:
-        return bool(search_for_room(prepared_estimate, users))
+        return next((found.compiled_trials[0][0] for found in search_for_room(prepared_estimate, users)), None)
     try:
-        return fits(p.spec, p.wafer, p.software, p.options, misfits)
+        return fitting_trial(p.spec, p.wafer, p.software, p.options, misfits)
     except (BadInput, DoesNotFit):
-        return False
+        return None
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:
