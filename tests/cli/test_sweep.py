@@ -111,3 +111,12 @@ def test_examples_of_the_help_are_valid_grids(wse: Wse) -> None:
     begin = lines.index('model = "story"')
     Path("grid.toml").write_text("\n".join(lines[begin : begin + 3]))
     assert len(read_grid("grid.toml", [])) == 4
+
+
+@pytest.mark.parametrize(("option", "has_setting"), [("--users", True), ("--most-users", False), ("--detail", False)])
+def test_unknown_options_are_named_as_settings_only_if_they_can_be_swept(
+    wse: Wse, option: str, *, has_setting: bool
+) -> None:
+    line = wse("sweep", "story", option).refusal()
+    assert "it is an option of" in line
+    assert ("--set" in line) == has_setting

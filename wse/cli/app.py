@@ -221,9 +221,9 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
         text = f"{place}{UnknownName('option', option, similar_options, listed_by=listed_by)}"
         if other_commands:
             text += f"; it is an option of {', '.join(f'`wse {command}`' for command in other_commands)}"
-        if name in ("sweep", "compare") and "estimate" in other_commands:
-            setting = f"--set {option.removeprefix('--').replace('-', '_')}=VALUE,..."
-            text += f"; {'give' if name == 'sweep' else '`wse sweep` has'} {setting}"
+        setting = option.removeprefix("--").replace("-", "_")
+        if name in ("sweep", "compare") and _can_be_swept(setting):
+            text += f"; {'give' if name == 'sweep' else '`wse sweep` has'} --set {setting}=VALUE,..."
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":
@@ -237,6 +237,13 @@ def _commands_with(option: str) -> list[str]:
     """Return the names of the commands that have an option of a given name, such as ``--mesh``."""
     contexts = {name: typer.Context(_subcommand(name), help_option_names=list(HELP_NAMES)) for name in COMMANDS}
     return [name for name, context in contexts.items() if option in _options(context)]
+
+
+def _can_be_swept(setting: str) -> bool:
+    """Return whether `wse sweep` can vary an option, given its name in ``--set``."""
+    from wse.studies.sweep.grid import known_fields
+
+    return setting in known_fields()
 
 
 def _plain(error: Exception) -> str:
