@@ -11,7 +11,7 @@ import wse
 from tests.comparison.compare.synthetic import deployment
 from wse.errors import DoesNotFit
 from wse.reports.terminal import three_figures
-from wse.serving.goal import COST, Goal
+from wse.serving.goal import COST, THROUGHPUT, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
@@ -202,6 +202,18 @@ def test_verdict_compares_the_best_replicas_with_the_best_single_machine(ranked_
     costs = [three_figures(row.usd_per_million_tokens or 0.0) for row in sorted((one, several), key=rows.index)]
     (sentence,) = [text for text in ranked_for_400_users.verdict if text.startswith("Of the wafers, ")]
     assert re.findall(r"with ([\d.,]+) USD per million tokens", sentence) == costs
+
+
+def test_sentence_about_replicas_states_the_figure_of_the_objective() -> None:
+    sentences = {}
+    for objective in (COST, THROUGHPUT):
+        goal = Goal(users=8, objective=objective)
+        row = replace(made_row(WAFER, 0.01, goal), keeps=True, tokens_per_s=1234.0, tokens_per_s_per_user=56.0)
+        rows = [replace(row, replicas=replicas) for replicas in (2, 1)]
+        *_, sentences[objective] = plan_verdict(rows, goal, [(row.prompt_len, row.new_tokens)], [])
+    assert all("replicas are better than a single machine" in sentence for sentence in sentences.values())
+    assert [sentences[COST].count(figure) for figure in ("56 tokens/s per user", "1,234")] == [2, 0]
+    assert [sentences[THROUGHPUT].count(figure) for figure in ("per user", "1,234 tokens/s")] == [0, 2]
 
 
 def test_room_is_that_of_the_chosen_layout() -> None:

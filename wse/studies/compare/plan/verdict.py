@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
 from wse.reports.terminal import count, plural, ranged, seconds, three_figures
-from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
+from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import usd_per_chip_hour
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow
@@ -72,7 +72,7 @@ def _sentences(
     if wafers and gpus:
         yield from _wafers_or_gpus(wafers[0], gpus[0], goal, cheaper)
     if goal.users is not None:
-        yield _replicas_or_one([row for row in wafers if row.keeps])
+        yield _replicas_or_one([row for row in wafers if row.keeps], goal)
     if keeping and compares_hours(goal):
         cheapest = _cheapest_per_hour(keeping)
         if cheapest is not None:
@@ -130,13 +130,14 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     )
 
 
-def _replicas_or_one(wafers: Sequence[PlannedRow]) -> str:
+def _replicas_or_one(wafers: Sequence[PlannedRow], goal: Goal) -> str:
     """Return a sentence that compares the best replicas of wafers with the best single machine.
 
     It is empty if there are not rows of both kinds.
 
     Args:
         wafers: Rows of wafers that serve all users within the limits, best first.
+        goal: Users, latency limits and objective.
     """
     ones = [row for row in wafers if row.replicas == 1]
     several = [row for row in wafers if row.replicas > 1]
@@ -147,11 +148,20 @@ def _replicas_or_one(wafers: Sequence[PlannedRow]) -> str:
         ("a single machine is", "replicas") if first is ones[0] else ("replicas are", "a single machine")
     )
     first_text, second_text = (
-        f"{row.machine} with {three_figures(_usd(row))} USD per million tokens and "
-        f"{count(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
+        f"{row.machine} with {three_figures(_usd(row))} USD per million tokens and {_speed(row, goal)}"
         for row in (first, second)
     )
-    return f"Of the wafers, {better_text} better than {other_text}: {first_text}, against {second_text}."
+    return (
+        f"Of the wafers, {better_text} better than {other_text} for {PURPOSES[goal.objective]}: {first_text}, against "
+        f"{second_text}."
+    )
+
+
+def _speed(row: PlannedRow, goal: Goal) -> str:
+    """Format the tokens/s of a machine: of all users if the objective is throughput, else of one user."""
+    if goal.objective == THROUGHPUT:
+        return f"{count(row.tokens_per_s)} tokens/s of all users"
+    return f"{count(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
 
 
 def _lowest_price(row: PlannedRow) -> str:
