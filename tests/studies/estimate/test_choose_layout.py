@@ -24,7 +24,7 @@ from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layo
 from wse.studies.estimate.layouts.layout_versions import ALL_COLUMNS, FEW_CODES, variants_of
 from wse.studies.estimate.layouts.result import layout_text
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
-from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room
+from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room, trial_with_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
@@ -111,6 +111,10 @@ def test_users_have_room_only_if_a_compiled_layout_has_it_with_a_context_longer_
     room = max_users_with_room(prepared, 1, 1000)
     assert search_for_room(prepared, room)
     assert not search_for_room(prepared, room + 1)
+    trial = trial_with_room(prepared, room)
+    assert trial is not None
+    assert trial.fits
+    assert trial_with_room(prepared, room + 1) is None
 
 
 @pytest.mark.slow

@@ -92,12 +92,14 @@ def _waiting_sentence(result: EstimateResult) -> str:
     serving = result.serving
     if serving is None or serving.users <= serving.max_users:
         return ""
-    purpose = PURPOSES[str(result.inputs["objective"])]
-    return (
+    sentences = (
         f"In this layout, the KV caches of only {count(serving.max_users)} of the {serving.users:,} users fit at once. "
-        f"The other users wait until there is room, which is included in TTFT. Even so, this layout has {purpose} of "
-        "all layouts that were compiled."
+        "The other users wait until there is room, which is included in TTFT."
     )
+    if result.search is None:
+        return sentences
+    purpose = PURPOSES[str(result.inputs["objective"])]
+    return f"{sentences} Even so, this layout has {purpose} of all layouts that were compiled."
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
@@ -114,7 +116,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"room for {plural(serving.max_users, 'KV cache')} of {count(tokens)} tokens {place}"
         room += "; the other users wait" if serving.users > serving.max_users else ""
-        room += "" if result.drafts is None else f"; with drafts, for {result.drafts.max_users:,}"
+        if result.drafts is not None and result.drafts.draft_tokens:
+            room += f"; with drafts, for {result.drafts.max_users:,}"
         room += f"; {_most_room_text(serving, result)}"
         first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first

@@ -85,7 +85,16 @@ def trial_with_room(prepared_estimate: PreparedEstimate, users: int, misfits: Mi
         return None
     p = with_room(prepared_estimate, users)
     if p.options.context > p.prompt_len + p.new_tokens:
-        return next((found.compiled_trials[0][0] for found in search_for_room(prepared_estimate, users)), None)
+        tokens = p.prompt_len + p.new_tokens
+        return next(
+            (
+                trial
+                for found in search_for_room(prepared_estimate, users)
+                for (trial, _), candidate in zip(found.compiled_trials, found.candidates, strict=True)
+                if users_at(candidate.program, tokens) >= users
+            ),
+            None,
+        )
     try:
         return fitting_trial(p.spec, p.wafer, p.software, p.options, misfits)
     except (BadInput, DoesNotFit):
