@@ -61,6 +61,14 @@ def test_changes_without_an_effect_share_a_line() -> None:
     assert {row.change for row in result.changes} == {"clock", "host", "latency", "bandwidth", "hop"}
 
 
+def test_more_sram_needs_fewer_wafers() -> None:
+    options: dict[str, Any] = {"mesh": "4x4", "mapping": "pipeline", "schedule": "baseline", "wafer": "wse2"}
+    result = wse.what_if("story", **options, prompt_len=8, new_tokens=8, changes="sram=x4", jobs=1)
+    (row,) = result.changes
+    assert row.wafers < result.base.wafers
+    assert row.factors["wafers"] == row.wafers / result.base.wafers
+
+
 def test_changes_apply_to_the_machine_with_set_values() -> None:
     result = wse.what_if("story", **SMALL, set="wafer.clock_hz=x2", changes="clock=x2,hop=1", jobs=1)
     assert {row.change: row.numbers for row in result.changes}["clock"] == {"wafer.clock_hz": (1.75e9, 3.5e9)}
