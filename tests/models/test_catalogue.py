@@ -158,3 +158,10 @@ def test_path_without_a_model_is_refused(tmp_path: Path) -> None:
 def test_weights_file_is_refused_with_a_hint_to_its_folder(tmp_path: Path) -> None:
     path = write_model(tmp_path) / "model.safetensors"
     assert "weights alone are not enough" in refusal(BadModel, load_model, str(path))
+
+
+def test_folder_of_the_bundled_story_model_has_four_files_in_two_million_bytes() -> None:
+    """The folder is part of every installation, so it must stay small."""
+    sizes_bytes = {path.name: path.stat().st_size for path in BUNDLED["story"].iterdir()}
+    assert set(sizes_bytes) == {"README.md", "config.json", "model.safetensors", "tokenizer.json"}
+    assert sum(sizes_bytes.values()) <= 2_000_000
