@@ -61,7 +61,7 @@ def print_table(console: Console, table: Table) -> None:
     show(console, view)
     hidden_titles = [column.title for column in table.columns if column.title and column not in columns]
     footer = [*((name, text) for name, text in table.footer if name not in hidden_titles)]
-    footer += _hidden_columns(table, columns)
+    footer += _hidden_columns(table, columns, console.width)
     if footer:
         lines(console, footer)
 
@@ -97,16 +97,18 @@ def _filled_columns(table: Table) -> list[Column]:
     ]
 
 
-def _hidden_columns(table: Table, columns: Sequence[Column]) -> list[tuple[str, str]]:
+def _hidden_columns(table: Table, columns: Sequence[Column], width: int) -> list[tuple[str, str]]:
     """Return a footer line that names the columns that do not fit, or [] if all are shown.
 
     Args:
         table: Table with all of its columns.
         columns: Columns that are shown.
+        width: Number of characters per line.
     """
     titles = [column.title for column in _filled_columns(table) if column.title and column not in columns]
     quoted_titles = ", ".join(f'"{title}"' for title in titles)
-    return [("omitted", f"for width: columns {quoted_titles} (--json has them)")] if titles else []
+    reason = f"do not fit in lines of {width} characters (--json has them)"
+    return [("omitted", f"columns {quoted_titles}, which {reason}")] if titles else []
 
 
 def _is_marked(column: Column, table: Table) -> bool:

@@ -200,7 +200,7 @@ def test_verdict_compares_the_best_replicas_with_the_best_single_machine(ranked_
     one = next(row for row in rows if row.replicas == 1)
     several = next(row for row in rows if row.replicas > 1)
     costs = [three_figures(row.usd_per_million_tokens or 0.0) for row in sorted((one, several), key=rows.index)]
-    (sentence,) = [text for text in ranked_for_400_users.verdict if text.startswith("Of the wafers, ")]
+    (sentence,) = [text for text in ranked_for_400_users.verdict if text.startswith("On wafers, ")]
     assert re.findall(r"with ([\d.,]+) USD per million tokens", sentence) == costs
 
 

@@ -141,9 +141,25 @@ def test_default_numbers_of_wafers_are_multiples_of_the_fewest(base: EstimateReq
     assert "link_latency_s" not in rows[0]
 
 
+def test_verdict_is_for_the_own_link_of_the_wafer_and_names_it(base: EstimateRequest) -> None:
+    """The order in which links are requested has no effect on the verdict."""
+    verdicts = []
+    for latencies_us in ((20.0, 5.0, 0.5), (5.0, 0.5, 20.0)):
+        request = CompareRequest(base=base, wafers=(2,), mappings=("region",), link_latency_us=latencies_us)
+        report = compared_report(request)
+        own_row = next(
+            row for row in report["rows"] if row["link_latency_s"] == load_wafer("wse3").wafer_link_latency_s
+        )
+        assert own_row is report["rows"][0]
+        assert "With links of 150 GB/s and 5 µs, 2 wafers (region) are" in report["verdict"][0]
+        assert f"{own_row['tokens_per_s_per_user']:,.0f} tokens/s" in report["verdict"][0]
+        verdicts.append(report["verdict"])
+    assert verdicts[0] == verdicts[1]
+
+
 def test_comparison_in_which_nothing_fits_is_refused(base: EstimateRequest) -> None:
     small = replace_options(base, mesh="2x2", context=32, batch=64)
-    with pytest.raises(DoesNotFit, match="none of 2 combinations can be: region on 1: ") as error:
+    with pytest.raises(DoesNotFit, match="no combination of mapping and wafers is possible: region on 1: ") as error:
         compared_report(CompareRequest(base=small, wafers=(1, 5), candidates=("region",)))
     mesh = re.search(r"--mesh (\d+x\d+)", str(error.value))
     bigger = CompareRequest(base=replace_options(small, mesh=mesh[1]), wafers=(1, 5), candidates=("region",))

@@ -26,7 +26,6 @@ WITHOUT: Final = (
     *("replicas", "draft", "draft_model", "draft_place", "gpu", "network"),
 )
 """Options of an estimate that a comparison defines differently, or does not have."""
-MICRO: Final = 1e-6
 TIMES_THE_FEWEST: Final = (1, 2, 4, 8)
 """Default numbers of wafers, as multiples of the fewest on which the model fits."""
 
@@ -39,7 +38,7 @@ class WaferLink:
     latency_s: float
 
 
-SLOWEST, FASTEST = WaferLink(8 * GIGA, 20 * MICRO), WaferLink(150 * GIGA, 0.5 * MICRO)
+SLOWEST, FASTEST = WaferLink(8 * GIGA, 20e-6), WaferLink(150 * GIGA, 0.5e-6)
 """Links that are compared by default, along with the wafer's own link.
 
 The slowest one is eight lanes of PCIe 3.0 (7.9 GB/s) or four of PCIe 4.0 behind a store-and-forward
@@ -191,9 +190,10 @@ class CompareRequest:
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
         """Return the links between wafers to compare.
 
-        These are all combinations of the requested bandwidths and latencies. If neither is
-        requested, they are the wafer's own link and the two extremes `SLOWEST` and `FASTEST`, in
-        this order. With the option ``own_link``, only the wafer's own link is compared.
+        These are all combinations of the requested bandwidths and latencies. The wafer's own link
+        is the first if it is one of them. If neither is requested, they are the wafer's own link
+        and the two extremes `SLOWEST` and `FASTEST`, in this order. With the option ``own_link``,
+        only the wafer's own link is compared.
 
         Args:
             wafer: Wafer, for the bandwidth and latency of its own link.
@@ -204,8 +204,9 @@ class CompareRequest:
         rates = [wafer_link.bytes_per_s] if self.link_gb_per_s is None else [rate * GIGA for rate in self.link_gb_per_s]
         latencies_s = [wafer_link.latency_s]
         if self.link_latency_us is not None:
-            latencies_s = [latency_us * MICRO for latency_us in self.link_latency_us]
-        return tuple(dict.fromkeys(WaferLink(rate, latency_s) for rate in rates for latency_s in latencies_s))
+            latencies_s = [latency_us / 1e6 for latency_us in self.link_latency_us]  # 5 / 1e6 == 5e-6
+        links = dict.fromkeys(WaferLink(rate, latency_s) for rate in rates for latency_s in latencies_s)
+        return tuple(sorted(links, key=lambda link: link != wafer_link))
 
 
 def _parts(option: str, text: str) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
 """Combination of a mapping, a number of wafers and an objective, timed with every link.
 
-A link determines how long crossings between wafers take. Layouts for latency have nearly the same
-crossings unless they partition ops or experts across wafers, so the fastest layout hardly depends
+A link determines how long crossings between wafers take. Unless a layout partitions ops or experts
+across wafers, it has nearly the same crossings as other layouts, so the best layout hardly depends
 on the link. There is a separate search for each link only if the first search has tried layouts
-that partition ops or experts across wafers, or if layouts for throughput are timed with requested
-links.
+that partition ops or experts across wafers. All other links are compared on the same layout, so a
+better link is never slower.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
         links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
     strategies = [strategy(trial.layout.mapping) for trial in trials]
     crosses_in_layers = any(mapping.spans_wafers or mapping.experts_apart for mapping in strategies)
-    depends_on_link = len(trials) > 1 and (crosses_in_layers or base.serving.objective != LATENCY)
+    depends_on_link = len(trials) > 1 and crosses_in_layers
     rows, machines, samples = [], [], []
     for link in links:
         linked = with_link(prepared_estimate, link)

@@ -10,7 +10,7 @@ from wse.arrays import F64
 from wse.reports.intervals import CONFIDENCE, SAMPLED_ON_WAFERS, percent_text, range_of, share_above
 from wse.reports.result import Doc, Result
 from wse.serving.deployment.wafers import WaferDeployment
-from wse.studies.compare.grid.verdict import own_link, place
+from wse.studies.compare.grid.verdict import on_first_link, place
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
@@ -81,7 +81,7 @@ def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> t
 
     The speed is a single user's speed. The best and the second best row are selected as follows:
 
-    1. Rows with other links than the wafers' own are excluded.
+    1. Rows with other links than the first one are excluded (`on_first_link`).
     2. If several numbers of wafers are compared, only the best row for each number remains.
     3. If fewer than two rows remain, there is no result for this figure.
 
@@ -89,10 +89,10 @@ def orders_of(rows: Sequence[ComparisonRow], samples: Sequence[RowSamples]) -> t
         rows: Rows of the comparison.
         samples: For each row, its speed and cost for samples of the uncertain constants.
     """
-    own_rows = own_link(rows)
+    rows_on_link = on_first_link(rows)
     orders = []
     for figure, (_, key) in _ORDERS.items():
-        candidates = [i for i, row in enumerate(rows) if row in own_rows and figure in samples[i]]
+        candidates = [i for i, row in enumerate(rows) if row in rows_on_link and figure in samples[i]]
         candidates.sort(key=lambda index: key(getattr(rows[index], figure)))
         best_by_wafers: dict[int, int] = {}
         for index in candidates:

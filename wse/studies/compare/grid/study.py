@@ -9,7 +9,6 @@ from typing import Protocol, TypeVar
 from wse.errors import BadInput, DoesNotFit, WseBug
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.result import Report
-from wse.reports.terminal import plural
 from wse.studies.compare.checks import check
 from wse.studies.compare.grid.axes import combinations_of, compared_counts, prepared_on_fewest_wafers
 from wse.studies.compare.grid.combination import Combination, CombinationRows, combination_rows
@@ -114,7 +113,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     rows_of = all_outputs(request, combinations, combination_rows, on_progress, pool)
     results = [rows_of[combination] for combination in combinations]
     if not any(row.possible for result in results for row in result.rows):
-        raise DoesNotFit(f"none of {plural(len(combinations), 'combination')} can be: {_refusal(request, results)}")
+        raise DoesNotFit(f"no combination of mapping and wafers is possible: {_refusal(request, results)}")
     return Grid(first=first, names=names, counts=counts, results=results)
 
 

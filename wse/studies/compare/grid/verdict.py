@@ -41,13 +41,17 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
 
     Args:
         rows: Rows of the comparison, of which at least one describes a possible combination. Rows
-            with other links than the wafers' own are used only to state the effect of links.
+            with other links than the first one are used only to state the effect of links. If
+            there are several links, the first sentence names the first one.
     """
-    fastest_by_wafers = _fastest_by_wafers(own_link(rows))
+    rows_on_link = on_first_link(rows)
+    fastest_by_wafers = _fastest_by_wafers(rows_on_link)
     counts = sorted(fastest_by_wafers)
     best_for_one_user = max(fastest_by_wafers.values(), key=speed)
-    cheapest = min(own_link(rows), key=lambda row: row.usd_per_million_tokens or 0.0)
-    sentences = [_best_places(best_for_one_user, cheapest, counts)]
+    cheapest = min(rows_on_link, key=lambda row: row.usd_per_million_tokens or 0.0)
+    links = {row.link for row in rows if row.possible and row.wafers > 1}
+    link_text = _link_text(next(row for row in rows_on_link if row.wafers > 1)) if len(links) > 1 else ""
+    sentences = [_best_places(best_for_one_user, cheapest, counts, link_text)]
     if len(counts) == 1:
         sentences.append(f"What limits one user there is {(best_for_one_user.limit or '').partition(';')[0]}.")
         return tuple(sentences)
@@ -81,18 +85,22 @@ def _cycles(row: ComparisonRow) -> float:
     return sum((row.cycles_by or {}).values())
 
 
-def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int]) -> str:
+def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int], link_text: str) -> str:
     """Return a sentence that names the fastest machine for one user, and the cheapest per token.
 
     Args:
         user: The row with the fastest single user.
         cheapest: The row with the lowest cost per token.
         counts: The wafer counts that were compared.
+        link_text: The links of the wafers; empty if there are no rows with other links.
     """
     ranges = user.ranges or {}
     interval = interval_text(ranges.get("tokens_per_s_per_user"), count)
     user_rate = f"{rate(speed(user))} {interval}".rstrip()
-    first = f"{_counts_text(counts)}{place(user)} {_is_or_are(user)} fastest for one user in decode: {user_rate}"
+    best_text = f"{_counts_text(counts)}{place(user)} {_is_or_are(user)}"
+    if link_text:
+        best_text = f"With links of {link_text}, {best_text[0].lower()}{best_text[1:]}"
+    first = f"{best_text} fastest for one user in decode: {user_rate}"
     cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
     cost, low, high = (
         number or 0.0
@@ -111,7 +119,8 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     serves = f"{total}{by_wafer}, {cost_text}"
     if cheapest is user:
         return f"{first}. Tokens are also cheapest there, whatever a wafer costs: {serves}."
-    cheapest_text = f"Of the layouts compared, {place(cheapest)} {_is_or_are(cheapest)} cheapest per token"
+    layouts = "layouts with these links" if link_text else "layouts compared"
+    cheapest_text = f"Of the {layouts}, {place(cheapest)} {_is_or_are(cheapest)} cheapest per token"
     return f"{first}. {cheapest_text}, at any price of a wafer: {serves}."
 
 
@@ -209,13 +218,12 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
     if not changes:
         return ""
     low, high = _change_text(min(changes)), _change_text(max(changes))
-    own_link_text = rate_and_latency(next_row.link_bytes_per_s or 0.0, next_row.link_latency_s, joint=" and ")
     rates = sorted((row.link_bytes_per_s or 0.0) / 1e9 for row in other_rows)
     latencies_s = sorted(row.link_latency_s or 0.0 for row in other_rows)
     rate_text, latency_text = _span(rates, "{:g}".format), _span(latencies_s, seconds)
     other_link_text = f"{rate_text} GB/s and {latency_text}"
     change_text = low if low == high else f"{low} to {high}"
-    return f" over links of {own_link_text}; over links of {other_link_text}, {change_text}"
+    return f" over links of {_link_text(next_row)}; over links of {other_link_text}, {change_text}"
 
 
 def _span(numbers: Sequence[float], text: Callable[[float], str]) -> str:
@@ -246,15 +254,19 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
     return row_by_wafers
 
 
-def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the rows that need no other link than the wafers' default link.
+def on_first_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """Return the rows with a single wafer, and the rows with the first link between wafers.
 
-    These are the rows with a single wafer or with the default link. Impossible combinations are
-    left out. The first row with several wafers has the default link, because rows with other links
-    come after it.
+    The first link is the wafers' own, if it is one of the compared links. Impossible combinations
+    are left out.
     """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
+
+
+def _link_text(row: ComparisonRow) -> str:
+    """Describe the link between the wafers of a row, such as "150 GB/s and 5 µs"."""
+    return rate_and_latency(row.link_bytes_per_s or 0.0, row.link_latency_s, joint=" and ")
 
 
 def speed(row: ComparisonRow) -> float:

@@ -152,7 +152,7 @@ def _replicas_or_one(wafers: Sequence[PlannedRow], goal: Goal) -> str:
         for row in (first, second)
     )
     return (
-        f"Of the wafers, {better_text} better than {other_text} for {PURPOSES[goal.objective]}: {first_text}, against "
+        f"On wafers, {better_text} better than {other_text} for {PURPOSES[goal.objective]}: {first_text}, against "
         f"{second_text}."
     )
 

@@ -172,9 +172,12 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         cost.append(("cost", _cost_text(plan)))
     room, plain_s = plan.token_s_with_room_for_head, plan.speed_up / plan.tokens_per_s_per_user
     layout = []
-    if room is not None and plan.users == 1 and room > NOTABLE * plain_s:
-        text = f"without drafts, a token takes {seconds(room)} on this layout, which has room for the head"
-        layout.append(("layout", f"{text}, and {seconds(plain_s)} on the fastest layout; more --wafers may help"))
+    if room is not None:
+        text = "figures with drafts are for a layout with room for the head, which may differ from the layout above; "
+        text += f"a token takes {seconds(room)} on it without drafts"
+        if plan.users == 1 and room > NOTABLE * plain_s:
+            text += f", and {seconds(plain_s)} on the fastest layout; more --wafers may help"
+        layout.append(("layout", text))
     if plan.users > 1:
         layout.append(("times", f"drafting, verifying: of one pass; speed-up: with {plural(plan.users, 'user')}"))
         if plan.draft != HEAD:
