@@ -62,7 +62,7 @@ def test_estimate_and_compare_use_the_lengths(tmp_path: Path) -> None:
     model = write_config(tmp_path, max_position_embeddings=128)
     compared = wse.compare(model, **placement, workload="voice", prompt_len=40, jobs=1)
     assert (compared.inputs["prompt_len"], compared.inputs["new_tokens"]) == (40, 60)
-    with pytest.raises(BadInput, match="--workload coding-agent: --prompt-len 96300 --new-tokens 523: 96823 tokens"):
+    with pytest.raises(BadInput, match="--workload coding-agent: --prompt-len 96300 --new-tokens 523: 96,823 tokens"):
         wse.estimate("llama-3-8b", workload="coding-agent")
     with pytest.raises(BadInput, match="--workload chat: --lengths"):
         wse.compare("story", workload="chat", lengths="10/10", users=1)

@@ -177,7 +177,7 @@ def test_row_with_drafts_has_both_values_and_both_errors() -> None:
         ({"batch_or_concurrency": "48-64"}, "users"),
         ({"chips": "some"}, "wafers"),
         ({"system": "Groq LPU"}, "not measured on a wafer"),
-        ({"context": "200000 in / 1 out"}, "131072"),
+        ({"context": "200000 in / 1 out"}, "131,072"),
         ({"system": "Cerebras WSE-2 (WaferLLM)", "metric": "ttft_s"}, "tokens per second"),
         ({"system": "Cerebras WSE-2 (WaferLLM)", "model": "gpt2"}, "shape"),
     ],
