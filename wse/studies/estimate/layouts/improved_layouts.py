@@ -16,11 +16,10 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 IMPROVED: Final = 2
 """Number of layouts per search to compile with more users per pass and longer prompt chunks."""
-
 SLACK: Final = 1.1
-"""Factor by which the deciding number of a layout or guess may exceed that of the best layout.
+"""Factor by which the deciding number of an optimistic guess may exceed that of the best layout.
 
-An optimistic guess has better times or more room than any real version. It is not a strict bound, because a
+A guess has better times or more room than any real version. It is not a strict bound, because a
 version with less room or longer chunks may meet a latency limit more easily.
 """
 
@@ -36,8 +35,7 @@ def improved_layouts(
     For each search:
 
     1. Compile the variants of each layout that leave more room for KV caches. Then halve the prompt
-       chunks of the layout or of its best variant, as long as this improves the rank. Skip layouts
-       whose deciding number exceeds that of the search's best layout by more than the factor `SLACK`.
+       chunks of the layout or of its best variant, as long as this improves the rank.
     2. Double the users per pass of the `IMPROVED` best versions (unless the request fixes them) or
        their prompt chunks, whichever is better, as long as one of the two improves them.
 
@@ -91,11 +89,8 @@ def improved_layouts(
     for layouts_of_search in found_layouts:
         # 1. Variants and shorter chunks.
         best_versions = []
-        best_misses_limits, best_value, _ = min(rank(layout) for layout, _ in layouts_of_search)
         for layout, candidate in layouts_of_search:
-            misses_limits, value, _ = rank(layout)
-            is_far = misses_limits == best_misses_limits and value > SLACK * best_value
-            if is_far or layout in improved:  # an earlier search may have found it, too
+            if layout in improved:  # an earlier search has found it, too
                 continue
             improved.add(layout)
             versions = [layout]
