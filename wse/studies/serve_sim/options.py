@@ -149,8 +149,8 @@ class BatchingOptions:
     chunk: Annotated[
         int | None,
         Option(
-            doc="Prompt tokens that are prefilled between two tokens of other users. Default: on wafers as many as "
-            "fit into the idle time of stages, on GPUs 8,192.",
+            doc="Prompt tokens to prefill at a time, between two decode passes of other users. Default: 8,192 on GPUs; "
+            "on wafers, as many as stages can process while they would be idle.",
             unit=TOKEN,
         ),
     ] = None

@@ -3,8 +3,8 @@
 A link determines how long crossings between wafers take. Unless a layout partitions ops or experts
 across wafers, it has nearly the same crossings as other layouts, so the best layout hardly depends
 on the link. There is a separate search for each link only if the first search has tried layouts
-that partition ops or experts across wafers. All other links are compared on the same layout, so a
-better link is never slower.
+that partition ops or experts across wafers. Otherwise, all links are timed on the same layout, so
+that a better link is never slower.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ from wse.studies.estimate.layouts.searches import (
     FASTEST,
     MANY_USERS,
     Search,
-    has_room,
     max_users_with_room,
     search_for_room,
+    trial_with_room,
     users_by_bytes,
 )
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -87,7 +87,7 @@ class LayoutRanking:
             self._found_layouts(prepared_estimate, 0, goal)
         if sum(len(search_result.candidates) for _, search_result in self._searches) < MANY_USERS.finalists:
             self._search_fastest()
-        self._has_room = cache(partial(has_room, prepared_estimate))
+        self._trial_with_room = cache(partial(trial_with_room, prepared_estimate))
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
         self._versions = LayoutVersions()
 
@@ -160,7 +160,7 @@ class LayoutRanking:
                 return layouts
             if not goal.users_may_wait:
                 return self._layouts_for(goal) if self._found_room(layouts[0], users, goal) else layouts
-            if self.max_users < users and self._has_room(users):
+            if self.max_users < users and self._trial_with_room(users) is not None:
                 self._known_room = users
             return self._with_more_users(layouts, goal)
         # 4. The fewest replicas.

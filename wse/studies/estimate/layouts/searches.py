@@ -61,19 +61,12 @@ def search_for_room(
     return [compilation] if any(users_at(c.program, tokens) >= users for c in compilation.candidates) else []
 
 
-def has_room(prepared_estimate: PreparedEstimate, users: int, misfits: Misfits | None = None) -> bool:
-    """Return whether the KV caches of a number of users fit on some layout, fast or slow.
-
-    The arguments are those of `trial_with_room`.
-    """
-    return trial_with_room(prepared_estimate, users, misfits) is not None
-
-
 def trial_with_room(prepared_estimate: PreparedEstimate, users: int, misfits: Misfits | None = None) -> Trial | None:
-    """Return a layout, fast or slow, on which the KV caches of a number of users fit; None if there is none.
+    """Return some layout on which the KV caches of a number of users fit; None if there is none.
 
-    Layouts that use all PEs of each wafer are tried, with the smallest chunks, until one fits. If
-    the request states a longer context than prompt and answer have, layouts are fully compiled.
+    The layout may be slow. Layouts that use all PEs of each wafer are tried, with the smallest
+    chunks, until one fits. If the request states a longer context than prompt and answer have,
+    layouts are fully compiled.
 
     Args:
         prepared_estimate: The request.
@@ -113,7 +106,7 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
         largest_passing(
             room,
             min(users, users_by_bytes(prepared_estimate) + 1),
-            lambda n: n == room or has_room(prepared_estimate, n),
+            lambda n: n == room or trial_with_room(prepared_estimate, n) is not None,
         )
         or room
     )
@@ -138,7 +131,7 @@ def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedE
     misfits = Misfits()
     for wafers in range(min_wafers, most_wafers(p) + 1):
         larger = prepare_estimate(replace(p.request, wafers=wafers))
-        if has_room(larger, users, misfits):
+        if trial_with_room(larger, users, misfits) is not None:
             return replace(larger, request=p.request)
     return None
 
