@@ -38,7 +38,8 @@ def validate(
         str,
         Option(
             metavar="report|refuse",
-            doc="If the layers of a model do not all fit in SRAM, predict and report it, or refuse it.",
+            doc="What to do if the layers of a model do not all fit in SRAM: report it and predict its speed all the "
+            "same, or refuse the model.",
         ),
     ] = "report",
     against: Annotated[

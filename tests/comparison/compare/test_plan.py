@@ -11,7 +11,7 @@ import wse
 from tests.comparison.compare.synthetic import deployment
 from wse.errors import DoesNotFit
 from wse.reports.terminal import three_figures
-from wse.serving.goal import COST, THROUGHPUT, Goal
+from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
@@ -206,23 +206,27 @@ def test_verdict_compares_the_best_replicas_with_the_best_single_machine(ranked_
 
 def test_sentence_about_replicas_states_the_figure_of_the_objective() -> None:
     sentences = {}
-    for objective in (COST, THROUGHPUT):
+    for objective in (COST, THROUGHPUT, LATENCY):
         goal = Goal(users=8, objective=objective)
         row = replace(made_row(WAFER, 0.01, goal), keeps=True, tokens_per_s=1234.0, tokens_per_s_per_user=56.0)
+        row = replace(row, ttft_s=2.0, tpot_s=0.5, new_tokens=11)
         rows = [replace(row, replicas=replicas) for replicas in (2, 1)]
         *_, sentences[objective] = plan_verdict(rows, goal, [(row.prompt_len, row.new_tokens)], [])
-    assert all("replicas are better than a single machine" in sentence for sentence in sentences.values())
+    assert all(
+        re.search("replicas have .* than a single machine: 2 x .*, 1 ", sentence) for sentence in sentences.values()
+    )
     assert [sentences[COST].count(figure) for figure in ("56 tokens/s per user", "1,234")] == [2, 0]
     assert [sentences[THROUGHPUT].count(figure) for figure in ("per user", "1,234 tokens/s")] == [0, 2]
+    assert sentences[LATENCY].count("7 s per request") == 2
 
 
 def test_room_is_that_of_the_chosen_layout() -> None:
-    """A row with more users than room says that some of them wait."""
+    """Tables say how many users wait, and whether no layout has enough room."""
     row = replace(made_row(WAFER, 1.0, Goal(users=1, objective=COST)), users=64, max_users=48)
-    result = ranking_of(users=1)
-    _, table = replace(result, rows=(row, replace(row, max_users=64), replace(row, keeps=False))).tables()
-    (room,) = [column for column in table.columns if column.title == "room"]
-    cells = table.cells(room)
-    assert [cell.value for cell in cells] == [48, 64, 48]
-    assert [int(str(cell.text).split(",", maxsplit=1)[0]) for cell in cells] == [48, 64, 48]
-    assert len({str(cell.text) for cell in cells}) == 3
+    result = replace(ranking_of(users=1), users=64)
+    rows = (row, replace(row, max_users=64), replace(row, users=48, keeps=False))
+    _, table = replace(result, rows=rows).tables()
+    columns = {column.title: table.cells(column) for column in table.columns}
+    assert [cell.value for cell in columns["room"]] == [48, 64, 48]
+    assert [str(cell.text) for cell in columns["room"]] == ["48", "64", "48, too few"]
+    assert [str(cell.text) for cell in columns["users"]] == ["64, 16 wait", "64", "48"]

@@ -151,7 +151,7 @@ def test_verdict_is_for_the_own_link_of_the_wafer_and_names_it(base: EstimateReq
             row for row in report["rows"] if row["link_latency_s"] == load_wafer("wse3").wafer_link_latency_s
         )
         assert own_row is report["rows"][0]
-        assert "With links of 150 GB/s and 5 µs, 2 wafers (region) are" in report["verdict"][0]
+        assert "Over links of 150 GB/s and 5 µs, 2 wafers (region) are" in report["verdict"][0]
         assert f"{own_row['tokens_per_s_per_user']:,.0f} tokens/s" in report["verdict"][0]
         verdicts.append(report["verdict"])
     assert verdicts[0] == verdicts[1]

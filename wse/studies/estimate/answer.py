@@ -78,7 +78,9 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 def _layout_sentence(result: EstimateResult) -> str:
     """Return a sentence that describes the layout and the objective for which it was chosen."""
-    stages = f"Layout: mapping {described_mapping(result.system.mapping)}, {stages_text(result.system.stages)}"
+    system, used_pes = result.system, used_text(result.wafer, result.system)
+    stages = f"Layout: mapping {described_mapping(system.mapping)}, {stages_text(system.stages)}"
+    stages += f" ({used_pes} of {result.wafer.rows}x{result.wafer.cols} PEs per wafer)" if used_pes else ""
     if result.search is None:
         return f"{stages}."
     objective, serving = str(result.inputs["objective"]), result.serving
@@ -117,7 +119,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         room = f"room for {plural(serving.max_users, 'KV cache')} of {count(tokens)} tokens {place}"
         room += "; the other users wait" if serving.users > serving.max_users else ""
         if result.drafts is not None and result.drafts.draft_tokens:
-            room += f"; with drafts, for {result.drafts.max_users:,}"
+            room += f", or for {result.drafts.max_users:,} with drafts"
         room += f"; {_most_room_text(serving, result)}"
         first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
         yield first

@@ -78,7 +78,8 @@ def nearest_of(
 ) -> tuple[CombinationResult, AgainstResult] | None:
     """Find the combination of settings whose prediction is nearest to a published figure.
 
-    If some combinations agree with all published figures, only these are considered.
+    Combinations that agree with all published figures are preferred, then those that agree with
+    this figure.
 
     Args:
         combinations: The combinations of settings, with their comparisons.
@@ -93,5 +94,10 @@ def nearest_of(
         for row in combination.against or ()
         if row.published == published
     ]
-    consistent_pairs = [pair for pair in pairs if pair[0].agreement == CONSISTENT]
-    return min(consistent_pairs or pairs, key=lambda pair: abs(pair[1].error_pct), default=None)
+
+    def rank(pair: tuple[CombinationResult, AgainstResult]) -> tuple[bool, bool, float]:
+        """Return the sort key of a combination and its comparison; the preferred one is smallest."""
+        combination, comparison = pair
+        return combination.agreement != CONSISTENT, comparison.agreement != CONSISTENT, abs(comparison.error_pct)
+
+    return min(pairs, key=rank, default=None)

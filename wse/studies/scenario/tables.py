@@ -47,7 +47,7 @@ _PREDICTIONS: Final = (
 _TIERS: Final = (
     number("tiers.ordinary_users", "users"),
     number("tiers.ordinary_tokens_per_s_per_user", "tok/s", three_figures, priority=1),
-    number("tiers.fast_users", "fast"),
+    number("tiers.fast_users", "fast users"),
     number("tiers.fast_tokens_per_s_per_user", "fast tok/s", three_figures, priority=1),
     number("tiers.speed_up", "speed", "{:.2f} x".format),
     number("tiers.cost_ratio", "cost", "{:.1f} x".format),
@@ -136,7 +136,7 @@ def _published_table(result: ScenarioResult) -> Table:
         columns=columns,
         rows=rows,
         title="Predicted against published",
-        note="by the nearest combination, of those that agree; sources with --json",
+        note="by: the nearest combination of those that agree with all figures or, failing that, with this one",
         footer=(
             ("agree", "combinations that agree with this figure, of those for which it is predicted"),
             *(
@@ -174,8 +174,7 @@ def _combinations_table(
         columns=(*_SUBJECT, *prompts, *other_axes, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
         rows=listed_rows,
         title=title if shows_all else f"{title} within the tolerance",
-        note="users, tok/s: users of the plain tier and tokens/s of each; fast, fast tok/s: of the fast tier; speed, "
-        "cost: fast tier over plain tier"
+        note="tok/s: tokens/s of each user; columns without fast: plain tier; speed, cost: fast tier divided by plain"
         if has_tiers
         else "a user: tokens/s per user",
         footer=(*prices, *_more_rows(rows, listed_rows)),

@@ -317,7 +317,8 @@ class ServeResult(Result):
             start = f"First leave out `--objective {LATENCY}`, because the layout for {THROUGHPUT} serves more "
             start += "requests. With this layout, give"
         goal = f"for a load of at most {STABLE_LOAD:g} with the stated constants"
-        return f"{start} {', or '.join(remedies)}{other_option}, {goal}."
+        samples = "The result will state in how many samples of the constants the service is still overloaded."
+        return f"{start} {', or '.join(remedies)}{other_option}, {goal}. {samples}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.

@@ -97,9 +97,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     ranges = user.ranges or {}
     interval = interval_text(ranges.get("tokens_per_s_per_user"), count)
     user_rate = f"{rate(speed(user))} {interval}".rstrip()
-    best_text = f"{_counts_text(counts)}{place(user)} {_is_or_are(user)}"
-    if link_text:
-        best_text = f"With links of {link_text}, {best_text[0].lower()}{best_text[1:]}"
+    best_text = f"{_counts_text(counts, link_text)}{place(user)} {_is_or_are(user)}"
     first = f"{best_text} fastest for one user in decode: {user_rate}"
     cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
     cost, low, high = (
@@ -119,16 +117,23 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     serves = f"{total}{by_wafer}, {cost_text}"
     if cheapest is user:
         return f"{first}. Tokens are also cheapest there, whatever a wafer costs: {serves}."
-    layouts = "layouts with these links" if link_text else "layouts compared"
+    layouts = "layouts over these links" if link_text else "layouts compared"
     cheapest_text = f"Of the {layouts}, {place(cheapest)} {_is_or_are(cheapest)} cheapest per token"
     return f"{first}. {cheapest_text}, at any price of a wafer: {serves}."
 
 
-def _counts_text(counts: Sequence[int]) -> str:
-    """Return the start of a sentence, such as "Of 1, 2 and 4 wafers, "; empty for a single count."""
-    if len(counts) == 1:
-        return ""
-    return f"Of {words_with_and([*map(str, counts)])} wafers, "
+def _counts_text(counts: Sequence[int], link_text: str) -> str:
+    """Return the start of a sentence, such as "Of 1, 2 and 4 wafers, " or "Over links of 8 GB/s, ".
+
+    It is empty if there is a single wafer count and no other link.
+
+    Args:
+        counts: The wafer counts that were compared.
+        link_text: The links of the wafers; empty if there are no rows with other links.
+    """
+    links = f" over links of {link_text}" if link_text else ""
+    text = f"of {words_with_and([*map(str, counts)])} wafers{links}, " if len(counts) > 1 else f"{links[1:]}, "
+    return "" if text == ", " else f"{text[0].upper()}{text[1:]}"
 
 
 def _is_or_are(row: ComparisonRow) -> str:
@@ -187,10 +192,8 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
     change, named_change = sum(parts.values()), sum(parts[cause] for cause in large_causes)
     if abs(change - named_change) >= NO_CHANGE:
         texts.append(f"others {_signed_percent(change - named_change)}")
-    return (
-        f"a token takes {_signed_percent(change)} cycles, so at the same clock, one user is "
-        f"{_change_text(1 / (1 + change) - 1)} (contributions to the cycles: {', '.join(texts)})"
-    )
+    cycles = f"{percent(abs(change))} {'fewer' if change < 0 else 'more'} cycles"
+    return f"a token takes {cycles} (contributions: {', '.join(texts)})"
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Annotated, Any, Final
 
 from wse.arrays import F64
@@ -97,8 +98,8 @@ ORDERS: Final = {
 
 ROOM: Final = (
     "room",
-    "users whose KV caches fit at once in the layout that was chosen; the other users wait until there is room. If no "
-    "layout that was tried holds the caches of all users, more replicas or wafers are needed",
+    "users whose KV caches fit at once in the chosen layout; the other users wait until there is room. If there are "
+    "too few, no layout that was tried holds the caches of all users: more replicas or wafers are needed",
 )
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
 """Meaning of the columns that state whether a machine meets the goal."""
@@ -185,16 +186,20 @@ class PlanResult(Result):
         )
 
     def _columns(self) -> tuple[Column, ...]:
-        """Return the columns of the main table, which has one row per machine."""
-        limited = self.targets or self.users is not None
-        keeps = Column(key="keeps", title="meets", cell=_keeps_text)
-        if not self.targets:
-            keeps = number("max_users", "room", cell=_room_text)
+        """Return the columns of the main table, which has one row per machine.
+
+        A column states whether the machine meets the latency limits, if there are any, and another
+        one for how many users there is room, if their number was given.
+        """
+        goal_columns = [Column(key="keeps", title="meets", cell=_keeps_text)] if self.targets else []
+        if self.users is not None:
+            room_text = partial(_room_text, requested_users=self.users)
+            goal_columns.append(number("max_users", "room", cell=room_text, priority=2 if self.targets else 0))
         return (
             *self._machine_columns(),
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
-            *([keeps] if limited else []),
-            number("users", "users", count),
+            *goal_columns,
+            number("users", "users", cell=_users_text),
             number("ttft_s", "TTFT", seconds, priority=1),
             number("tpot_s", "TPOT", seconds, priority=0 if "tpot_s" in self.targets else 3),
             number("tokens_per_s_per_user", "tok/s/user", count),
@@ -226,14 +231,25 @@ class PlanResult(Result):
         ]
 
 
-def _room_text(row: PlannedRow) -> str:
-    """Return a table entry with the users whose KV caches fit, such as "48" or "48, others wait".
+def _room_text(row: PlannedRow, requested_users: int) -> str:
+    """Return a table entry with the users whose KV caches fit, such as "48".
 
     It is "48, too few" if no layout that was tried holds the KV caches of all requested users.
+
+    Args:
+        row: The machine.
+        requested_users: Number of users that all replicas together should serve.
     """
-    if not row.keeps:
-        return f"{row.max_users:,}, too few"
-    return f"{row.max_users:,}, others wait" if row.users > row.max_users else f"{row.max_users:,}"
+    room = f"{row.max_users:,}"
+    return f"{room}, too few" if row.users <= row.max_users < requested_users else room
+
+
+def _users_text(row: PlannedRow) -> str:
+    """Return a table entry with the number of users, such as "60" or "60, 12 wait".
+
+    The second number is that of the users whose KV caches do not fit at the same time as the others.
+    """
+    return f"{row.users:,}, {row.users - row.max_users:,} wait" if row.users > row.max_users else f"{row.users:,}"
 
 
 def _keeps_text(row: PlannedRow) -> str:

@@ -11,10 +11,16 @@ from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import usd_per_chip_hour
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow
-from wse.studies.compare.plan.rows import compares_hours, usd_per_hour
+from wse.studies.compare.plan.rows import compares_hours, request_latency_s, usd_per_hour
 
 BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest per token"}
 """Description of the machine that comes first for each objective."""
+BETTER: Final = {
+    LATENCY: "a lower latency of a whole request",
+    THROUGHPUT: "a higher throughput",
+    COST: "a lower cost per token",
+}
+"""Advantage of the better of two machines for each objective."""
 
 
 def plan_verdict(
@@ -74,12 +80,12 @@ def _sentences(
     if goal.users is not None:
         yield _replicas_or_one([row for row in wafers if row.keeps], goal)
     if keeping and compares_hours(goal):
-        cheapest = _cheapest_per_hour(keeping)
+        cheapest, limits_text = _cheapest_per_hour(keeping), " within the limits" if limits else ""
         if cheapest is not None:
-            yield f"Of the machines that serve all users, {_lowest_price(cheapest)}."
+            yield f"Of the machines that serve all users{limits_text}, {_lowest_price(cheapest)}."
         cheapest_wafers = _cheapest_per_hour([row for row in wafers if row.keeps])
         if cheapest_wafers is not None and cheapest_wafers is not cheapest:
-            yield f"Of the wafers that serve all users, {_lowest_price(cheapest_wafers)}."
+            yield f"Of the wafers that serve all users{limits_text}, {_lowest_price(cheapest_wafers)}."
     if not keeping and not (wafers and gpus):
         yield f"The nearest is {_near(rows[0], goal)}."
 
@@ -107,10 +113,10 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     speeds = ""
     if low.tokens_per_s_per_user and high.tokens_per_s_per_user:
         times = high.tokens_per_s_per_user / low.tokens_per_s_per_user
-        speeds = f", and each user gets {three_figures(times)} times the tokens/s"
+        speeds = f", and each user gets {three_figures(times)} times as many tokens/s"
     yield (
-        f"On {names[high.kind]} a token costs {costs} as on {names[low.kind]}{speeds}; the {BEST[COST]} of them is "
-        f"{_text(high)}."
+        f"On {names[high.kind]}, a token costs {costs} as on {names[low.kind]}{speeds}. The {names[high.kind]} with "
+        f"{PURPOSES[COST]} are {_text(high)}."
     )
     text = (
         f"In {percent_text(cheaper.share)} of {cheaper.samples} samples of the uncertain inputs "
@@ -124,9 +130,9 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
         text += f". The limits are kept in {' and '.join(shares)}"
     yield f"{text}."
     yield (
-        f"At {three_figures(cheaper.break_even_usd_per_wafer_hour)} USD per hour and wafer (stated: "
-        f"{three_figures(usd_per_chip_hour(wafers))}), a token would cost the same on {wafers.machine} as on "
-        f"{gpus.machine}."
+        f"A token would cost the same on {wafers.machine} as on {gpus.machine} if a wafer cost "
+        f"{three_figures(cheaper.break_even_usd_per_wafer_hour)} USD per hour (the price used is "
+        f"{three_figures(usd_per_chip_hour(wafers))})."
     )
 
 
@@ -145,28 +151,25 @@ def _replicas_or_one(wafers: Sequence[PlannedRow], goal: Goal) -> str:
         return ""
     first, second = sorted((ones[0], several[0]), key=wafers.index)
     better_text, other_text = (
-        ("a single machine is", "replicas") if first is ones[0] else ("replicas are", "a single machine")
+        ("a single machine has", "replicas") if first is ones[0] else ("replicas have", "a single machine")
     )
-    first_text, second_text = (
-        f"{row.machine} with {three_figures(_usd(row))} USD per million tokens and {_speed(row, goal)}"
-        for row in (first, second)
-    )
-    return (
-        f"On wafers, {better_text} better than {other_text} for {PURPOSES[goal.objective]}: {first_text}, against "
-        f"{second_text}."
-    )
+    first_text, second_text = (f"{row.machine} with {_figures(row, goal)}" for row in (first, second))
+    return f"On wafers, {better_text} {BETTER[goal.objective]} than {other_text}: {first_text}, {second_text}."
 
 
-def _speed(row: PlannedRow, goal: Goal) -> str:
-    """Format the tokens/s of a machine: of all users if the objective is throughput, else of one user."""
+def _figures(row: PlannedRow, goal: Goal) -> str:
+    """Return the figure of a machine that the objective optimizes, with its cost or speed."""
+    cost = f"{three_figures(_usd(row))} USD per million tokens"
     if goal.objective == THROUGHPUT:
-        return f"{count(row.tokens_per_s)} tokens/s of all users"
-    return f"{count(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
+        return f"{count(row.tokens_per_s)} tokens/s of all users and {cost}"
+    if goal.objective == LATENCY:
+        return f"{seconds(request_latency_s(row))} per request and {cost}"
+    return f"{cost} and {count(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
 
 
 def _lowest_price(row: PlannedRow) -> str:
-    """Return a phrase that says that a machine has the lowest price per hour."""
-    return f"{row.machine} has the lowest price: {three_figures(usd_per_hour(row))} USD/h"
+    """Return a phrase that says that a machine costs the least per hour."""
+    return f"{row.machine} costs the least per hour: {three_figures(usd_per_hour(row))} USD"
 
 
 def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:

@@ -173,10 +173,10 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
     room, plain_s = plan.token_s_with_room_for_head, plan.speed_up / plan.tokens_per_s_per_user
     layout = []
     if room is not None:
-        text = "figures with drafts are for a layout with room for the head, which may differ from the layout above; "
-        text += f"a token takes {seconds(room)} on it without drafts"
+        text = "figures with drafts are for a layout with room for the draft head, which may differ from the layout "
+        text += f"above; a token takes {seconds(room)} on it without drafts"
         if plan.users == 1 and room > NOTABLE * plain_s:
-            text += f", and {seconds(plain_s)} on the fastest layout; more --wafers may help"
+            text += f", and {seconds(plain_s)} on the fastest layout; on more --wafers, the fastest one may have room"
         layout.append(("layout", text))
     if plan.users > 1:
         layout.append(("times", f"drafting, verifying: of one pass; speed-up: with {plural(plan.users, 'user')}"))
