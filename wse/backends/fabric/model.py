@@ -143,18 +143,29 @@ class Fabric:
             slots, lengths_now = self.cache_use([length + token for length in lengths])
             lengths_by_slots.setdefault(slots, []).extend(lengths_now)
             tokens_by_slots[slots] += 1
-        phase, index = self.program.decode, self.program.decode_index
+        index = self.program.decode_index
+        return [
+            TokenClass(
+                tokens=tokens_by_slots[slots],
+                slots=slots,
+                lengths=all_lengths,
+                cost=self._cost(index, slots, (), ASSUMED),
+            )
+            for slots, all_lengths in lengths_by_slots.items()
+        ]
+
+    def shift_traffic(self, token_class: TokenClass) -> StepTraffic:
+        """Return the traffic of the cache shifts of all passes in a class.
+
+        A cache shift moves a user's cache entries to the row of PEs above.
+        """
+        phase = self.program.decode
         steps = by_counters(phase.steps)
-        costs = []
-        for slots, all_lengths in lengths_by_slots.items():
-            traffic = NO_TRAFFIC
-            if len(steps):
-                traffic_by_step, rectangles = self._counts.shifts(phase, steps, slots, all_lengths)
-                words, hops, _ = traffic_by_step.sum(axis=1).tolist()
-                traffic = StepTraffic(words, hops, 0, rectangles)
-            cost = self._cost(index, slots, (), ASSUMED)
-            costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
-        return costs
+        if not len(steps):
+            return NO_TRAFFIC
+        traffic_by_step, rectangles = self._counts.shifts(phase, steps, token_class.slots, token_class.lengths)
+        words, hops, _ = traffic_by_step.sum(axis=1).tolist()
+        return StepTraffic(words, hops, 0, rectangles)
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
         """Return the words and hops of the cache shifts of several decode passes.

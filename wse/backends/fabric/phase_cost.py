@@ -5,7 +5,7 @@ Decode passes with the same cost form a class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +15,6 @@ import numpy as np
 from wse.arrays import F64, I64
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.links.routes import Routes
-from wse.backends.fabric.links.traffic import StepTraffic
 from wse.program.steps import Slots, Steps
 from wse.program.transfers.transfer import WaferPair
 
@@ -137,12 +136,11 @@ class TokenClass(NamedTuple):
     Attributes:
         tokens: Number of decode passes in the class.
         slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-        cost: Cost of one pass, without the traffic of cache shifts.
-        shift_traffic: Traffic of the cache shifts of all passes in the class. A cache shift moves a
-            user's cache entries to the row of PEs above.
+        lengths: Number of tokens in the cache before the pass, for every pass and user.
+        cost: Cost of one pass, without the traffic of cache shifts (`Fabric.shift_traffic`).
     """
 
     tokens: int
     slots: Slots
+    lengths: Sequence[int]
     cost: PhaseCost
-    shift_traffic: StepTraffic

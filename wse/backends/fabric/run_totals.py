@@ -207,7 +207,7 @@ class RunTotals:
         classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:
             self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
-            self.decode.add_shifts(token_class.shift_traffic)
+            self.decode.add_shifts(self.fabric.shift_traffic(token_class))
         self.lengths = [length + tokens for length in self.lengths]
         return classes
 

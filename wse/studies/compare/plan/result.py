@@ -194,7 +194,7 @@ class PlanResult(Result):
         goal_columns = [Column(key="keeps", title="meets", cell=_keeps_text)] if self.targets else []
         if self.users is not None:
             room_text = partial(_room_text, requested_users=self.users)
-            goal_columns.append(number("max_users", "room", cell=room_text, priority=2 if self.targets else 0))
+            goal_columns.append(number("max_users", "room", cell=room_text, priority=3 if self.targets else 0))
         return (
             *self._machine_columns(),
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
