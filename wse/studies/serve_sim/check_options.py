@@ -212,18 +212,18 @@ def _check_numbers(request: ServeRequest) -> None:
         BadInput: A number is out of range.
     """
     traffic, batches, prefilling, promises = request.traffic, request.batches, request.prefilling, request.promised
-    for option, value, max_value, noun in (
-        ("--rate", traffic.rate, 1e12, "requests a second"),
-        ("--load", traffic.load, 1e6, "a share"),
-        ("--time-scale", traffic.time_scale, 1e6, "a factor"),
-        ("--batch-wait", batches.batch_wait, 1e9, "seconds"),
-        ("--ttft", promises.ttft, 1e9, "seconds"),
-        ("--tpot", promises.tpot, 1e9, "seconds"),
-        ("--kv-bandwidth", prefilling.kv_bandwidth, 1e9, "GB/s"),
-        ("--kv-host-memory", request.parking.kv_host_memory, 1e9, "GB"),
+    for option, value, max_value, unit in (
+        ("--rate", traffic.rate, 1e12, " requests/s"),
+        ("--load", traffic.load, 1e6, ""),
+        ("--time-scale", traffic.time_scale, 1e6, ""),
+        ("--batch-wait", batches.batch_wait, 1e9, " s"),
+        ("--ttft", promises.ttft, 1e9, " s"),
+        ("--tpot", promises.tpot, 1e9, " s"),
+        ("--kv-bandwidth", prefilling.kv_bandwidth, 1e9, " GB/s"),
+        ("--kv-host-memory", request.parking.kv_host_memory, 1e9, " GB"),
     ):
         if value is not None and not 0 < value <= max_value:
-            raise BadInput(f"{option} {value:g}: give {noun} of more than 0")
+            raise BadInput(f"{option} {value:g}: give a number above 0, at most {max_value:g}{unit}")
     for option, value, max_value, unit in (
         ("--prefix-tokens", traffic.prefix_tokens or 0, 1e9, ""),
         ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
