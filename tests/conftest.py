@@ -124,12 +124,12 @@ def memoized(function: Callable[..., Any], key_of: Callable[..., Hashable]) -> C
     """
     results = dict[Hashable, Any]()
 
-    def call(prepared: Placeable, *rest: object) -> Any:
+    def call(prepared: Placeable, *rest: object, **options: object) -> Any:
         if prepared.meshes:
-            return function(prepared, *rest)
-        key = key_of(prepared, *rest)
+            return function(prepared, *rest, **options)
+        key = key_of(prepared, *rest, **options)
         if key not in results:
-            results[key] = function(prepared, *rest)
+            results[key] = function(prepared, *rest, **options)
         return results[key]
 
     return call

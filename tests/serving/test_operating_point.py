@@ -107,6 +107,10 @@ def test_replicas_are_the_fewest_that_meet_the_limits(users: int, ttft_s: float,
 def test_unmet_limits_have_their_excess() -> None:
     one_user = plan(LINE, Goal(users=7, replicas=None, tpot_s=0.001))
     assert (one_user.meets, one_user.excess) == (False, pytest.approx(11.0))
+    goal = Goal(users=107, replicas=1, ttft_s=0.001, users_may_wait=True)
+    all_users = plan(LINE, goal, 107)
+    assert (all_users.meets, all_users.point.concurrency) == (False, 107)
+    assert all_users.excess == goal.excess(operating_point(LINE, 107)) > goal.excess(operating_point(LINE, 1)) > 1
     crowded = plan(LINE, Goal(users=250, replicas=2))
     assert (crowded.meets, crowded.excess, crowded.point.concurrency) == (False, 1.25, 200)
     assert plan(LineDeployment(speed=1.0, max_concurrency=0), Goal()) is None

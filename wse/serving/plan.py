@@ -15,8 +15,9 @@ class Plan:
     """The operating point at which a deployment (a model on a machine) best fits a goal.
 
     Attributes:
-        point: Latency, throughput and cost, with the number of replicas and users. If no number of
-            users meets the latency limits, the point is for a single user.
+        point: Latency, throughput and cost, with the number of replicas and users. If even a single
+            user exceeds the latency limits, the point is for a single user, or for the requested
+            users on the requested number of replicas.
         meets: Whether all requested users fit and the latency limits are met.
         excess: Largest ratio of a latency to its limit, or ratio of the requested users to the
             users that fit, whichever is larger.
@@ -72,14 +73,14 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
         """Return whether one replica meets the latency limits with ``concurrency`` users."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
-    max_users_within_limits = largest_passing(1, max_users + 1, keeps)
-    if not max_users_within_limits:
-        point = operating_point(deployment, 1)
-        return Plan(point=point, meets=False, excess=goal.excess(point))
-    if goal.users is None:
-        users = 1 if goal.objective == LATENCY else min(max_users_within_limits, saturating_users(deployment))
+    max_users_within_limits = largest_passing(1, max_users + 1, keeps) or 0
+    within_limits = bool(max_users_within_limits)
+    if goal.users is None or (goal.replicas is None and not within_limits):
+        users = 1
+        if goal.objective != LATENCY and within_limits:
+            users = min(max_users_within_limits, saturating_users(deployment))
         point = operating_point(deployment, users)
-        return Plan(point=point, meets=True, excess=goal.excess(point))
+        return Plan(point=point, meets=within_limits, excess=goal.excess(point))
     replicas = goal.replicas_for(max_users_within_limits)
     if goal.users > replicas * max_users:
         point = operating_point(deployment, replicas * max_users, replicas)

@@ -153,6 +153,22 @@ def estimate_with_drafts(request: EstimateRequest, **changes: Any) -> tuple[Esti
     return result, result.drafts
 
 
+@pytest.mark.parametrize(
+    ("options", "users_may_wait"),
+    [
+        ({"draft": None}, True),
+        ({"draft": "0.8"}, True),
+        ({"draft": "0.8", "draft_model": "story-draft"}, False),
+        ({"draft": "0.8", "replicas": None}, False),
+    ],
+)
+def test_users_of_the_model_may_wait_if_drafts_have_a_layout_of_their_own(
+    options: dict[str, Any], *, users_may_wait: bool
+) -> None:
+    goal = prepare_estimate(replace_options(REQUEST, users=4, **options)).goal
+    assert goal.users_may_wait == users_may_wait
+
+
 @pytest.mark.slow
 def test_draft_model_without_room_is_refused_with_a_remedy_that_works() -> None:
     """The 70B model leaves 25 columns free on each of four wafers. The 8B draft model needs 16 GB."""

@@ -85,8 +85,12 @@ def _layout_sentence(result: EstimateResult) -> str:
         return f"{stages}."
     objective, serving = str(result.inputs["objective"]), result.serving
     users = "" if serving is None or serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
+    if users and result.inputs.get("draft_model") is not None:
+        users += ", of those with room for all users, which --draft-model requires"
     sentence = f"{stages}, chosen for {PURPOSES[objective]}{users} (--objective {objective})."
-    return sentence if users or objective != LATENCY else f"{sentence} {MANY_USERS}"
+    if users or objective != LATENCY:
+        return sentence
+    return f"{sentence} Of layouts that are nearly as fast, the one with the most room was chosen. {MANY_USERS}"
 
 
 def _waiting_sentence(result: EstimateResult) -> str:

@@ -110,7 +110,8 @@ def estimate(
             + new tokens; for a file of requests, the longest one. The number of users that fit is
             computed for KV caches of prompt + new tokens.
         link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host
-            streams of the SDK), or a TOML file with its bandwidth and latency.
+            streams of the SDK), or a TOML file with wafer_link_bytes_per_s and
+            wafer_link_latency_s.
         set (wafer.KEY=VALUE|xFACTOR): Replace a number of the wafer or software profile, or
             multiply it by a factor, such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
         defects: Dead PEs and links: a CSV file that lists them, or the probability that a PE is

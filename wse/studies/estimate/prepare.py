@@ -57,13 +57,18 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def goal(self) -> Goal:
-        """Users, replicas and objective for which the layout of the wafers is chosen."""
+        """Users, replicas and objective for which the layout of the wafers is chosen.
+
+        Users may not wait if a draft model verifies its tokens on this layout, or if the layout
+        with a draft head must have as many replicas. With drafts, all users must fit.
+        """
         request = self.request
+        has_own_layout = request.drafts.draft_model is None and request.replicas is not None  # the model with a head
         return Goal(
             users=request.serving.users,
             replicas=request.replicas,
             objective=request.serving.objective or LATENCY,
-            users_may_wait=self.acceptance is None,  # drafts also need room, which is checked later
+            users_may_wait=self.acceptance is None or has_own_layout,
         )
 
     @property

@@ -134,7 +134,7 @@ LinkName = Annotated[
     str | Path,
     Option(
         doc="Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams of the "
-        "SDK), or a TOML file with its bandwidth and latency.",
+        "SDK), or a TOML file with wafer_link_bytes_per_s and wafer_link_latency_s.",
         panel="Wafer and mapping",
         metavar="NAME|FILE",
         known_values=known_names.links,

@@ -48,7 +48,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     for figure in (
         Figure("prediction", "tokens_per_s_per_user", "a user", "tokens/s"),
         Figure("prediction", "tokens_per_s", "all users", "tokens/s"),
-        Figure("prediction", "ttft_s", "first token", "s"),
+        Figure("prediction", "ttft_s", "remote TTFT", "s"),
         Figure("prediction", "usd_per_million_tokens", "a million tokens at central prices", "USD"),
         Figure("prediction", "joules_per_token", "energy per token", "J"),
         Figure("prediction", "chips", "wafers or GPUs", "chips"),

@@ -17,6 +17,7 @@ from wse.serving.goal import COST, LATENCY, Goal
 from wse.serving.network import load_network
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.result import AssumptionResult
+from wse.studies.estimate.gpus.prepare import STACK
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.results.operating_points import point_result, user_counts
 from wse.studies.scenario.form import TiersForm
@@ -91,7 +92,8 @@ def _with_users(setting: Setting, machine: Machine) -> CombinationResult:
     request, draft = setting.request, Draft.of(setting.request)
     users = _users(request)
     objective = request.serving.objective or LATENCY
-    laid_out = machine.lay_out(Goal(users=users, objective=objective, users_may_wait=draft is None))
+    users_may_wait = draft is None or draft.model is None
+    laid_out = machine.lay_out(Goal(users=users, objective=objective, users_may_wait=users_may_wait))
     _check_room(laid_out)
     served_users = laid_out.serve(draft, users or laid_out.useful_users)
     if users is None and not served_users.fits:  # the draft leaves room for fewer KV caches
@@ -222,6 +224,7 @@ def _result(setting: Setting, **fields: Any) -> CombinationResult:
         "parameters": 0,
         "dtype": request.types.dtype or load_model(request.model, with_weights=False).spec.weight_type,
         "machine": setting.machine,
+        "stack": None if request.gpu is None else str(request.gpu_serving.stack or STACK),
         "kind": "wafer" if request.gpu is None else "gpu",
         "chips": request.wafers if request.gpu is None else request.gpu_serving.gpus,
         "prompt_len": request.workload.prompt_len,

@@ -20,7 +20,6 @@ from wse.files import names_toml_file, read_toml, short_repr
 from wse.models.load import load_model
 from wse.serving.economics import check_stated
 from wse.studies.estimate.gpus.check_machine import check_machine
-from wse.studies.estimate.gpus.prepare import STACK
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.drafts.acceptance import read_acceptance
 from wse.studies.options.option import replace_options
@@ -259,8 +258,8 @@ def _errors_at(place: str) -> Iterator[None]:
 
 
 def _machine_name(request: EstimateRequest) -> str:
-    """Derive a name for an unnamed machine: its wafer, or its GPU and serving stack."""
-    return str(request.machine.wafer) if request.gpu is None else f"{request.gpu}, {request.gpu_serving.stack or STACK}"
+    """Derive a name for an unnamed machine: that of its wafer or GPU."""
+    return str(request.machine.wafer if request.gpu is None else request.gpu)
 
 
 def _draft_name(request: EstimateRequest) -> str:

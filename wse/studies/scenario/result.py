@@ -156,6 +156,7 @@ class CombinationResult(Result):
     parameters: Annotated[int, Doc("number of parameters")]
     dtype: Annotated[str, Doc("element type of the weights")]
     machine: Annotated[str, Doc("name of the machine in the scenario, or a description of it")]
+    stack: Annotated[str | None, Doc("serving stack of GPUs; absent for wafers")] = None
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
     chip: Annotated[str | None, Doc("name of the wafer or GPU; absent if the combination is impossible")] = None
     chips: Annotated[
@@ -184,7 +185,12 @@ class CombinationResult(Result):
         drafts = "" if self.drafts == NO_DRAFTS else f" with drafts {self.drafts}"
         chips = [] if self.chips is None else [plural(self.chips, "wafer" if self.kind == "wafer" else "GPU")]
         other = [f"{key} {value}" for key, value in (self.other or {}).items()]
-        return printable(f"{self.model} as {self.dtype}{drafts} on {', '.join([self.machine, *chips, *other])}")
+        return printable(f"{self.model} as {self.dtype}{drafts} on {', '.join([self.machine_text, *chips, *other])}")
+
+    @property
+    def machine_text(self) -> str:
+        """Name of the machine with its serving stack, if it has one, such as ``eight H200 (trtllm)``."""
+        return self.machine if self.stack is None else f"{self.machine} ({self.stack})"
 
     @property
     def speed(self) -> float:

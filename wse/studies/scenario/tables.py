@@ -26,7 +26,7 @@ _REMEDY: Final = re.compile(r"; (?![^(]*\))|: code ")
 _SUBJECT: Final = (
     Column(key="model", title="model", formatter=printable),
     Column(key="dtype", title="as"),
-    Column(key="machine", title="machine", formatter=printable, wraps=True),
+    Column(key="machine_text", title="machine", formatter=printable, wraps=True),
     number("chips", "chips", priority=2),
 )
 _WORDS: Final = {CONSISTENT: "yes", NEAR: "nearly", RULED_OUT: "no"}
@@ -39,7 +39,7 @@ _DRAFTS: Final = (
 _PREDICTIONS: Final = (
     number("prediction.users", "users", priority=1),
     number("prediction.tokens_per_s_per_user", "a user", three_figures),
-    number("prediction.ttft_s", "first token", seconds, priority=3),
+    number("prediction.ttft_s", "remote TTFT", seconds, priority=3),
     number("prediction.usd_per_million_tokens", "USD/Mtok", three_figures, priority=1),
     number("prediction.joules_per_token", "J/token", three_figures, priority=4),
     number("prediction.grade", "grade", str, priority=3),
@@ -234,7 +234,7 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
     rows = [
         combination.to_dict()
         | ({"drafts": None, "users": None} if combination.prediction is None else {})
-        | {"by": _reasons(combination)}
+        | {"by": _reasons(combination), "machine_text": combination.machine_text}
         for combination in ruled_out
     ]
     columns = (

@@ -252,6 +252,8 @@ class ServeResult(Result):
                 samples = f"{percent_text(load.overloaded_share)} of the samples"
                 state = f"Stable with the stated constants, overloaded in {samples}"
             come = f"{state}: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}."
+            if option and self.ranges:
+                come += " The intervals assume a rate that follows the capacity; --rate fixes it."
         if self.served is None:
             return come
         come += self._limit()
@@ -317,7 +319,7 @@ class ServeResult(Result):
             start = f"First leave out `--objective {LATENCY}`, because the layout for {THROUGHPUT} serves more "
             start += "requests. With this layout, give"
         goal = f"for a load of at most {STABLE_LOAD:g} with the stated constants"
-        samples = "The result will state in how many samples of the constants the service is still overloaded."
+        samples = "The next result says in how many samples of the uncertain constants the service is overloaded."
         return f"{start} {', or '.join(remedies)}{other_option}, {goal}. {samples}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, range_text, seconds
+from wse.reports.terminal import count, plural, printable, range_text, rate_and_latency, seconds
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
 LENGTHS: Final = {"prompt": "prompt_len", "new": "new_tokens"}
@@ -86,7 +86,8 @@ def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
 def _axis_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
     values = [row.get(name) for row in cells]
     if all(isinstance(value, int | float) for value in values):
-        return number(name, name.rpartition(".")[2], seconds if _is_time(name) else lambda value: f"{value:.10g}")
+        text = seconds if _is_time(name) else rate_and_latency if name.endswith("_bytes_per_s") else "{:.10g}".format
+        return number(name, name.rpartition(".")[2], text)
     return Column(key=name, title=name.rpartition(".")[2])
 
 

@@ -25,7 +25,7 @@ from wse.studies.compare.machine import GPU, WAFER, Machine
 CROSSOVERS: Final[dict[Crossover, str]] = {
     "always": "at every speed",
     "never": "at no speed",
-    "above": "above a certain speed that GPUs also reach",
+    "above": "above a certain speed, which GPUs also reach",
     "alone": "only where GPUs are too slow",
     "other": "in other ranges of speed",
 }
@@ -130,7 +130,7 @@ def _certainty(
     """Return a sentence that states in what fraction of the samples the verdict holds."""
     crossovers = words_with_and(
         [
-            f"{CROSSOVERS[case]} in {percent_text(certainty.crossovers[case])} of the samples"
+            f"in {percent_text(certainty.crossovers[case])} of them {CROSSOVERS[case]}"
             for case in CROSSOVERS
             if case in certainty.crossovers
         ]

@@ -98,11 +98,12 @@ ORDERS: Final = {
 
 ROOM: Final = (
     "room",
-    "users whose KV caches fit at once in the chosen layout; the other users wait until there is room. If there are "
-    "too few, no layout that was tried holds the caches of all users: more replicas or wafers are needed",
+    "users whose KV caches fit at once in the chosen layout; the other users wait until there is room",
 )
+FEWER_USERS: Final = "requested users, of whom the machine can serve fewer; more replicas or wafers may serve more"
+"""Meaning of the second number in an entry such as "48 of 60"."""
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
-"""Meaning of the columns that state whether a machine meets the goal."""
+"""Meaning of the column that states whether a machine meets the limits."""
 
 COLUMNS: Final = tuple(
     name
@@ -193,13 +194,12 @@ class PlanResult(Result):
         """
         goal_columns = [Column(key="keeps", title="meets", cell=_keeps_text)] if self.targets else []
         if self.users is not None:
-            room_text = partial(_room_text, requested_users=self.users)
-            goal_columns.append(number("max_users", "room", cell=room_text, priority=3 if self.targets else 0))
+            goal_columns.append(number("max_users", "room", count, priority=3 if self.targets else 0))
         return (
             *self._machine_columns(),
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
             *goal_columns,
-            number("users", "users", cell=_users_text),
+            number("users", "users", cell=partial(_users_text, requested_users=self.users)),
             number("ttft_s", "TTFT", seconds, priority=1),
             number("tpot_s", "TPOT", seconds, priority=0 if "tpot_s" in self.targets else 3),
             number("tokens_per_s_per_user", "tok/s/user", count),
@@ -224,6 +224,7 @@ class PlanResult(Result):
         limits_text = " among layouts within the limits, if there are any" if self.targets else ""
         return [
             *[line for line in (KEEPS_WITH_LIMITS, ROOM, *DEFINITIONS) if line[0] in titles],
+            *([(f"of {self.users:,}", FEWER_USERS)] if any(row.users < (self.users or 0) for row in self.rows) else []),
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
             ("◆", "no other row is better in tok/s/user or USD/Mtok without being worse in the other"),
             *price_footer(self.economics),
@@ -231,25 +232,21 @@ class PlanResult(Result):
         ]
 
 
-def _room_text(row: PlannedRow, requested_users: int) -> str:
-    """Return a table entry with the users whose KV caches fit, such as "48".
+def _users_text(row: PlannedRow, requested_users: int | None) -> str:
+    """Return a table entry with the number of users, such as "60", "60, 12 wait" or "48 of 60".
 
-    It is "48, too few" if no layout that was tried holds the KV caches of all requested users.
+    In the second case, the KV caches of 12 users do not fit at the same time as those of the other
+    users. In the third case, the machine can serve only 48 of the requested users.
 
     Args:
         row: The machine.
-        requested_users: Number of users that all replicas together should serve.
+        requested_users: Number of users that all replicas together should serve; None if it was
+            not requested.
     """
-    room = f"{row.max_users:,}"
-    return f"{room}, too few" if row.users <= row.max_users < requested_users else room
-
-
-def _users_text(row: PlannedRow) -> str:
-    """Return a table entry with the number of users, such as "60" or "60, 12 wait".
-
-    The second number is that of the users whose KV caches do not fit at the same time as the others.
-    """
-    return f"{row.users:,}, {row.users - row.max_users:,} wait" if row.users > row.max_users else f"{row.users:,}"
+    users = f"{row.users:,}"
+    if requested_users is not None and row.users < requested_users:
+        users += f" of {requested_users:,}"
+    return f"{users}, {row.users - row.max_users:,} wait" if row.users > row.max_users else users
 
 
 def _keeps_text(row: PlannedRow) -> str:

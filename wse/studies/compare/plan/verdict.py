@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
-from wse.reports.terminal import count, plural, ranged, seconds, three_figures
+from wse.reports.terminal import count, percent, plural, ranged, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import usd_per_chip_hour
@@ -193,7 +193,7 @@ def _near(row: PlannedRow, goal: Goal) -> str:
     """
     latencies = (("TTFT", row.ttft_s, goal.ttft_s), ("TPOT", row.tpot_s, goal.tpot_s))
     misses = [
-        f"{name} {seconds(latency_s)}, {_ratio(latency_s / limit_s)} times the limit"
+        f"{name} {seconds(latency_s)}, {_excess_text(latency_s / limit_s)} the limit"
         for name, latency_s, limit_s in latencies
         if limit_s is not None and latency_s is not None and latency_s > limit_s
     ]
@@ -201,6 +201,11 @@ def _near(row: PlannedRow, goal: Goal) -> str:
     if not misses:
         return f"{row.machine}, which serves at most {users}: {_ratio(row.excess)} times as many are requested"
     return f"{row.machine} with {' and '.join(misses)}, for {users}"
+
+
+def _excess_text(times: float) -> str:
+    """Return a phrase such as "2.07 times" or "0.1 % above" for a latency relative to its limit."""
+    return f"{percent(times - 1)} above" if times < 1.1 else f"{_ratio(times)} times"
 
 
 def _ratio(times: float) -> str:
@@ -236,7 +241,7 @@ def _text(row: PlannedRow) -> str:
         interval = ranges.get("tokens_per_s_per_user")
         speed = f"{with_interval(count(row.tokens_per_s_per_user), ' tokens/s per user', interval, count)}, "
     if row.saturated:
-        speed = f"{count(row.decoding_users)} of {plural(row.users, 'user')} decoding at a time, {speed}"
+        speed += f"{count(row.decoding_users)} of {plural(row.users, 'user')} decoding at a time, "
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost_interval = ranges.get("usd_per_million_tokens")
     if cost_interval is None:

@@ -92,7 +92,8 @@ def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -
 def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
     """Compile a model with a draft head, which is a copy of its last layer added at the end.
 
-    The layout is chosen anew for the users and the objective of the request.
+    The layout is chosen anew for the users and the objective of the request. It has room for all
+    users.
 
     Args:
         prepared_estimate: The request.
@@ -113,9 +114,10 @@ def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None)
         options=replace(options, listed=listed_regions, capacity=capacity or options.capacity),
     )
     try:
-        layout = choose_layout(with_head)
+        layout = choose_layout(with_head, goal=replace(with_head.goal, users_may_wait=False))
     except (BadInput, DoesNotFit) as error:
-        raise DoesNotFit(f"--draft: no room for a draft head, one more layer of the model: {error}") from error
+        message = f"--draft: no room for a draft head, one more layer of the model: {error}; or leave out --draft"
+        raise DoesNotFit(message) from error
     return PlacedDraft(name=HEAD, place=SAME, prepared=layout.prepared, compilation=layout.compilation)
 
 
