@@ -1,7 +1,10 @@
 """Tests of the study behind ``wse serve``: refused options, the listening address, and the compiled machine."""
 
+import json
 import socket
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -11,7 +14,8 @@ from tests.support.plain_workload import plain_workload
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.studies.endpoint.request import EndpointRequest
-from wse.studies.endpoint.study import PreparedEndpoint, prepare_endpoint, serve_endpoint
+from wse.studies.endpoint.server import Endpoint
+from wse.studies.endpoint.study import prepare_endpoint
 from wse.studies.options.option import make_request, options_of
 
 LENGTHS = {"model": "story", "prompt_len": 64, "new_tokens": 64}
@@ -20,27 +24,21 @@ GPU = LENGTHS | {"gpu": "h100", "gpus": 1}
 
 
 def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
-    """Return the message with which an endpoint is refused before it is ready."""
-
-    def on_ready(_: PreparedEndpoint, address: str) -> None:
-        raise AssertionError(address)
-
+    """Return the message with which an endpoint is refused."""
     with pytest.raises(BadInput) as error:
-        serve_endpoint(make_request(EndpointRequest, **machine, **options), on_ready)
+        Endpoint(make_request(EndpointRequest, **machine, **options))
     return str(error.value)
 
 
-def test_reported_address_accepts_connections() -> None:
-    class Connected(Exception):
-        """Ends the endpoint before its server starts."""
-
-    def on_ready(_: PreparedEndpoint, address: str) -> None:
-        host, port = address.removeprefix("http://").removesuffix("/v1").rsplit(":", 1)
-        socket.create_connection((host, int(port)), timeout=5).close()
-        raise Connected
-
-    with pytest.raises(Connected):
-        serve_endpoint(make_request(EndpointRequest, **GPU, port=0, speed=0.5), on_ready)
+def test_endpoint_of_the_python_function_answers_until_it_is_closed() -> None:
+    pytest.importorskip("uvicorn", reason="needs pip install 'wse[serve]'")
+    pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")
+    with wse.serve(**GPU, port=0, speed="0.5") as endpoint:
+        with urlopen(f"{endpoint.address}/models", timeout=10) as response:
+            (model,) = json.load(response)["data"]
+        assert (model["id"], model["max_model_len"]) == (endpoint.model, endpoint.context) == ("story", 128)
+    with pytest.raises(URLError):
+        urlopen(f"{endpoint.address}/models", timeout=10)
 
 
 def test_serving_options_exclude_those_that_clients_choose() -> None:
