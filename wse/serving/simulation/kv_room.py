@@ -25,7 +25,7 @@ from functools import cache
 
 from wse.serving.simulation.kv_tiers import KvTier, ParkedBlocks
 from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.prefixes import NO_PREFIX
+from wse.serving.simulation.prefixes import NO_PREFIX, path_to
 from wse.serving.simulation.workload import Workload
 
 
@@ -60,11 +60,11 @@ class KvRoom:
         self._known_blocks: set[int] = set()  # all blocks that have been read
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
-        self._tree, self._keeps = workload.prefix_tree, prefix_cache
-        self._parents: list[int] = self._tree.parent.tolist()
+        self._keeps = prefix_cache
+        self._parents: list[int] = workload.prefix_tree.parent.tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
-        self._machine_block, multiple = costs.kv_block_tokens, costs.reused_tokens_multiple
-        self._end_tokens: list[int] = (self._tree.end_tokens // multiple * multiple).tolist()
+        self._machine_block, self._multiple = costs.kv_block_tokens, costs.reused_tokens_multiple
+        self._end_tokens = self._reusable_tokens(workload)
         self._block_rooms: dict[int, int] = {}  # cached block: its space in addition to the blocks before it
         self._room_of: dict[int, int] = {}  # request: its space, without the blocks that it shares
         self._paths: dict[int, list[int]] = {}  # request: the blocks of its prefix
@@ -78,13 +78,20 @@ class KvRoom:
         """Cache space that requests have reserved or that kept prefixes occupy, in tokens."""
         return self._capacity - self.free
 
+    @property
+    def reserved(self) -> int:
+        """Cache space that requests have reserved, including the prefixes they share, in tokens."""
+        return self.occupied - self._idle_room
+
     def extend(self, workload: Workload) -> None:
         """Append requests, which get the next indices.
 
         Args:
-            workload: The new requests. Its tree of prefixes must be the tree of the workload with
-                which this object was created.
+            workload: The new requests. Its tree of prefixes consists of the blocks that are new.
+                Their indices follow those of all earlier blocks, also where they are parents.
         """
+        self._parents += workload.prefix_tree.parent.tolist()
+        self._end_tokens += self._reusable_tokens(workload)
         self._tokens += (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes += workload.prefix.tolist()
 
@@ -201,7 +208,7 @@ class KvRoom:
         """Return the blocks of a prompt's prefix, in order; none if prefixes are not kept."""
         path = self._paths.get(request)
         if path is None:
-            path = self._paths[request] = self._tree.path(self._prefixes[request]) if self._keeps else []
+            path = self._paths[request] = path_to(self._prefixes[request], self._parents) if self._keeps else []
         return path
 
     def _hit_count(self, request: int) -> int:
@@ -219,6 +226,11 @@ class KvRoom:
             The space in tokens.
         """
         return self._room_tokens(self._tokens[request] - self._shared_tokens(self._path(request), hit_count))
+
+    def _reusable_tokens(self, workload: Workload) -> list[int]:
+        """Return the reusable tokens from the start of a prompt to the end of each block of a tree."""
+        reusable_tokens: list[int] = (workload.prefix_tree.end_tokens // self._multiple * self._multiple).tolist()
+        return reusable_tokens
 
     def _tokens_until(self, path: Sequence[int], count: int) -> int:
         """Return how many tokens of a prefix can be reused from its first ``count`` blocks."""

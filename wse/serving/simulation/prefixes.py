@@ -55,20 +55,26 @@ class PrefixTree:
         parent = np.where(has_parent, np.arange(len(parts)) - 1, NO_PREFIX)
         return PrefixTree(parent=parent, end_tokens=parts[:, 1]), np.where(tokens > 0, blocks.reshape(-1), NO_PREFIX)
 
-    def path(self, block: int) -> list[int]:
-        """Return the indices of the blocks on the path from a root to ``block``, both included."""
-        blocks: list[int] = []
-        while block != NO_PREFIX:
-            blocks.append(block)
-            block = int(self.parent[block])
-        return blocks[::-1]
-
     def tokens(self, blocks: I64) -> I64:
         """Return the prefix length in tokens that ends with each of ``blocks``, int64 [blocks].
 
         The length counts all tokens from the start of the prompt. It is 0 for NO_PREFIX.
         """
         return np.append(self.end_tokens, 0)[blocks]
+
+
+def path_to(block: int, parents: Sequence[int]) -> list[int]:
+    """Return the indices of the blocks on the path from a root of a tree to a block, both included.
+
+    Args:
+        block: The last block of the path; with NO_PREFIX, the path is empty.
+        parents: Parent of each block of the tree.
+    """
+    blocks: list[int] = []
+    while block != NO_PREFIX:
+        blocks.append(block)
+        block = parents[block]
+    return blocks[::-1]
 
 
 class PrefixTreeBuilder:
@@ -104,9 +110,15 @@ class PrefixTreeBuilder:
             block = known_block
         return block
 
-    def tree(self) -> PrefixTree:
-        """Return the tree of all blocks so far."""
-        return PrefixTree(parent=np.array(self._parent, np.int64), end_tokens=np.array(self._end_tokens, np.int64))
+    def tree(self, first_block: int = 0) -> PrefixTree:
+        """Return the tree of all blocks so far, or the part of it that was added last.
+
+        Args:
+            first_block: Index of the first block to include. Parents have the same indices as in
+                the whole tree.
+        """
+        parent, end_tokens = (np.array(values[first_block:], np.int64) for values in (self._parent, self._end_tokens))
+        return PrefixTree(parent=parent, end_tokens=end_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ def serve(
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
     batch: int | str | None = None,
+    replicas: int | str | None = 1,
     objective: str | None = None,
     routing: str = "even",
     draft_model: str | Path | None = None,
@@ -50,6 +51,7 @@ def serve(
     parallelism: str | None = None,
     draft: str | None = None,
     draft_tokens: int | str | None = None,
+    dispatch: str = "least-loaded",
     max_users: int | str | None = None,
     chunk: int | str | None = None,
     prefill: str = "same",
@@ -61,6 +63,7 @@ def serve(
     prefill_wafers: int | str | None = None,
     prefill_gpus: int | str | None = None,
     prefill_mesh: str | None = None,
+    prefix_cache: bool = False,
     host: str = "127.0.0.1",
     port: int | str = 8000,
     speed: float | str = 1.0,
@@ -83,6 +86,8 @@ def serve(
             wafers, not for models with linear attention.
         draft_tokens: Draft tokens per pass. Default: the number that is fastest for the users, or
             for those of one pass.
+        dispatch (least-loaded|round-robin): With replicas, send each request to the replica with
+            the fewest in flight, or to one replica after another.
         max_users: Maximum users served at a time, or batch slots of a static batch. Default: the
             most that fit.
         chunk: Prompt tokens to prefill at a time, between two decode passes of other users.
@@ -105,6 +110,7 @@ def serve(
             that decode, or that the model needs.
         prefill_mesh (ROWSxCOLS): Mesh of PEs that prefill prompts, next to the mesh that decodes,
             on the same wafers.
+        prefix_cache: Keep the KV caches of prefixes for later prompts.
         host: Address to listen on; 0.0.0.0 makes the endpoint available to other computers.
         port: Port to listen on; 0 for a free one.
         speed: Simulated seconds per second of real time. With 0.1, all tokens come ten times as

@@ -6,10 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wse.errors import BadInput
+from wse.reports.terminal import plural
 from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.live_replicas import LiveReplicas
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.options.option import replace_options
 from wse.studies.serve_sim.machines.machine import check_room, max_users_of
+from wse.studies.serve_sim.options import LEAST_LOADED
 from wse.studies.serve_sim.prefill_machine import prefill_errors
 from wse.studies.serve_sim.prepare import prepare_serve
 from wse.studies.serve_sim.simulators import continuous_arguments
@@ -18,17 +23,17 @@ from wse.studies.serve_sim.study import random_drafts, serving_machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedEndpoint:
-    """A machine whose model is compiled, with its simulation.
+    """A machine whose model is compiled, with the simulation of its replicas.
 
     Attributes:
-        live: Simulation of the machine, at time 0.
+        live: Simulation of the replicas, at time 0.
         model: Name of the model.
         context: Maximum total number of tokens of a prompt and its answer.
-        systems: Number and name of the machine's wafers or GPUs, as text.
+        systems: Number and name of the wafers or GPUs of all replicas, as text.
         round_s: Seconds between two tokens of a single user.
     """
 
-    live: LiveMachine
+    live: LiveReplicas
     model: str
     context: int
     systems: str
@@ -45,8 +50,10 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
         BadInput: An option is invalid, or an item that it names is missing or unusable.
         DoesNotFit: The model, or a request of the maximum length, does not fit.
     """
-    service = request.service
-    prepared_serve = prepare_serve(replace_options(service, requests=1))
+    service, replicas = request.service, request.service.base.replicas
+    if replicas is None:
+        raise BadInput("--replicas auto: the requests of clients are not known in advance; give a number")
+    prepared_serve = prepare_serve(replace_options(service, requests=1, prefix_tokens=0))
     workload = prepared_serve.workload
     decode = serving_machine(prepared_serve, prepared_serve.decode)
     with prefill_errors(service):
@@ -59,10 +66,17 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
     max_users = max_users_of(service.batches.max_users, shortest_requests, decode.costs, shares_prefixes=False)
     drafts = random_drafts(prepared_serve, decode)
     arguments = continuous_arguments(prepared_serve, decode, prefill, max_users, drafts)
+    machines = [LiveMachine(workload, **arguments | {"drafts": _own_drafts(drafts, n)}) for n in range(replicas)]
+    systems = decode.result.systems_of(replicas)
     return PreparedEndpoint(
-        live=LiveMachine(workload, **arguments),
+        live=LiveReplicas(machines, least_loaded=service.batches.dispatch == LEAST_LOADED),
         model=decode.model.name,
         context=prepared_serve.context,
-        systems=decode.result.systems,
+        systems=systems if replicas == 1 else f"{systems} ({plural(replicas, 'replica')})",
         round_s=decode.result.round_s,
     )
+
+
+def _own_drafts(drafts: Drafts | None, replica: int) -> Drafts | None:
+    """Return the drafts of one replica, whose random numbers differ from those of all others."""
+    return None if drafts is None else replace(drafts, seed=drafts.seed + (replica << 64))
