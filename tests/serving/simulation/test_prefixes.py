@@ -136,7 +136,7 @@ def test_request_uses_the_blocks_that_leave_room_for_the_rest() -> None:
     assert serve(room, 0) == 0
     assert room.free == 0
     assert room.take(1) == 64
-    assert (room.free, room.uncached_blocks(1)) == (0, [2])
+    assert (room.free, room.unread_blocks(1)) == (0, [(2, None)])
     room.keep_prefix(1)
     room.give_back(1)
     assert (room.occupied, room.hits, room.cached_tokens) == (96, 1, 64)

@@ -55,6 +55,15 @@ class PrefixTree:
         parent = np.where(has_parent, np.arange(len(parts)) - 1, NO_PREFIX)
         return PrefixTree(parent=parent, end_tokens=parts[:, 1]), np.where(tokens > 0, blocks.reshape(-1), NO_PREFIX)
 
+    def reusable_tokens(self, multiple: int) -> list[int]:
+        """Return the tokens from the start of a prompt to the end of each block, rounded down.
+
+        Args:
+            multiple: Number of tokens to a multiple of which the result is rounded.
+        """
+        reusable_tokens: list[int] = (self.end_tokens // multiple * multiple).tolist()
+        return reusable_tokens
+
     def tokens(self, blocks: I64) -> I64:
         """Return the prefix length in tokens that ends with each of ``blocks``, int64 [blocks].
 
@@ -132,6 +141,7 @@ class PrefixUse:
         hits: Number of prompts of which at least the first block was reused.
         cached_tokens: Number of prompt tokens that were found in the KV cache.
         loaded_tokens: For each tier, the number of prompt tokens that were loaded from it.
+        loaded_states: For each tier, the number of states of linear attention loaded from it.
         parked_tokens: For each tier, the number of tokens that were copied to it.
         known_tokens: Number of prompt tokens that the same machine had processed before, as part
             of an earlier prompt.
@@ -140,6 +150,7 @@ class PrefixUse:
     hits: int = 0
     cached_tokens: int = 0
     loaded_tokens: tuple[int, ...] = ()
+    loaded_states: tuple[int, ...] = ()
     parked_tokens: tuple[int, ...] = ()
     known_tokens: int = 0
 
@@ -168,6 +179,7 @@ class PrefixUse:
             hits=sum(use.hits for use in all_uses),
             cached_tokens=sum(use.cached_tokens for use in all_uses),
             loaded_tokens=tuple(map(sum, zip(*(use.loaded_tokens for use in all_uses), strict=True))),
+            loaded_states=tuple(map(sum, zip(*(use.loaded_states for use in all_uses), strict=True))),
             parked_tokens=tuple(map(sum, zip(*(use.parked_tokens for use in all_uses), strict=True))),
             known_tokens=sum(use.known_tokens for use in all_uses),
         )
