@@ -21,6 +21,7 @@ from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.quantity import TOKEN
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.request import CompileRequest
+from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import argument_name, parameter_types
 from wse.studies.options.option import RequestField, options_of, union_parts
@@ -69,6 +70,7 @@ FUNCTIONS = {
     "estimate": EstimateRequest,
     "compile": CompileRequest,
     "compare": CompareRequest,
+    "serve": EndpointRequest,
     "serve_sim": ServeRequest,
     "what_if": EstimateRequest,
     "pattern": PatternRequest,

@@ -18,6 +18,7 @@ from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.compare.api import compare
 from wse.studies.compile.api import compile
+from wse.studies.endpoint.api import serve
 from wse.studies.estimate.api import estimate
 from wse.studies.options.arguments import checks_arguments
 from wse.studies.options.engine import LOCAL, EngineChoice
@@ -45,6 +46,7 @@ __all__ = [
     "pattern",
     "run",
     "scenario",
+    "serve",
     "serve_sim",
     "sweep",
     "validate",

@@ -22,6 +22,9 @@ def test_python_page_lists_all_functions_results_and_errors() -> None:
     page = python_api.page()
     headings = re.findall(r"^### (.*)$", page, re.MULTILINE)
     functions = {f"wse.{name}" for name in dir(wse) if hasattr(api, name)}
-    assert set(headings) == functions | {result.__name__ for result in json_keys.COMMANDS.values()} | {"Trace"}
+    assert set(headings) == functions | {result.__name__ for result in json_keys.COMMANDS.values()} | {
+        "Trace",
+        "Endpoint",
+    }
     described = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert set(re.findall(r"[├└]── (\w+)", page)) == described - {"WseError", "WseBug"}

@@ -9,6 +9,7 @@ import wse
 from tests.models.helpers import write_config
 from wse.errors import BadInput, UnknownName
 from wse.serving.named_workloads import load_workload, workload_names
+from wse.serving.simulation.prefixes import path_to
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.serving import GpuOptions, ServingOptions, WorkloadOptions
 from wse.studies.serve_sim.options import TrafficOptions
@@ -106,7 +107,7 @@ def test_prefix_is_per_session_or_shared_by_the_service(name: str, changes: dict
     )
     request = ServeRequest(base=base, traffic=TrafficOptions(requests=1_000, **changes))
     work = prepare_serve(request).workload
-    assert len({work.prefix_tree.path(block)[0] for block in work.prefix.tolist()}) == texts
+    assert len({path_to(block, work.prefix_tree.parent.tolist())[0] for block in work.prefix.tolist()}) == texts
     mean_share = changes.get("prefix_tokens", 913 if name == "rag" else 92_448) / load_workload(name).prompt_tokens
     assert work.prefix_tokens.sum() / work.prompt_tokens.sum() == pytest.approx(mean_share, rel=0.03)
     assert (len(set(work.prefix_tokens.tolist())) == 1) == (name == "rag")

@@ -23,6 +23,8 @@ class PlainCosts:
     kv_capacity_tokens: int = 1 << 40
     kv_block_tokens: int = 1
     reused_tokens_multiple: int = 1
+    max_states: int | None = None
+    state_tokens: int = 0
     max_users: int = 1 << 20
     chunk_tokens: int = 1
     contexts: tuple[int, ...] = (0, 1 << 20)
@@ -30,7 +32,7 @@ class PlainCosts:
     prompts_fill_gaps: bool = False
 
     def room_tokens(self, tokens: int) -> int:
-        return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
+        return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens + self.state_tokens
 
     def round_s(self, users: int, context: int, parts: Sequence[PromptPart]) -> float:
         prompts = sum(self.piece_s + self.prompt_s * part.tokens for part in parts)

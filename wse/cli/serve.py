@@ -22,14 +22,12 @@ def serve(request: EndpointRequest) -> None:
       wse serve llama-3.1-70b --gpu h100 --gpus 8 --speed 0.5 --text story.txt
     """
     from wse.reports.terminal import printable
-    from wse.studies.endpoint.study import PreparedEndpoint, serve_endpoint
+    from wse.studies.endpoint.server import Endpoint
 
-    def show(endpoint: PreparedEndpoint, address: str) -> None:
-        """Print where the endpoint listens."""
+    with Endpoint(request) as endpoint:
         sys.stdout.write(
             f"{printable(endpoint.model)} on {endpoint.systems}, requests of up to {endpoint.context:,} tokens: "
-            f"{address}\n"
+            f"{endpoint.address}\n"
         )
         sys.stdout.flush()
-
-    serve_endpoint(request, show)
+        endpoint.run()

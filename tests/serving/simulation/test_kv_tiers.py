@@ -118,13 +118,22 @@ def test_larger_tiers_never_save_fewer_tokens(chains: list[list[int]], sizes: li
         assert (first_token_s(outcome) <= first_token_s(plain) + 1e-9).all()
 
 
-@given(CHAINS, st.integers(0, 200), st.floats(0, 20), st.sampled_from([16, None]))
+@given(CHAINS, st.integers(0, 200), st.floats(0, 20), st.sampled_from([16, None]), st.sampled_from([None, 8, 12]))
 def test_all_requests_are_served_if_loads_overlap(
-    chains: list[list[int]], size: int, every_s: float, chunk: int | None
+    chains: list[list[int]], size: int, every_s: float, chunk: int | None, max_states: int | None
 ) -> None:
     """Little's law, which every simulation checks, is true also if loads overlap with rounds."""
-    costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=120, kv_block_tokens=16)
-    outcome = simulate(workload_of(chains, every_s=every_s), costs, tier(size, 0.3, 0.7), chunk=chunk)
+    state_tokens = 0 if max_states is None else 15
+    costs = PlainCosts(
+        pass_s=0.5,
+        prompt_s=1.0,
+        kv_capacity_tokens=120,
+        kv_block_tokens=16,
+        max_states=max_states,
+        state_tokens=state_tokens,
+    )
+    host = replace(tier(size, 0.3, 0.7), state_tokens=state_tokens, s_per_state=0.4)
+    outcome = simulate(workload_of(chains, every_s=every_s), costs, host, chunk=chunk)
     assert (outcome.first_s >= outcome.start_s).all()
     assert (outcome.start_s >= outcome.workload.arrival_s).all()
     assert outcome.prefixes.known_tokens >= outcome.prefixes.saved_tokens

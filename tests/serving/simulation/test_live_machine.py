@@ -87,8 +87,8 @@ def test_live_requests_with_drafts_get_all_their_tokens() -> None:
 @POLICIES
 @pytest.mark.parametrize("at_s", [0.05, 0.5, 3.0], ids=["read", "decoded", "late"])
 def test_a_cancelled_request_frees_its_slot_and_its_cache(policy: ContinuousPolicy, at_s: float) -> None:
-    live = LiveMachine(requests([0.0], [60], [100]), COSTS, replace(policy, max_users=1))
-    first, second = live.add(0.0, 60, 100), live.add(0.01, 60, 100)
+    live = LiveMachine(requests([0.0], [60], [100]), COSTS, replace(policy, max_users=1, prefix_cache=True))
+    first, second = live.add(0.0, 60, 100, "abc"), live.add(0.01, 60, 100, "abd")
     live.run_until(0.04)
     assert (live.running_requests, live.queue_length) == (1, 1)
     live.cancel(first, at_s)
@@ -99,6 +99,7 @@ def test_a_cancelled_request_frees_its_slot_and_its_cache(policy: ContinuousPoli
     alone_s = simulate_continuous(requests([0.0], [60], [100]), COSTS, policy).end_s[0]
     assert min(at_s, alone_s) - 1e-9 <= admitted_s <= min(at_s, alone_s) + 0.1
     live.machine.record.check_little()
+    assert live.cached_tokens(second) == (0 if at_s < 0.1 else 32)  # a prompt that was not read to its end is not kept
 
 
 def test_a_cancelled_request_that_waits_is_never_admitted() -> None:

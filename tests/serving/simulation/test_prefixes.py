@@ -11,7 +11,7 @@ from plain_costs import PlainCosts
 
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder, path_to
 from wse.serving.simulation.workload import Workload
 
 BLOCK = 10
@@ -44,7 +44,8 @@ def test_equal_hash_after_another_block_is_another_block() -> None:
     first, second, third = builder.add([1, 2, 3], BLOCK), builder.add([9, 2], BLOCK), builder.add([1, 2], BLOCK)
     tree = builder.tree()
     assert len(builder) == 5
-    assert (tree.path(first), tree.path(second), tree.path(third)) == ([0, 1, 2], [3, 4], [0, 1])
+    paths = [path_to(block, tree.parent.tolist()) for block in (first, second, third)]
+    assert paths == [[0, 1, 2], [3, 4], [0, 1]]
     assert tree.tokens(np.array([first, second, NO_PREFIX])).tolist() == [30, 20, 0]
 
 
@@ -135,7 +136,7 @@ def test_request_uses_the_blocks_that_leave_room_for_the_rest() -> None:
     assert serve(room, 0) == 0
     assert room.free == 0
     assert room.take(1) == 64
-    assert (room.free, room.uncached_blocks(1)) == (0, [2])
+    assert (room.free, room.unread_blocks(1)) == (0, [(2, None)])
     room.keep_prefix(1)
     room.give_back(1)
     assert (room.occupied, room.hits, room.cached_tokens) == (96, 1, 64)

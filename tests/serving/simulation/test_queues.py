@@ -14,6 +14,7 @@ from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.prefixes import path_to
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, WorkloadOptions, draw_workload
@@ -154,7 +155,7 @@ def test_prompts_with_prefixes_have_the_requested_mean_and_spread(prefix_tokens:
     assert work.prefix_tokens.mean() == pytest.approx(prefix_tokens, rel=0.02)
     assert work.prefix_tokens.std() == pytest.approx(scales_prefixes * 480, rel=0.04)
     assert (work.prefix_tokens < work.prompt_tokens).all()
-    assert len({work.prefix_tree.path(block)[0] for block in work.prefix.tolist()}) == 3
+    assert len({path_to(block, work.prefix_tree.parent.tolist())[0] for block in work.prefix.tolist()}) == 3
 
 
 def test_same_seed_draws_the_same_workload() -> None:

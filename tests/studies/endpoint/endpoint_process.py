@@ -4,13 +4,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from tests.support.plain_workload import plain_workload
-from wse.serving.simulation.continuous.simulate import simulate_continuous
+from tests.support.plain_workload import plain_workload, single_blocks
+from wse.reports.progress import ignore
+from wse.serving.simulation.continuous.machine import ContinuousMachine
+from wse.serving.simulation.replicas import simulate_replicas
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.endpoint.study import prepare_endpoint
 from wse.studies.options.option import make_request
@@ -29,21 +32,22 @@ class Served:
     """A served machine and the lengths of all requests.
 
     Attributes:
-        options: Options of the machine, by name without dashes.
+        options: Options of the machine, by name. All prompts are equal, which matters with ``prefix_cache``.
         prompt_tokens: Tokens of each prompt.
         new_tokens: Tokens of each answer.
         speed: Simulated seconds per second of real time.
     """
 
-    options: dict[str, str | int]
+    options: dict[str, str | int | bool]
     prompt_tokens: int
     new_tokens: int
     speed: float
 
     def arguments(self) -> list[str]:
         """Return the options of `wse serve`."""
-        machine = [part for name, value in self.options.items() for part in (f"--{name}", str(value))]
-        return ["--prompt-len", str(self.prompt_tokens), "--new-tokens", str(self.new_tokens), *machine]
+        options = {"prompt_len": self.prompt_tokens, "new_tokens": self.new_tokens} | self.options
+        names = {name: f"--{name.replace('_', '-')}" for name in options}
+        return [names[name] if value is True else f"{names[name]}={value}" for name, value in options.items()]
 
     @contextmanager
     def endpoint(self, model: str) -> Iterator[str]:
@@ -62,11 +66,15 @@ class Served:
         request = make_request(
             EndpointRequest, model=model, prompt_len=self.prompt_tokens, new_tokens=self.new_tokens, **self.options
         )
-        machine = prepare_endpoint(request).live.machine
+        live = prepare_endpoint(request).live
+        machine = live.machines[0].machine
         sent_s = np.array(sorted(measurement.sent_s for measurement in measurements))
         lengths = (np.full(len(sent_s), tokens) for tokens in (self.prompt_tokens, self.new_tokens))
         work = plain_workload((sent_s - sent_s[0]) * self.speed, *lengths)
-        outcome = simulate_continuous(work, machine.costs, machine.policy)
+        shared_tokens = (self.prompt_tokens - 1) // 16 * 16
+        work = replace(work, prefix=np.zeros(len(work), np.int64), prefix_tree=single_blocks([shared_tokens]))
+        make = partial(ContinuousMachine, costs=machine.costs, policy=machine.policy)
+        outcome = simulate_replicas(work, len(live.machines), make, ignore, least_loaded=True)
         times = zip(work.arrival_s, outcome.first_s, outcome.end_s, strict=True)
         return [Measurement(*(float(time) / self.speed for time in row)) for row in times]
 

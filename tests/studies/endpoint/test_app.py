@@ -12,6 +12,7 @@ from tests.support.plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.live_replicas import LiveReplicas
 
 pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")
 pytest.importorskip("starlette", reason="needs pip install 'wse[serve]'")
@@ -25,11 +26,15 @@ COSTS = PlainCosts(pass_s=0.01, prompt_s=0.001, chunk_tokens=1, kv_capacity_toke
 Result = TypeVar("Result")
 
 
-def make_service(*, max_users: int = 4, speed: float = 20.0, texts: list[list[str]] | None = None) -> Service:
+def make_service(
+    *, max_users: int = 4, speed: float = 20.0, texts: list[list[str]] | None = None, prefix_cache: bool = False
+) -> Service:
     """Return a service with a context of 200 tokens; `texts` are the answers as lists of tokens."""
     template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
-    live = LiveMachine(template, COSTS, ContinuousPolicy(max_users=max_users, prompt_tokens=64))
-    return Service(live, model="tiny", context=200, speed=speed, texts=texts)
+    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=64, prefix_cache=prefix_cache)
+    return Service(
+        LiveReplicas([LiveMachine(template, COSTS, policy)]), model="tiny", context=200, speed=speed, texts=texts
+    )
 
 
 def with_client(use: Callable[[Any], Awaitable[Result]], service: Service | None = None) -> Result:
@@ -133,6 +138,22 @@ def test_invalid_request_gets_an_error_object_before_an_answer_is_made(
     assert response.status_code == status
     assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
     assert error["message"]
+
+
+def test_usage_and_metrics_state_the_tokens_of_the_prefix_cache() -> None:
+    async def use(client: Any) -> tuple[list[int], str]:
+        cached_tokens = []
+        for prompt in (list(range(70)), list(range(50)) + [1] * 20, list(range(64)), list(range(80))):
+            body = {"model": "tiny", "prompt": prompt, "max_tokens": 2}
+            usage = (await client.post("/v1/completions", json=body)).json()["usage"]
+            cached_tokens.append(usage["prompt_tokens_details"]["cached_tokens"])
+        return cached_tokens, (await client.get("/metrics")).text
+
+    cached_tokens, metrics = with_client(use, make_service(prefix_cache=True))
+    assert cached_tokens == [0, 48, 48, 64]  # whole blocks of 16 tokens that end before the last one
+    assert 'vllm:prefix_cache_queries_total{model_name="tiny"} 284.0' in metrics
+    assert 'vllm:prefix_cache_hits_total{model_name="tiny"} 160.0' in metrics
+    assert 'vllm:kv_cache_usage_perc{model_name="tiny"} 0.0' in metrics  # prefixes that no request uses do not count
 
 
 def test_request_that_fills_the_context_is_answered() -> None:

@@ -12,6 +12,7 @@ from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.simulate import simulate_continuous
+from wse.serving.simulation.live_replicas import LiveReplicas
 from wse.studies.endpoint.paced_machine import PacedMachine
 
 COSTS = PlainCosts(
@@ -61,11 +62,13 @@ class FakeClock:
         self.now_s = until_s
 
 
-def paced(clock: FakeClock, tokens: int | None, speed: float = 1.0, max_users: int = 8) -> PacedMachine:
+def paced(
+    clock: FakeClock, tokens: int | None, speed: float = 1.0, max_users: int = 8, replicas: int = 1
+) -> PacedMachine:
     """Return a machine at the pace of the clock; `tokens` is ``prompt_tokens`` of its ContinuousPolicy."""
     policy = ContinuousPolicy(max_users=max_users, prompt_tokens=tokens)
     template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
-    return PacedMachine(LiveMachine(template, COSTS, policy), speed, clock)
+    return PacedMachine(LiveReplicas([LiveMachine(template, COSTS, policy) for _ in range(replicas)]), speed, clock)
 
 
 @POLICIES
@@ -119,12 +122,11 @@ def test_reader_gets_all_tokens_that_are_due(tokens: int | None) -> None:
 
 def test_cancelled_request_frees_its_slot() -> None:
     clock = FakeClock(1e-6)
-    machine = paced(clock, 16, max_users=1)
-    first, second = machine.submit(20, 1_000), machine.submit(20, 10)
+    machine = paced(clock, 16, max_users=1, replicas=2)
+    answers = [machine.submit(20, tokens) for tokens in (1_000, 1_001, 11, 10)]
     clock.advance(100.5)
-    assert (machine.live.running_requests, machine.live.queue_length) == (1, 1)
-    machine.cancel(first)
+    assert (machine.live.running_requests, machine.live.queue_length, machine.live.backlog) == (2, 2, 2)
+    machine.cancel(answers[1])
     clock.advance(101.5)
-    assert second.is_complete
-    assert not first.is_complete
-    assert second.start_s == pytest.approx(0.5, abs=0.03)
+    assert [answer.is_complete for answer in answers] == [False, False, False, True]
+    assert answers[3].start_s == pytest.approx(0.5, abs=0.03)

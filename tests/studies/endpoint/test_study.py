@@ -1,18 +1,22 @@
 """Tests of the study behind ``wse serve``: refused options, the listening address, and the compiled machine."""
 
+import json
 import socket
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
 import wse
-from tests.support.plain_workload import plain_workload
 from wse.errors import BadInput, DoesNotFit
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.studies.endpoint.request import EndpointRequest
-from wse.studies.endpoint.study import PreparedEndpoint, prepare_endpoint, serve_endpoint
+from wse.studies.endpoint.server import Endpoint
+from wse.studies.endpoint.study import prepare_endpoint
 from wse.studies.options.option import make_request, options_of
+from wse.studies.serve_sim.request import ServeRequest
+from wse.studies.serve_sim.study import serve
 
 LENGTHS = {"model": "story", "prompt_len": 64, "new_tokens": 64}
 WAFER = LENGTHS | {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
@@ -20,39 +24,35 @@ GPU = LENGTHS | {"gpu": "h100", "gpus": 1}
 
 
 def refusal(machine: dict[str, Any] = WAFER, **options: Any) -> str:
-    """Return the message with which an endpoint is refused before it is ready."""
-
-    def on_ready(_: PreparedEndpoint, address: str) -> None:
-        raise AssertionError(address)
-
+    """Return the message with which an endpoint is refused."""
     with pytest.raises(BadInput) as error:
-        serve_endpoint(make_request(EndpointRequest, **machine, **options), on_ready)
+        Endpoint(make_request(EndpointRequest, **machine, **options))
     return str(error.value)
 
 
-def test_reported_address_accepts_connections() -> None:
-    class Connected(Exception):
-        """Ends the endpoint before its server starts."""
-
-    def on_ready(_: PreparedEndpoint, address: str) -> None:
-        host, port = address.removeprefix("http://").removesuffix("/v1").rsplit(":", 1)
-        socket.create_connection((host, int(port)), timeout=5).close()
-        raise Connected
-
-    with pytest.raises(Connected):
-        serve_endpoint(make_request(EndpointRequest, **GPU, port=0, speed=0.5), on_ready)
+def test_endpoint_of_the_python_function_answers_until_it_is_closed() -> None:
+    pytest.importorskip("uvicorn", reason="needs pip install 'wse[serve]'")
+    pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")
+    with wse.serve(**GPU, port=0, speed="0.5") as endpoint:
+        with urlopen(f"{endpoint.address}/models", timeout=10) as response:
+            (model,) = json.load(response)["data"]
+        assert (model["id"], model["max_model_len"]) == (endpoint.model, endpoint.context) == ("story", 128)
+    with pytest.raises(URLError):
+        urlopen(f"{endpoint.address}/models", timeout=10)
 
 
 def test_serving_options_exclude_those_that_clients_choose() -> None:
     offered = {name for name, field in options_of(EndpointRequest).items() if field.option.panel == "Serving"}
     prefill = {"prefill", "prefill_wafer", "prefill_gpu", "prefill_stack", "prefill_wafers", "prefill_gpus"}
     prefill |= {"prefill_mesh", "kv_bandwidth", "kv_latency"}
-    assert offered == prefill | {"batch", "objective", "routing", "max_users", "chunk", "host", "port", "speed", "text"}
+    machine = {"batch", "objective", "routing", "max_users", "chunk", "replicas", "dispatch", "prefix_cache"}
+    assert offered == prefill | machine | {"host", "port", "speed", "text"}
 
 
 def test_wrong_options_are_refused() -> None:
     assert refusal(port=70_000).startswith("--port 70000")
     assert refusal(speed=0.0).startswith("--speed 0")
+    assert refusal(port=0, replicas=None).startswith("--replicas auto")
 
 
 def test_used_port_and_missing_text_file_are_refused() -> None:
@@ -75,14 +75,23 @@ def test_machine_without_room_for_the_longest_request_is_refused() -> None:
 
 
 @pytest.mark.parametrize("options", [pytest.param(WAFER, marks=pytest.mark.slow), GPU], ids=["wafer", "gpu"])
-def test_machine_equals_that_of_serve_sim(options: dict[str, Any]) -> None:
-    result = wse.serve_sim(**options, rate=50.0, requests=100, arrivals="constant")
-    endpoint = prepare_endpoint(make_request(EndpointRequest, **options))
-    assert (endpoint.model, endpoint.context) == ("story", 128)
-    simulation = endpoint.live.machine
-    lengths = np.full(100, 64)
-    work = plain_workload(np.arange(100) / 50.0, lengths, lengths)
-    outcome = simulate_continuous(work, simulation.costs, simulation.policy)
-    assert result.served is not None
-    assert (outcome.first_s - work.arrival_s).mean() == pytest.approx(result.served.all.ttft.mean)
-    assert outcome.makespan_s == pytest.approx(result.served.makespan_s)
+@pytest.mark.parametrize("dispatch", ["least-loaded", "round-robin"])
+def test_times_equal_those_of_serve_sim(options: dict[str, Any], dispatch: str) -> None:
+    """Requests of two texts, whose first 48 tokens are shared, go to two replicas that keep prefixes."""
+    shared = options | {"replicas": 2, "dispatch": dispatch, "prefix_cache": True}
+    traffic = {"load": 0.7, "requests": 200, "prefix_tokens": 48, "prefixes": 2, "seed": 3}
+    service = serve(make_request(ServeRequest, **shared, **traffic))
+    outcome = service.outcome
+    assert outcome is not None
+    live = prepare_endpoint(make_request(EndpointRequest, **shared)).live
+    work, first_s, last_s = outcome.workload, dict[int, float](), dict[int, float]()
+    for arrival_s, text in zip(work.arrival_s.tolist(), work.prefix.tolist(), strict=True):
+        first_s[live.add(arrival_s, 64, 64, [(text, block) for block in range(3)])] = 0.0
+    live.run_until(1e6)
+    for due in live.pop_tokens(np.inf):
+        last_s[due.request] = due.at_s
+        first_s[due.request] = first_s[due.request] or due.at_s
+    assert list(first_s.values()) == pytest.approx(outcome.first_s.tolist())
+    assert [last_s[request] for request in first_s] == pytest.approx(outcome.end_s.tolist())
+    cached_tokens = sum(live.cached_tokens(request) for request in first_s)
+    assert cached_tokens == outcome.prefixes.cached_tokens > 100 * 48

@@ -14,7 +14,7 @@ from wse.compiler.options import Options
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
-from wse.studies.results.sram import CacheCapacity, cache_capacity, users_at
+from wse.studies.results.sram import CacheCapacity, cache_capacity, max_states, users_at
 
 OPTIONS = Options(mapping="pipeline", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
@@ -75,6 +75,16 @@ def test_users_equal_the_count_of_caches_one_by_one(options: dict[str, Any]) -> 
             found.add(users)
     assert len(found) > 8
     assert users_at(replace(base, sram_bytes_per_pe=top), base.context) >= base.batch
+
+
+@pytest.mark.parametrize("mapping", ["pipeline", "region"])
+def test_states_limit_the_users_if_caches_are_short(mapping: str) -> None:
+    """With one token per user, nearly all memory is for states, in a region with or without caches."""
+    program = program_of(linear_spec(), mapping=mapping, prompt_tokens=(9, 5))
+    states = max_states(program)
+    assert states is not None
+    assert 0.5 * states <= users_at(program, 1) <= states
+    assert max_states(program_of()) is None
 
 
 def test_program_that_does_not_fit_has_room_for_no_users() -> None:

@@ -115,5 +115,19 @@ def test_gpus_load_prefixes_from_host_memory() -> None:
     assert tiered.served.all.ttft.mean < cached.served.all.ttft.mean
     with pytest.raises(BadInput, match="only wafers have the tier sram"):
         wse.serve_sim(**GPUS, kv_tiers="sram,host")
-    with pytest.raises(BadInput, match="states of linear attention"):
-        wse.serve_sim(**GPUS | {"model": "qwen3-next-80b-a3b"}, kv_tiers="host")
+
+
+LINEAR = GPUS | {"model": "qwen3-next-80b-a3b", "gpu": "h200", "gpus": 2, "prefixes": 50}
+
+
+def test_states_of_linear_attention_are_kept_and_parked_with_prefixes() -> None:
+    """Each of 36 layers has 32 heads with 128 x 128 float32 numbers, and 3 inputs of a convolution of 8,192."""
+    result = wse.serve_sim(**LINEAR, kv_tiers="host", kv_host_memory="100GB")
+    (host,) = result.kv_tiers or ()
+    state_bytes = 36 * (4 * 32 * 128 * 128 + 2 * 3 * 8_192)
+    assert host.bytes_per_state == state_bytes
+    assert host.simulated_tier.s_per_state == state_bytes / host.bytes_per_s
+    assert host.simulated_tier.state_tokens * host.bytes_per_token == pytest.approx(state_bytes, rel=1e-3)
+    assert result.served.prefix_cache.hits == 450  # all but the first of each prefix
+    with pytest.raises(BadInput, match="wse does not send states between machines"):
+        wse.serve_sim(**LINEAR, prefill="own")

@@ -9,7 +9,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput
-from wse.serving.simulation.prefixes import NO_PREFIX
+from wse.serving.simulation.prefixes import NO_PREFIX, path_to
 from wse.serving.simulation.workload import FAST, NORMAL
 from wse.studies.serve_sim.traces import lines, read_trace
 from wse.studies.serve_sim.traces.read_trace import Trace, TraceSelection
@@ -55,7 +55,8 @@ def test_mooncake_blocks_are_prefixes_except_the_block_of_the_last_token() -> No
     assert work.prompt_tokens.tolist() == [1400, 1536, 2100, 300]
     assert work.new_tokens.tolist() == [20, 30, 1, 8]
     assert work.prefix_tokens.tolist() == [1024, 1024, 2048, 0]
-    assert [work.prefix_tree.path(block) for block in work.prefix.tolist()] == [[0, 1], [0, 1], [0, 1, 2, 3], []]
+    parents = work.prefix_tree.parent.tolist()
+    assert [path_to(block, parents) for block in work.prefix.tolist()] == [[0, 1], [0, 1], [0, 1, 2, 3], []]
 
 
 @pytest.mark.parametrize(

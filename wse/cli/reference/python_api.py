@@ -14,6 +14,7 @@ from wse.cli.reference.docstring import GENERATED, argument_docs, first_line
 from wse.cli.reference.json_keys import COMMANDS
 from wse.reports.result import Result
 from wse.reports.table import markdown_table
+from wse.studies.endpoint.server import Endpoint
 from wse_traces.reader.column import Column
 from wse_traces.reader.read import Trace
 
@@ -43,7 +44,7 @@ below list them. Elsewhere, use the result: `result.to_dict()` for `--json`,
 _RESULTS: Final = """\
 ## Results
 
-A function returns a frozen dataclass, whose fields are the keys that the command prints with
+Most functions return a frozen dataclass, whose fields are the keys that the command prints with
 `--json`. In a checkout, `python -m wse.cli.reference .` lists them all in `docs/reference/json.md`.
 A field that does not apply is `None`. `.tables()` returns the tables that terminals and notebooks
 show.
@@ -53,6 +54,12 @@ _TRACE: Final = """\
 
 `wse.open_trace` opens a trace. [Its format](../../traces/FORMAT.md) describes all tables and
 columns, such as `tokens/cycles`.
+"""
+_ENDPOINT: Final = """\
+### Endpoint
+
+`wse.serve` returns an endpoint that answers requests until its method `close()` is called, or until
+the end of a `with` block.
 """
 _ERRORS: Final = """\
 ## Errors
@@ -72,8 +79,7 @@ def page() -> str:
     for command, result in COMMANDS.items():
         lines += _result(command, result)
     lines += [_TRACE, *_members(Trace), "", f"`trace[PATH]` is a column. {_paragraph(Column)}", ""]
-    attributes = argument_docs(inspect.getdoc(Column) or "", "Attributes")
-    lines += [*(f"- `{attribute}`: {doc}" for attribute, (_, doc) in attributes.items()), ""]
+    lines += [*_attributes(Column), "", _ENDPOINT, *_attributes(Endpoint), ""]
     return "\n".join([*lines, _ERRORS, "```text", _tree(), "```", ""])
 
 
@@ -131,6 +137,12 @@ def _members(kind: type, base: type = object) -> Iterator[str]:
     for name in dir(kind):
         if not name.startswith("_") and name not in field_names and not hasattr(base, name):
             yield f"- `{name}{_call(getattr(kind, name))}`: {first_line(getattr(kind, name))}"
+
+
+def _attributes(kind: type) -> Iterator[str]:
+    """Yield a Markdown list item for each attribute that the docstring of a class lists."""
+    attributes = argument_docs(inspect.getdoc(kind) or "", "Attributes")
+    yield from (f"- `{attribute}`: {doc}" for attribute, (_, doc) in attributes.items())
 
 
 def _call(member: Any) -> str:

@@ -65,6 +65,14 @@ class GpuCosts:
         return self.server.kv_room_tokens(tokens)
 
     @property
+    def max_states(self) -> int | None:
+        """Maximum number of states; None for models without linear attention.
+
+        States and KV caches share the same memory.
+        """
+        return None if self.server.spec.linear is None else self.kv_capacity_tokens // self.room_tokens(0)
+
+    @property
     def max_users(self) -> int:
         """Maximum number of users in flight that the serving stack allows."""
         return self.server.max_sequences

@@ -14,6 +14,10 @@ been unused for the longest time is removed first, and of the blocks of one prom
 block is therefore never removed before the blocks that follow it. A prompt that arrives while its
 prefix is still being read for another prompt also reads the prefix, and then shares the other
 prompt's blocks. Blocks that are removed are parked in the tiers (`ParkedBlocks`), if there are any.
+
+With linear attention, a prompt can continue only at the end of a block whose state was kept
+(`KeptStates`). It shares all cached blocks of its prefix, but tokens after the last such block are
+read again.
 """
 
 from __future__ import annotations
@@ -23,9 +27,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 
-from wse.serving.simulation.kv_tiers import KvTier, ParkedBlocks
+from wse.serving.simulation.kept_states import KeptStates
+from wse.serving.simulation.kv_tiers import CACHED, KvTier, ParkedBlocks, state_at
 from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.prefixes import NO_PREFIX
+from wse.serving.simulation.prefixes import NO_PREFIX, path_to
 from wse.serving.simulation.workload import Workload
 
 
@@ -57,18 +62,20 @@ class KvRoom:
         self.free = self._capacity = costs.kv_capacity_tokens
         self.hits = self.cached_tokens = self.known_tokens = 0
         self.parked = ParkedBlocks(kv_tiers)
+        self._states = KeptStates(costs.max_states, costs.room_tokens(0))
         self._known_blocks: set[int] = set()  # all blocks that have been read
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
-        self._tree, self._keeps = workload.prefix_tree, prefix_cache
-        self._parents: list[int] = self._tree.parent.tolist()
+        self._keeps = prefix_cache
+        self._parents: list[int] = workload.prefix_tree.parent.tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
-        self._machine_block, multiple = costs.kv_block_tokens, costs.reused_tokens_multiple
-        self._end_tokens: list[int] = (self._tree.end_tokens // multiple * multiple).tolist()
+        self._machine_block, self._multiple = costs.kv_block_tokens, costs.reused_tokens_multiple
+        self._end_tokens = workload.prefix_tree.reusable_tokens(self._multiple)
         self._block_rooms: dict[int, int] = {}  # cached block: its space in addition to the blocks before it
         self._room_of: dict[int, int] = {}  # request: its space, without the blocks that it shares
         self._paths: dict[int, list[int]] = {}  # request: the blocks of its prefix
         self._shared_counts: dict[int, int] = {}  # admitted request: how many of these blocks it shares
+        self._reused_counts: dict[int, int] = {}  # admitted request: after how many of these blocks it continued
         self._users_of: dict[int, int] = {}  # cached block: number of requests that use it
         self._idle_blocks: OrderedDict[int, None] = OrderedDict()  # cached blocks without users, in order of removal
         self._idle_room = 0  # space of these blocks
@@ -78,13 +85,25 @@ class KvRoom:
         """Cache space that requests have reserved or that kept prefixes occupy, in tokens."""
         return self._capacity - self.free
 
+    @property
+    def reserved(self) -> int:
+        """Cache space that requests have reserved, including the prefixes they share, in tokens."""
+        return self.occupied - self._removable_room
+
+    @property
+    def _removable_room(self) -> int:
+        """Space that removing unused blocks and kept states would free, in tokens."""
+        return self._idle_room + self._states.room
+
     def extend(self, workload: Workload) -> None:
         """Append requests, which get the next indices.
 
         Args:
-            workload: The new requests. Its tree of prefixes must be the tree of the workload with
-                which this object was created.
+            workload: The new requests. Its tree of prefixes consists of the blocks that are new.
+                Their indices follow those of all earlier blocks, also where they are parents.
         """
+        self._parents += workload.prefix_tree.parent.tolist()
+        self._end_tokens += workload.prefix_tree.reusable_tokens(self._multiple)
         self._tokens += (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes += workload.prefix.tolist()
 
@@ -98,8 +117,7 @@ class KvRoom:
     def take(self, request: int) -> int:
         """Reserve cache space for a request, and return how many tokens of its prompt are cached.
 
-        There must be enough space for the request. If necessary, unused blocks of prefixes are
-        removed.
+        There must be enough space, for which unused blocks of prefixes are removed if necessary.
 
         Args:
             request: Index of the request.
@@ -108,25 +126,39 @@ class KvRoom:
         need = self._need(request, hit_count)
         for block in path[:hit_count]:
             self._use(block)
-        while need > self.free:
-            oldest, _ = self._idle_blocks.popitem(last=False)
-            del self._users_of[oldest]
-            room = self._block_rooms.pop(oldest)
-            self._idle_room -= room
-            self.free += room
-            self.parked.park(oldest, self._block_tokens(oldest))
+        reused_count = next((n for n in range(hit_count, 0, -1) if self._states.can_continue_after(path[n - 1])), 0)
+        if self._states.are_needed and reused_count:
+            self._states.use(path[reused_count - 1])
+        self._make_room(need)
         self.free -= need
+        self._states.users += 1
+        while self._states.excess > 0 and len(self._states):
+            self._remove_state(self._states.oldest)
         self._room_of[request], self._shared_counts[request] = need, hit_count
-        cached_tokens = self._tokens_until(path, hit_count)
+        self._reused_counts[request] = reused_count
+        cached_tokens = self._tokens_until(path, reused_count)
         self.hits += cached_tokens > 0
         self.cached_tokens += cached_tokens
         known_count = bisect_left(path, x=True, key=lambda block: block not in self._known_blocks)
         self.known_tokens += self._tokens_until(path, known_count)
         return cached_tokens
 
-    def uncached_blocks(self, request: int) -> Sequence[int]:
-        """Return the blocks of an admitted request's prefix that were not in the cache."""
-        return self._path(request)[self._shared_counts[request] :]
+    def unread_blocks(self, request: int) -> list[tuple[int, int | None]]:
+        """Return the blocks after the point at which an admitted request continued a kept prefix.
+
+        Each block comes with the place where it is stored: CACHED, the index of a tier, or None. A
+        block in the cache cannot be continued if its state is not kept.
+        """
+        path, shared_count = self._path(request), self._shared_counts[request]
+        places = [CACHED if n < shared_count else self.parked.tier_of(block) for n, block in enumerate(path)]
+        return list(zip(path, places, strict=True))[self._reused_counts[request] :]
+
+    def state_place(self, block: int) -> int | None:
+        """Return where the state at the end of a block is stored: CACHED, a tier, or None.
+
+        It is CACHED also if the model needs no states.
+        """
+        return CACHED if self._states.can_continue_after(block) else self.parked.tier_of(state_at(block))
 
     def tokens_until(self, block: int) -> int:
         """Return how many tokens of a prompt can be reused from its start to the end of a block."""
@@ -157,6 +189,8 @@ class KvRoom:
             self._known_blocks.add(block)
             self.parked.remove(block)
         self._shared_counts[request] = len(path)
+        if path and self._states.are_needed:
+            self._keep_state(path[-1])
 
     def give_back(self, request: int) -> None:
         """Free a request's space. Blocks that later requests may share stay in the cache."""
@@ -167,6 +201,40 @@ class KvRoom:
                 self._idle_blocks[block] = None
                 self._idle_room += self._block_rooms[block]
         self.free += self._room_of.pop(request)
+        self._states.users -= 1
+        del self._reused_counts[request]
+
+    def _make_room(self, need: int) -> None:
+        """Remove unused blocks, and then kept states, until there is space for ``need`` tokens."""
+        while need > self.free and self._idle_blocks:
+            oldest, _ = self._idle_blocks.popitem(last=False)
+            del self._users_of[oldest]
+            room = self._block_rooms.pop(oldest)
+            self._idle_room -= room
+            self.free += room
+            self.parked.park(oldest, self._block_tokens(oldest))
+            self._remove_state(oldest)
+        while need > self.free:
+            self._remove_state(self._states.oldest)
+
+    def _keep_state(self, block: int) -> None:
+        """Keep the state at the end of a block in use, if there is room after removing others."""
+        if not self._states.can_continue_after(block):
+            if self._states.excess == 0 and len(self._states):
+                self._remove_state(self._states.oldest)
+            need = self._states.state_room
+            if self._states.excess >= 0 or need > self.free + self._removable_room:
+                return
+            self._make_room(need)
+            self.free -= need
+            self.parked.remove(state_at(block))
+        self._states.use(block)
+
+    def _remove_state(self, block: int) -> None:
+        """Remove the state at the end of a block, if it is kept, and park it in the tiers."""
+        if self._states.remove(block):
+            self.free += self._states.state_room
+            self.parked.park_state(block)
 
     def _usable_hits(self, request: int) -> int | None:
         """Return how many cached blocks of its prefix a request reuses if it is admitted now.
@@ -180,10 +248,11 @@ class KvRoom:
             The number of blocks, or None if the request does not fit.
         """
         path, hit_count = self._path(request), self._hit_count(request)
-        if self._need(request, hit_count) > self.free + self._idle_room:
+        room = self.free + self._removable_room
+        if self._need(request, hit_count) > room:
             return None
         idle_start = bisect_left(path, x=True, hi=hit_count, key=lambda block: not self._users_of[block])
-        room = self.free + self._idle_room - sum(self._block_rooms[block] for block in path[idle_start:hit_count])
+        room -= sum(self._block_rooms[block] for block in path[idle_start:hit_count])
         for count in range(hit_count, idle_start, -1):
             if self._need(request, count) <= room:
                 return count
@@ -201,7 +270,7 @@ class KvRoom:
         """Return the blocks of a prompt's prefix, in order; none if prefixes are not kept."""
         path = self._paths.get(request)
         if path is None:
-            path = self._paths[request] = self._tree.path(self._prefixes[request]) if self._keeps else []
+            path = self._paths[request] = path_to(self._prefixes[request], self._parents) if self._keeps else []
         return path
 
     def _hit_count(self, request: int) -> int:

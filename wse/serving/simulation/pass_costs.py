@@ -38,6 +38,8 @@ class PassCosts(Protocol):
             blocks that the prefix fills.
         reused_tokens_multiple: Only multiples of this many tokens of a prefix are reused: 1 if a
             machine copies the tokens of a block that the prefix fills in part, or the block size.
+        max_states: Maximum number of states of linear attention, of users and of kept prefixes;
+            None for models without linear attention. A state also needs ``room_tokens(0)`` space.
         max_users: Maximum number of users for which pass times are known. No more are admitted.
         chunk_tokens: Granularity of the parts of a prompt: all parts except the last consist of a
             multiple of this many tokens.
@@ -56,6 +58,8 @@ class PassCosts(Protocol):
     def kv_block_tokens(self) -> int: ...
     @property
     def reused_tokens_multiple(self) -> int: ...
+    @property
+    def max_states(self) -> int | None: ...
     @property
     def max_users(self) -> int: ...
     @property

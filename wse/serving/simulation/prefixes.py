@@ -55,13 +55,14 @@ class PrefixTree:
         parent = np.where(has_parent, np.arange(len(parts)) - 1, NO_PREFIX)
         return PrefixTree(parent=parent, end_tokens=parts[:, 1]), np.where(tokens > 0, blocks.reshape(-1), NO_PREFIX)
 
-    def path(self, block: int) -> list[int]:
-        """Return the indices of the blocks on the path from a root to ``block``, both included."""
-        blocks: list[int] = []
-        while block != NO_PREFIX:
-            blocks.append(block)
-            block = int(self.parent[block])
-        return blocks[::-1]
+    def reusable_tokens(self, multiple: int) -> list[int]:
+        """Return the tokens from the start of a prompt to the end of each block, rounded down.
+
+        Args:
+            multiple: Number of tokens to a multiple of which the result is rounded.
+        """
+        reusable_tokens: list[int] = (self.end_tokens // multiple * multiple).tolist()
+        return reusable_tokens
 
     def tokens(self, blocks: I64) -> I64:
         """Return the prefix length in tokens that ends with each of ``blocks``, int64 [blocks].
@@ -69,6 +70,20 @@ class PrefixTree:
         The length counts all tokens from the start of the prompt. It is 0 for NO_PREFIX.
         """
         return np.append(self.end_tokens, 0)[blocks]
+
+
+def path_to(block: int, parents: Sequence[int]) -> list[int]:
+    """Return the indices of the blocks on the path from a root of a tree to a block, both included.
+
+    Args:
+        block: The last block of the path; with NO_PREFIX, the path is empty.
+        parents: Parent of each block of the tree.
+    """
+    blocks: list[int] = []
+    while block != NO_PREFIX:
+        blocks.append(block)
+        block = parents[block]
+    return blocks[::-1]
 
 
 class PrefixTreeBuilder:
@@ -104,9 +119,15 @@ class PrefixTreeBuilder:
             block = known_block
         return block
 
-    def tree(self) -> PrefixTree:
-        """Return the tree of all blocks so far."""
-        return PrefixTree(parent=np.array(self._parent, np.int64), end_tokens=np.array(self._end_tokens, np.int64))
+    def tree(self, first_block: int = 0) -> PrefixTree:
+        """Return the tree of all blocks so far, or the part of it that was added last.
+
+        Args:
+            first_block: Index of the first block to include. Parents have the same indices as in
+                the whole tree.
+        """
+        parent, end_tokens = (np.array(values[first_block:], np.int64) for values in (self._parent, self._end_tokens))
+        return PrefixTree(parent=parent, end_tokens=end_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +141,7 @@ class PrefixUse:
         hits: Number of prompts of which at least the first block was reused.
         cached_tokens: Number of prompt tokens that were found in the KV cache.
         loaded_tokens: For each tier, the number of prompt tokens that were loaded from it.
+        loaded_states: For each tier, the number of states of linear attention loaded from it.
         parked_tokens: For each tier, the number of tokens that were copied to it.
         known_tokens: Number of prompt tokens that the same machine had processed before, as part
             of an earlier prompt.
@@ -128,6 +150,7 @@ class PrefixUse:
     hits: int = 0
     cached_tokens: int = 0
     loaded_tokens: tuple[int, ...] = ()
+    loaded_states: tuple[int, ...] = ()
     parked_tokens: tuple[int, ...] = ()
     known_tokens: int = 0
 
@@ -156,6 +179,7 @@ class PrefixUse:
             hits=sum(use.hits for use in all_uses),
             cached_tokens=sum(use.cached_tokens for use in all_uses),
             loaded_tokens=tuple(map(sum, zip(*(use.loaded_tokens for use in all_uses), strict=True))),
+            loaded_states=tuple(map(sum, zip(*(use.loaded_states for use in all_uses), strict=True))),
             parked_tokens=tuple(map(sum, zip(*(use.parked_tokens for use in all_uses), strict=True))),
             known_tokens=sum(use.known_tokens for use in all_uses),
         )

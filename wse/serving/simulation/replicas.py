@@ -106,12 +106,20 @@ def _least_loaded(
     for request, arrival_s in enumerate(workload.arrival_s.tolist()):
         for machine in machines:
             machine.run_until(arrival_s)
-        min(machines, key=lambda machine: (machine.in_flight, len(machine.record.order))).offer(request)
+        machines[least_loaded_index(machines)].offer(request)
         report(request - sum(machine.in_flight for machine in machines) + 1)
     for machine in machines:
         machine.run_until(np.inf)
     report(len(workload))
     return machines
+
+
+def least_loaded_index(machines: Sequence[ContinuousMachine]) -> int:
+    """Return the index of the machine with the fewest requests in flight, which gets the next one.
+
+    If several have equally few, it is the one that has received the fewest requests so far.
+    """
+    return min(range(len(machines)), key=lambda index: (machines[index].in_flight, len(machines[index].record.order)))
 
 
 def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]], replicas: int) -> SimulationOutcome:

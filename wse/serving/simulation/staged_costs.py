@@ -86,6 +86,7 @@ class StagedCosts:
     kv_capacity_tokens: int
     kv_block_tokens: int = 1
     state_tokens: int = 0
+    max_states: int | None = None
     max_users: int
     host_s: float = 0.0
     prompts_fill_gaps: bool = field(default=True, init=False)

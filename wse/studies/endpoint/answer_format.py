@@ -30,7 +30,7 @@ class AnswerFormat:
     answer_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self, text: str, finish_reason: str, usage: Mapping[str, int]) -> dict[str, Any]:
+    def whole(self, text: str, finish_reason: str, usage: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON body of an answer that is not streamed.
 
         Args:
@@ -59,7 +59,7 @@ class AnswerFormat:
         choice = {"index": 0, **content, "logprobs": None, "finish_reason": finish_reason}
         return self._event([choice], {"usage": None} if self.includes_usage else {})
 
-    def usage_chunk(self, usage: Mapping[str, int]) -> bytes:
+    def usage_chunk(self, usage: Mapping[str, Any]) -> bytes:
         """Return the last event of a streamed answer, which states the token counts (``usage``)."""
         return self._event([], {"usage": usage})
 
@@ -79,10 +79,17 @@ class AnswerFormat:
         }
 
 
-def usage_of(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
-    """Return a request's token counts as the ``usage`` object of the OpenAI API."""
-    return {
+def usage_of(prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> dict[str, Any]:
+    """Return a request's token counts as the ``usage`` object of the OpenAI API.
+
+    Args:
+        prompt_tokens: Tokens of the prompt.
+        completion_tokens: Tokens of the answer.
+        cached_tokens: Tokens of the prompt that were in the prefix cache; None if there is none.
+    """
+    usage = {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
     }
+    return usage if cached_tokens is None else usage | {"prompt_tokens_details": {"cached_tokens": cached_tokens}}

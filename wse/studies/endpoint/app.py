@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wse.studies.endpoint.answer_format import STREAM_END, AnswerFormat, usage_of
+from wse.studies.endpoint.answer_format import STREAM_END, AnswerFormat
 from wse.studies.endpoint.bodies import ApiError, ChatBody, CompletionBody, invalid_body
 from wse.studies.endpoint.service import AnsweredRequest, Service
 
@@ -104,8 +104,7 @@ async def _answered(
         while await answered.answer.next_tokens() is not None:
             pass
     text = answered.text
-    usage = usage_of(answered.prompt_tokens, len(text.pieces))
-    return JSONResponse(answer_format.whole("".join(text.pieces), text.finish_reason, usage))
+    return JSONResponse(answer_format.whole("".join(text.pieces), text.finish_reason, service.usage(answered)))
 
 
 async def _body(request: Request, max_bytes: int) -> bytes:
@@ -137,7 +136,7 @@ async def _events(
             yield answer_format.chunk(pieces, reason, is_first=positions.start == 0)
     if answer.is_complete:
         if answer_format.includes_usage:
-            yield answer_format.usage_chunk(usage_of(answered.prompt_tokens, len(text.pieces)))
+            yield answer_format.usage_chunk(service.usage(answered))
         yield STREAM_END
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.serving.simulation.live_replicas import LiveReplicas
 from wse.studies.endpoint.paced_machine import PacedAnswer
 
 ABORT: Final = "abort"
@@ -23,7 +23,7 @@ LABEL: Final = "model_name"
 class Metrics:
     """Prometheus metrics of an endpoint: its request and token counts, state and latencies."""
 
-    def __init__(self, model: str, live: LiveMachine) -> None:
+    def __init__(self, model: str, live: LiveReplicas) -> None:
         """Create the metrics.
 
         Args:
@@ -45,11 +45,14 @@ class Metrics:
             registry=registry,
         )
         self._model = model
-        self._prompt_tokens, self._new_tokens = (
+        self._keeps_prefixes = live.prefix_block_tokens is not None
+        self._prompt_tokens, self._new_tokens, self._looked_up_tokens, self._cached_tokens = (
             Counter(f"vllm:{name}", text, [LABEL], registry=registry).labels(model)
             for name, text in (
                 ("prompt_tokens", "Tokens of prompts."),
                 ("generation_tokens", "Tokens of answers."),
+                ("prefix_cache_queries", "Tokens of prompts that were looked up in the prefix cache."),
+                ("prefix_cache_hits", "Tokens of prompts that were in the prefix cache."),
             )
         )
         self._queue_s, self._first_s, self._between_s, self._total_s = (
@@ -76,6 +79,8 @@ class Metrics:
         self._new_tokens.inc(len(times_s))
         if times_s:
             self._first_s.observe(times_s[0] - answer.arrival_s)
+            self._looked_up_tokens.inc(prompt_tokens * self._keeps_prefixes)
+            self._cached_tokens.inc(answer.cached_tokens)
         for before_s, after_s in pairwise(times_s):
             self._between_s.observe(after_s - before_s)
         if answer.is_complete:

@@ -1,4 +1,4 @@
-"""PacedMachine: a simulated machine whose tokens become available when they are due.
+"""PacedMachine: simulated machines whose tokens become available when they are due.
 
 All times are measured on the monotonic clock of the event loop. The time of the simulation is the
 time since the start, multiplied by the speed. Each wake-up simulates up to the current time and
@@ -9,10 +9,11 @@ of a request are released to its `PacedAnswer`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable, Sequence
 from math import inf
 from typing import Protocol
 
-from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.serving.simulation.live_replicas import LiveReplicas
 
 
 class PacedAnswer:
@@ -24,7 +25,8 @@ class PacedAnswer:
     Attributes:
         request: Index of the request.
         arrival_s: Time at which the request arrived.
-        start_s: Time at which the request was admitted. It is valid once the answer is complete.
+        start_s: Time at which the request was admitted. It is valid once a token is available.
+        cached_tokens: Tokens of the prompt that were in the KV cache; valid like ``start_s``.
         new_tokens: Number of tokens in the complete answer.
         token_times_s: Times of the tokens that have become available so far.
     """
@@ -32,7 +34,7 @@ class PacedAnswer:
     def __init__(self, request: int, arrival_s: float, new_tokens: int) -> None:
         """Create an answer without tokens."""
         self.request, self.arrival_s, self.new_tokens = request, arrival_s, new_tokens
-        self.start_s = arrival_s
+        self.start_s, self.cached_tokens = arrival_s, 0
         self.token_times_s: list[float] = []
         self._read_count = 0
         self._changed = asyncio.Event()
@@ -92,13 +94,13 @@ class Clock(Protocol):
 
 
 class PacedMachine:
-    """A simulated machine whose simulated time advances in proportion to a real clock.
+    """Simulated replicas whose simulated time advances in proportion to a real clock.
 
     Attributes:
         live: The simulation.
     """
 
-    def __init__(self, live: LiveMachine, speed: float, clock: Clock | None = None) -> None:
+    def __init__(self, live: LiveReplicas, speed: float, clock: Clock | None = None) -> None:
         """Start the simulation. Its time 0 is the current time of the clock.
 
         Args:
@@ -116,10 +118,13 @@ class PacedMachine:
         """Return the current time of the simulation in seconds."""
         return (self._clock.time() - self._start_s) * self._speed
 
-    def submit(self, prompt_tokens: int, new_tokens: int) -> PacedAnswer:
-        """Add a request that arrives now, and return its answer, which has no tokens yet."""
+    def submit(self, prompt_tokens: int, new_tokens: int, prefix_hashes: Sequence[Hashable] = ()) -> PacedAnswer:
+        """Add a request that arrives now, and return its answer, which has no tokens yet.
+
+        The arguments are the same as for `LiveMachine.add`.
+        """
         arrival_s = self.now_s()
-        request = self.live.add(arrival_s, prompt_tokens, new_tokens)
+        request = self.live.add(arrival_s, prompt_tokens, new_tokens, prefix_hashes)
         answer = self._answers[request] = PacedAnswer(request, arrival_s, new_tokens)
         self._advance()
         return answer
@@ -136,9 +141,10 @@ class PacedMachine:
         self.live.run_until(now_s)
         for due in self.live.pop_tokens(now_s):
             answer = self._answers[due.request]
+            answer.start_s = self.live.start_s(due.request)
+            answer.cached_tokens = self.live.cached_tokens(due.request)
             answer.release(due.tokens, due.at_s)
             if answer.is_complete:
-                answer.start_s = self.live.start_s(due.request)
                 del self._answers[due.request]
         if self._timer is not None:
             self._timer.cancel()

@@ -15,13 +15,10 @@ LOCAL_HOST: Final = "127.0.0.1"
 _SIMULATED: Final = (
     *(option.name for group in (TrafficOptions, TierOptions, PromisedTimes) for option in fields(group)),
     "users",
-    "replicas",
     "economics",
     "price",
     "batching",
-    "dispatch",
     "batch_wait",
-    "prefix_cache",
 )
 """Options of ``wse serve-sim`` that have no meaning for an endpoint, or are not supported there."""
 

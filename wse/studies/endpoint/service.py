@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Final
+from typing import Any, Final
 
-from wse.serving.simulation.continuous.live_machine import LiveMachine
+from wse.serving.simulation.live_replicas import LiveReplicas
+from wse.studies.endpoint.answer_format import usage_of
 from wse.studies.endpoint.bodies import TOO_MANY_REQUESTS, ApiError, ChatBody, CompletionBody
 from wse.studies.endpoint.metrics import ABORT, Metrics
 from wse.studies.endpoint.paced_machine import Clock, PacedAnswer, PacedMachine
-from wse.studies.endpoint.texts import AnswerText, answer_text, token_texts
+from wse.studies.endpoint.texts import AnswerText, answer_text, block_hashes, token_texts
 
 MAX_BACKLOG: Final = 1_000
 """Maximum number of requests in addition to those for which there are batch slots."""
@@ -48,7 +49,7 @@ class Service:
 
     def __init__(
         self,
-        live: LiveMachine,
+        live: LiveReplicas,
         *,
         model: str,
         context: int,
@@ -109,9 +110,15 @@ class Service:
         text = answer_text(answer_texts, limit, ignore_end=body.ignore_eos, stop_texts=body.stop_texts)
         if self._machine is None:
             self._machine = PacedMachine(self._live, self._speed, clock)
-        return AnsweredRequest(
-            prompt_tokens=prompt_tokens, text=text, answer=self._machine.submit(prompt_tokens, len(text.pieces))
-        )
+        block_tokens = self._live.prefix_block_tokens
+        hashes = [] if block_tokens is None else block_hashes(prompt_texts, block_tokens)
+        answer = self._machine.submit(prompt_tokens, len(text.pieces), hashes)
+        return AnsweredRequest(prompt_tokens=prompt_tokens, text=text, answer=answer)
+
+    def usage(self, request: AnsweredRequest) -> dict[str, Any]:
+        """Return the token counts of a complete answer as the ``usage`` object of the API."""
+        cached_tokens = None if self._live.prefix_block_tokens is None else request.answer.cached_tokens
+        return usage_of(request.prompt_tokens, len(request.text.pieces), cached_tokens)
 
     def end(self, request: AnsweredRequest) -> None:
         """Add a request that has ended to the metrics. If it was aborted, free its batch slot.

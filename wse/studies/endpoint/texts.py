@@ -45,6 +45,20 @@ def token_texts(prompt: str | Sequence[int]) -> list[str]:
     return [prompt[at : at + TOKEN_CHARACTERS] for at in range(0, len(prompt), TOKEN_CHARACTERS)]
 
 
+def block_hashes(tokens: Sequence[str], block_tokens: int) -> list[int]:
+    """Return the hashes of the blocks of a prompt that later prompts can reuse.
+
+    These are all blocks that end before the last token of the prompt, which must be read to get the
+    first token of the answer.
+
+    Args:
+        tokens: Text of each token of the prompt.
+        block_tokens: Tokens per block.
+    """
+    starts = range(0, len(tokens) - block_tokens, block_tokens)
+    return [hash(tuple(tokens[start : start + block_tokens])) for start in starts]
+
+
 def read_texts(name: str) -> list[list[str]] | None:
     """Return the texts of the option ``--text``, each as a list of tokens.
 

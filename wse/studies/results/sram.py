@@ -96,6 +96,11 @@ def cache_capacity(program: Program, context: int) -> CacheCapacity:
     return min(capacities, key=lambda capacity: (capacity.users(context), capacity.tokens))
 
 
+def max_states(program: Program) -> int | None:
+    """Return how many users' states fit if there are no KV caches; None if no stage has states."""
+    return min((room * program.batch // state for _, state, room in program.user_bytes() if state), default=None)
+
+
 def users_at(program: Program, context: int) -> int:
     """Return the number of users whose KV caches fit in SRAM alongside the weights and buffers.
 

@@ -101,27 +101,21 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
 
 
 def _check_states(request: ServeRequest, decode: Placement) -> None:
-    """Refuse options that store or send KV caches if the model has linear attention.
+    """Refuse a separate prefill machine if the model has linear attention.
 
-    A layer with linear attention has a state instead of a KV cache. The simulation can neither save
-    this state for reuse nor send it to another machine.
+    A layer with linear attention has a state instead of a KV cache. The simulation cannot send this
+    state to another machine.
 
     Raises:
-        BadInput: ``--prefix-cache``, ``--kv-tiers`` or ``--prefill own`` is specified for such a
-            model.
+        BadInput: ``--prefill own`` is specified for such a model.
     """
     spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
-    unsaved = "a prompt can continue only from a state that was saved at the end of its prefix, and wse saves none"
-    for option, is_requested, reason in (
-        ("--kv-tiers", request.parking.kv_tiers is not None, unsaved),
-        ("--prefix-cache", request.batches.prefix_cache, unsaved),
-        (f"--prefill {OWN}", request.prefilling.prefill == OWN, "wse does not send states between machines"),
-    ):
-        if is_requested and spec.linear is not None:
-            message = (
-                f"{option}: not supported for {spec.name}, which has states of linear attention: {reason}; leave it out"
-            )
-            raise BadInput(message)
+    if request.prefilling.prefill == OWN and spec.linear is not None:
+        message = (
+            f"--prefill {OWN}: not supported for {spec.name}, which has states of linear attention: wse does not send "
+            "states between machines; leave it out"
+        )
+        raise BadInput(message)
 
 
 def _trace_path(request: ServeRequest) -> Path:

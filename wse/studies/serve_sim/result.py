@@ -142,7 +142,7 @@ class TierUseResult(Result):
 
     name: Annotated[str, Doc("`sram`, `wafer` or `host`")]
     loaded_tokens: Annotated[int, Doc("prompt tokens that were loaded from the tier")]
-    parked_tokens: Annotated[int, Doc("tokens that were copied to the tier")]
+    parked_tokens: Annotated[int, Doc("tokens that were copied to the tier; a state counts as tokens of the same size")]
     load_share: Annotated[float, Doc("fraction of the time in which a load occupied the link")]
     copy_share: Annotated[float, Doc("the same for copies to the tier, in the other direction of the link")]
 

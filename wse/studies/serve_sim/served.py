@@ -93,15 +93,17 @@ def _prefix_result(outcome: SimulationOutcome, decode: ServingMachine) -> Prefix
     loaded_tokens = {tier.name: tokens for tier, tokens in zip(decode.kv_tiers, use.loaded_tokens, strict=True)}
     tokens_by_origin = {"cache": use.cached_tokens, **loaded_tokens, "recomputed": use.recomputed_tokens}
     replica_s = outcome.replicas * outcome.makespan_s
+    simulated_tiers = [tier.simulated_tier for tier in decode.kv_tiers]
+    counts = zip(simulated_tiers, use.loaded_tokens, use.loaded_states, use.parked_tokens, strict=True)
     tiers = tuple(
         TierUseResult(
             name=tier.name,
             loaded_tokens=load_count,
             parked_tokens=copy_count,
-            load_share=load_count * tier.simulated_tier.s_per_token / replica_s,
-            copy_share=copy_count * tier.simulated_tier.s_per_token / replica_s,
+            load_share=(load_count * tier.s_per_token + state_count * tier.s_per_state) / replica_s,
+            copy_share=copy_count * tier.s_per_token / replica_s,
         )
-        for tier, load_count, copy_count in zip(decode.kv_tiers, use.loaded_tokens, use.parked_tokens, strict=True)
+        for tier, load_count, state_count, copy_count in counts
     )
     return PrefixResult(
         hits=use.hits,

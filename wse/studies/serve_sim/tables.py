@@ -221,7 +221,8 @@ def _tier_text(tier: KvTierResult) -> str:
     rate = f"{in_bytes(tier.bytes_per_s)}/s"
     if low < high:
         rate += f" ({in_bytes(low)}/s to {in_bytes(high)}/s)"
-    return f"{size}; loads at {rate} after {seconds(tier.latency_s)}"
+    states = f", with {in_bytes(tier.bytes_per_state)} of states per prefix" if tier.bytes_per_state else ""
+    return f"{size}; loads at {rate} after {seconds(tier.latency_s)}{states}"
 
 
 def _arrivals_text(requests: RequestsResult) -> str:

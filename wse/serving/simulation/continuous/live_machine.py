@@ -11,10 +11,11 @@ read up to one round earlier.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,12 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
+from wse_mappings.rounding import round_up
+
+PREFIX_BLOCK_TOKENS: Final = 16
+"""Minimum number of tokens in the blocks by which common prefixes of prompts are recognised."""
 
 
 class DueTokens(NamedTuple):
@@ -46,6 +52,8 @@ class LiveMachine:
     Attributes:
         machine: The simulation. Its request 0 is only a template of typical lengths and is never
             served.
+        prefix_block_tokens: Tokens per block by which common prefixes of prompts are recognised;
+            None if prefixes are not kept.
     """
 
     def __init__(
@@ -63,9 +71,13 @@ class LiveMachine:
             workload: Requests with typical lengths. The first one serves as a template.
             costs, policy, prefill, drafts: See `ContinuousMachine`.
         """
-        self._template = workload.part(np.zeros(1, np.int64))
+        self._tree = PrefixTreeBuilder()
+        first_request, no_prefix = workload.part(np.zeros(1, np.int64)), np.array([NO_PREFIX])
+        self._template = replace(first_request, prefix=no_prefix, prefix_tree=self._tree.tree())
         self._due: list[DueTokens] = []
         self._new_tokens: dict[int, int] = {}  # of each request that has not ended
+        block_tokens = round_up(PREFIX_BLOCK_TOKENS, costs.reused_tokens_multiple)
+        self.prefix_block_tokens = block_tokens if policy.prefix_cache else None
         self.machine = ContinuousMachine(
             self._template, costs, policy, requests=(), prefill=prefill, drafts=drafts, observer=self
         )
@@ -87,14 +99,18 @@ class LiveMachine:
 
     @property
     def kv_fraction(self) -> float:
-        """Fraction of the KV-cache capacity that is reserved."""
-        return 1.0 - self.machine.admission.room.free / self.machine.costs.kv_capacity_tokens
+        """Fraction of the KV-cache capacity that is reserved, without unused prefixes."""
+        return self.machine.admission.room.reserved / self.machine.costs.kv_capacity_tokens
 
     def start_s(self, request: int) -> float:
         """Return when a request was admitted."""
         return self.machine.record.start_s[request]
 
-    def add(self, arrival_s: float, prompt_tokens: int, new_tokens: int) -> int:
+    def cached_tokens(self, request: int) -> int:
+        """Return how many tokens of a prompt were in the KV cache when the request was admitted."""
+        return self.machine.record.cached_tokens[request]
+
+    def add(self, arrival_s: float, prompt_tokens: int, new_tokens: int, prefix_hashes: Sequence[Hashable] = ()) -> int:
         """Add a request, and return its index.
 
         Args:
@@ -102,14 +118,20 @@ class LiveMachine:
             prompt_tokens: Length of the prompt.
             new_tokens: Maximum length of the answer. Prompt and answer together must fit in the KV
                 cache.
+            prefix_hashes: Hash of each block of ``prefix_block_tokens`` prompt tokens that ends
+                before the last token. They are stored as long as the machine exists. Empty if
+                prefixes are not kept.
         """
         self.run_until(arrival_s)
-        request = len(self.machine.prompts)
+        request, known_blocks = len(self.machine.prompts), len(self._tree)
+        last_block = self._tree.add(prefix_hashes, self.prefix_block_tokens or 0)
         workload = replace(
             self._template,
             arrival_s=np.array([arrival_s]),
             prompt_tokens=np.array([prompt_tokens]),
             new_tokens=np.array([new_tokens]),
+            prefix=np.array([last_block]),
+            prefix_tree=self._tree.tree(known_blocks),
         )
         self.machine.extend(workload)
         self._new_tokens[request] = new_tokens

@@ -175,6 +175,7 @@ class ContinuousMachine:
         admission, record = self.admission, self.record
         while admission.head_fits and (self.prefill is None or self.prefill.free_s <= record.now):
             request, context = admission.admit_head()
+            record.cached_tokens[request] = context
             needed_release = admission.needed_release(record.now)
             if self.prefill is None:
                 waits = self.policy.prompt_tokens is not None or needed_release

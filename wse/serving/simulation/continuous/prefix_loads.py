@@ -7,13 +7,24 @@ load. Meanwhile, the machine reads other prompts and decodes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import groupby
 from math import inf
+from operator import itemgetter
+from typing import NamedTuple
 
 from wse.serving.simulation.kv_room import KvRoom
+from wse.serving.simulation.kv_tiers import CACHED
 from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.prefixes import PrefixUse
+
+
+class _Part(NamedTuple):
+    """Consecutive tokens of a prefix that are stored in the same place, CACHED or a tier."""
+
+    place: int
+    tokens: int
 
 
 class PrefixLoads:
@@ -24,7 +35,9 @@ class PrefixLoads:
 
     Attributes:
         hits: Number of requests that loaded blocks and found no blocks in the KV cache.
+        cached_tokens: Number of tokens that were in the KV cache and useful only with a loaded state.
         loaded_tokens: Number of tokens that were loaded from each tier.
+        loaded_states: Number of states of linear attention that were loaded from each tier.
     """
 
     def __init__(self, room: KvRoom, costs: PassCosts) -> None:
@@ -34,8 +47,8 @@ class PrefixLoads:
             room: KV cache of the machine, and the blocks in its tiers.
             costs: Times that the machine needs to read prompts.
         """
-        self.hits = 0
-        self.loaded_tokens = [0] * len(room.parked.tiers)
+        self.hits = self.cached_tokens = 0
+        self.loaded_tokens, self.loaded_states = ([0] * len(room.parked.tiers) for _ in range(2))
         self._room, self._costs = room, costs
         self._link_free_s = [-inf] * len(room.parked.tiers)
         self._loads: list[tuple[float, int, int]] = []  # heap of (end of the load, request, tokens in the cache)
@@ -50,8 +63,9 @@ class PrefixLoads:
         """Counts so far of prompt tokens that were in the KV cache or loaded from tiers."""
         return PrefixUse(
             hits=self._room.hits + self.hits,
-            cached_tokens=self._room.cached_tokens,
+            cached_tokens=self._room.cached_tokens + self.cached_tokens,
             loaded_tokens=tuple(self.loaded_tokens),
+            loaded_states=tuple(self.loaded_states),
             parked_tokens=tuple(self._room.parked.parked_tokens),
             known_tokens=self._room.known_tokens,
         )
@@ -64,6 +78,9 @@ class PrefixLoads:
         long as reading their tokens. The machine reads the rest of the prompt. The comparison does
         not include the time that reading waits for other prompts.
 
+        With linear attention, a load stops only at the end of a block whose state is stored. The
+        state is loaded as well, and the last one in each tier counts.
+
         Args:
             request: Index of the request.
             cached_tokens: Tokens of its prompt that are in the KV cache.
@@ -72,24 +89,60 @@ class PrefixLoads:
         Returns:
             Whether any block is loaded.
         """
-        room, tiers = self._room, self._room.parked.tiers
-        tokens, end_s = cached_tokens, now_s
-        for tier, blocks in groupby(room.uncached_blocks(request) if tiers else (), key=room.parked.tier_of):
-            if tier is None:
+        room = self._room
+        tokens = position = cached_tokens
+        end_s, parts = now_s, list[_Part]()
+        blocks_with_places = room.unread_blocks(request) if room.parked.tiers else []
+        for place, group in groupby(blocks_with_places, key=itemgetter(1)):
+            if place is None:
                 break
-            count = room.tokens_until(list(blocks)[-1]) - tokens
-            link_free_s = max(self._link_free_s[tier], now_s) + count * tiers[tier].s_per_token
-            tier_end_s = max(end_s, link_free_s + tiers[tier].latency_s)
-            if tier_end_s - end_s >= self._costs.part_busy_s(PromptPart(count, tokens, ends=False)):
-                break
-            self._link_free_s[tier], end_s = link_free_s, tier_end_s
-            self.loaded_tokens[tier] += count
-            tokens += count
+            blocks = [block for block, _ in group]
+            stops = [(block, at) for block in blocks if (at := room.state_place(block)) is not None]
+            if stops:
+                stop, state_place = stops[-1]
+                count = room.tokens_until(stop) - tokens
+                parts.append(_Part(place, room.tokens_until(stop) - position))
+                link_free_s, tier_end_s = self._times(parts, state_place, now_s, end_s)
+                if tier_end_s - end_s >= self._costs.part_busy_s(PromptPart(count, tokens, ends=False)):
+                    break
+                self._count(parts, state_place)
+                self._link_free_s, end_s, parts = link_free_s, tier_end_s, []
+                tokens = position = tokens + count
+            if not stops or blocks[-1] != stops[-1][0]:
+                parts.append(_Part(place, room.tokens_until(blocks[-1]) - position))
+                position = room.tokens_until(blocks[-1])
         if tokens == cached_tokens:
             return False
         self.hits += not cached_tokens
         heappush(self._loads, (end_s, request, tokens))
         return True
+
+    def _times(self, parts: Sequence[_Part], state_place: int, now_s: float, end_s: float) -> tuple[list[float], float]:
+        """Return when each link is free after loading some parts and a state, and the end of the load.
+
+        Args:
+            parts: Parts of a prefix; those in the KV cache take no time.
+            state_place: Tier of the state, or CACHED if none is loaded.
+            now_s: Time at which the load can start.
+            end_s: Time at which the parts before are loaded.
+        """
+        tiers, link_free_s = self._room.parked.tiers, list(self._link_free_s)
+        loads = [(part.place, part.tokens * tiers[part.place].s_per_token) for part in parts]
+        for place, seconds in [*loads, (state_place, tiers[state_place].s_per_state)]:
+            if place != CACHED:
+                link_free_s[place] = max(link_free_s[place], now_s) + seconds
+                end_s = max(end_s, link_free_s[place] + tiers[place].latency_s)
+        return link_free_s, end_s
+
+    def _count(self, parts: Sequence[_Part], state_place: int) -> None:
+        """Count the tokens of loaded parts, and a state."""
+        for part in parts:
+            if part.place == CACHED:
+                self.cached_tokens += part.tokens
+            else:
+                self.loaded_tokens[part.place] += part.tokens
+        if state_place != CACHED:
+            self.loaded_states[state_place] += 1
 
     def pop(self) -> tuple[float, int, int]:
         """Remove the load that ends next.

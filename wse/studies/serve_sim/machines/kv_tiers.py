@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -15,10 +15,12 @@ from wse.files import read_toml
 from wse.hardware.number import Grade, SourcedNumber
 from wse.hardware.number_file import read_number
 from wse.hardware.spec import WaferSpec
+from wse.models.tensors.model_tensors import state_bytes
 from wse.number_formats import WORD_BYTES
 from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.serving.gpus.server import GpuServer
+from wse.serving.gpus.weights import PLAIN_BITS
 from wse.serving.simulation.kv_tiers import KvTier
 from wse.studies.estimate.drafts.result import DraftRegionResult
 from wse.studies.options.placement import MachineOptions
@@ -95,15 +97,21 @@ class KvTierResult(Result):
     grade: Annotated[Grade, Doc("grade of the bandwidth")]
     source: Annotated[str, Doc("source of the bandwidth")]
     bytes_per_token: Annotated[float, Doc("bytes that are loaded for a token", "B")]
+    bytes_per_state: Annotated[
+        int | None, Doc("bytes that are loaded for the states of a prefix; with linear attention", "B")
+    ] = None
 
     @property
     def simulated_tier(self) -> KvTier:
         """This tier as a parameter of the serving simulation."""
+        bytes_per_state = self.bytes_per_state or 0
         return KvTier(
             name=self.name,
             capacity_tokens=self.capacity_tokens,
             s_per_token=self.bytes_per_token / self.bytes_per_s,
             latency_s=self.latency_s,
+            state_tokens=math.ceil(bytes_per_state * self.capacity_tokens / self.capacity_bytes),
+            s_per_state=bytes_per_state / self.bytes_per_s,
         )
 
 
@@ -114,6 +122,7 @@ def wafer_tiers(
     machine: MachineOptions,
     drafts: DraftsResult | None,
     kv_bytes_per_token: float,
+    bytes_per_state: int | None,
 ) -> tuple[KvTierResult, ...]:
     """Return the requested tiers of wafers, in the order in which they are filled.
 
@@ -132,6 +141,8 @@ def wafer_tiers(
         machine: Options of the wafer, which determine the sources of its numbers.
         drafts: The drafts, whose model may be on the same wafers, or None.
         kv_bytes_per_token: Bytes that a token adds to the KV caches of all layers.
+        bytes_per_state: Bytes of the states of all layers with linear attention; None without such
+            layers. They are assumed to be divided over the wafers like KV caches.
 
     Raises:
         BadInput: There is no room in a tier.
@@ -175,7 +186,7 @@ def wafer_tiers(
             remedy = "give a larger --kv-host-memory" if tier.name == HOST else f"leave out {tier.name}"
             reason = f"{tier.name} has no room for a token: {NO_ROOM[tier.name]}"
             raise BadInput(f"--kv-tiers {options.kv_tiers}: {reason}; {remedy}")
-    return requested_tiers
+    return tuple(replace(tier, bytes_per_state=bytes_per_state) for tier in requested_tiers)
 
 
 def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ...]:
@@ -191,11 +202,12 @@ def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ..
     """
     if not options.tier_names:
         return ()
-    gpus = server.parallelism.gpus
+    gpus, spec = server.parallelism.gpus, server.spec
     tier = KvTierResult(
         name=HOST,
         **_host_memory(options, "gpu_host_memory_bytes", gpus, server.kv_copy_bytes_per_token),
         latency_s=_number("gpu_host_latency_s").value,
+        bytes_per_state=None if spec.linear is None else state_bytes(spec, PLAIN_BITS // 8),
         **_link(_number("gpu_host_bytes_per_s", server.gpu.generation), gpus, server.kv_bytes_per_token),
     )
     return (tier,)

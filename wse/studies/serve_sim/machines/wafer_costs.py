@@ -18,7 +18,7 @@ from wse.compiler.search.search import Compilation
 from wse.serving.route import as_loop
 from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.timing.stage_times import RouteReader, pass_time
-from wse.studies.results.sram import cache_capacity
+from wse.studies.results.sram import cache_capacity, max_states
 from wse_mappings.rounding import ceil_div
 
 CONTEXTS: Final = 9
@@ -61,6 +61,7 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
         kv_capacity_tokens=room.tokens,
         kv_block_tokens=room.block_tokens,
         state_tokens=room.state_tokens,
+        max_states=max_states(program),
         max_users=max(1, room.users(1)),
         host_s=placeable.wafer.host_round_trip_s,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.models.tensors.model_tensors import kv_bytes_per_token
+from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.inputs import inputs
@@ -46,7 +46,9 @@ def wafer_machine(
     program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
     wafers = program.wafers + (0 if drafts is None else drafts.wafers) + parking.storage_wafers
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
-    kv_bytes = kv_bytes_per_token(spec, ELEMENT_BYTES[prepared_estimate.options.activation_type])
+    element_bytes = ELEMENT_BYTES[prepared_estimate.options.activation_type]
+    kv_bytes = kv_bytes_per_token(spec, element_bytes)
+    bytes_per_state = None if spec.linear is None else state_bytes(spec, element_bytes)
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return ServingMachine(
         costs=costs,
@@ -73,7 +75,9 @@ def wafer_machine(
         link_bytes_per_s=wafer.wafer_link_bytes_per_s,
         link_latency_s=wafer.wafer_link_latency_s,
         edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
-        kv_tiers=wafer_tiers(parking, program, wafer, prepared_estimate.request.machine, drafts, kv_bytes),
+        kv_tiers=wafer_tiers(
+            parking, program, wafer, prepared_estimate.request.machine, drafts, kv_bytes, bytes_per_state
+        ),
         power_w=times(wafers, economics.power_w),
         usd_per_hour=times(wafers, economics.usd_per_hour),
         uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),

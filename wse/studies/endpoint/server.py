@@ -1,0 +1,128 @@
+"""Endpoint: an HTTP server that answers with the tokens of a predicted machine."""
+
+from __future__ import annotations
+
+import math
+import socket
+from threading import Thread
+from typing import Any, Final
+
+from wse.errors import BadInput
+from wse.studies.endpoint.request import EndpointRequest
+from wse.studies.endpoint.study import prepare_endpoint
+from wse.studies.endpoint.texts import read_texts
+
+MAX_PORT: Final = 65_535
+MAX_ROUNDS_PER_S: Final = 4_000
+"""Maximum number of rounds (one token per user) that are simulated per second of real time."""
+GRACE_S: Final = 1
+"""Seconds that open connections get to end when the endpoint is stopped."""
+
+
+class Endpoint:
+    """An HTTP server with the OpenAI API that sends tokens at the speed of a predicted machine.
+
+    It accepts connections as soon as it exists, and answers them during `run`, or from `start` on.
+    As a context manager, it is closed at the end of the ``with`` block.
+
+    Attributes:
+        address: Base URL of the API, such as ``http://127.0.0.1:8000/v1``.
+        model: Name of the model, which requests must state.
+        context: Maximum total number of tokens of a prompt and its answer.
+        systems: Number and name of the machine's wafers or GPUs, such as "4 wse3 wafers".
+    """
+
+    def __init__(self, request: EndpointRequest) -> None:
+        """Compile the model for the machine, and listen at the address.
+
+        Raises:
+            BadInput: An option is invalid, the port is in use, or a package is missing.
+            DoesNotFit: The model, or a request of the maximum length, does not fit.
+        """
+        if not 0 <= request.port <= MAX_PORT:
+            raise BadInput(f"--port {request.port}: give a number from 0 to {MAX_PORT}")
+        if not 0 < request.speed < math.inf:
+            raise BadInput(f"--speed {request.speed:g}: give a factor of more than 0")
+        try:
+            import uvicorn
+
+            from wse.studies.endpoint.app import endpoint_app
+            from wse.studies.endpoint.service import Service
+        except ImportError as error:
+            raise BadInput(f"serve: needs the package {error.name}; pip install 'wse[serve]'") from error
+        texts = read_texts(request.text)
+        self._thread: Thread | None = None
+        self._listener = _listener(request.host, request.port)
+        try:
+            machine = prepare_endpoint(request)
+            _check_pace(request.speed, machine.round_s)
+        except BaseException:
+            self._listener.close()
+            raise
+        self.model, self.context, self.systems = machine.model, machine.context, machine.systems
+        host, port = self._listener.getsockname()[:2]
+        self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+        service = Service(machine.live, model=self.model, context=self.context, speed=request.speed, texts=texts)
+        app = endpoint_app(service)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S)
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Answer requests until the process is interrupted."""
+        self._server.run(sockets=[self._listener])
+
+    def start(self) -> None:
+        """Answer requests in another thread, until `close`."""
+        self._thread = Thread(target=self.run, name=f"wse serve {self.address}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering, and free the port. Streams that are open get up to one second to end."""
+        if self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join()
+        self._listener.close()
+
+    def __enter__(self) -> Endpoint:
+        """Return the endpoint itself."""
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Close the endpoint."""
+        self.close()
+
+
+def _check_pace(speed: float, round_s: float) -> None:
+    """Check that this computer can simulate the machine as fast as requested.
+
+    Args:
+        speed: Seconds of the simulation per second of real time.
+        round_s: Seconds between two tokens of a single user.
+
+    Raises:
+        BadInput: The machine would need more than `MAX_ROUNDS_PER_S` rounds per second.
+    """
+    rounds_per_s = speed / round_s
+    if rounds_per_s > MAX_ROUNDS_PER_S:
+        message = (
+            f"--speed {speed:g}: a user would get {rounds_per_s:,.0f} tokens/s, but at most {MAX_ROUNDS_PER_S:,} can "
+            f"be simulated and sent; give at most {MAX_ROUNDS_PER_S * round_s:.2g}"
+        )
+        raise BadInput(message)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address.
+
+    Raises:
+        BadInput: The address is in use or does not exist.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()  # connections that arrive before the server is ready wait
+    except OSError as error:
+        raise BadInput(f"--host {host} --port {port}: {error.strerror}; give another address or port") from error
+    return listener
